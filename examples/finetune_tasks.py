@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence, place_rows
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
@@ -243,7 +244,7 @@ class Answers:
         longest = ARCHITECTURES[model.config.model_type](model).max_tokens()
         own = TextTokenizer.load(folder, longest)
         learned, self.dev = (AnsweredObjective(query, own) for query in self.queries)
-        golds = [probe.golds[0] for probe in learned.probes]  # type: ignore[attr-defined]
+        golds = [observer.golds[0] for observer in learned.observers]  # type: ignore[attr-defined]
         self.train = list(zip(learned.sequences, golds, strict=True))
 
     def summary(self) -> str:

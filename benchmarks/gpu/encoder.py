@@ -10,8 +10,8 @@ import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import Capabilities, Gates, TokenSequence
-from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.attention import NAME
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.attention import NAME
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 
 from benchmarks.gpu.device import Limits, Row, seconds

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import torch
 from bertscope_service import __main__ as service
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence, place_rows
+from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import State
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import read_model

@@ -11,7 +11,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step, WeightOnly
 from bertscope_service.compression.compress import compress
 from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds
@@ -63,9 +63,9 @@ def build(whole: Path, root: Path) -> dict[str, Encoder]:
     source = inspect(whole)
     digest = source.digest(lambda _: None)
     encoders: dict[str, Encoder] = {
-        "torch as it comes": TorchEncoder.load(whole, "bert", device=CPU, precision="fp32", pack=False),
-        "torch fp32": TorchEncoder.load(whole, "bert", device=CPU, precision="fp32"),
-        "torch bf16": TorchEncoder.load(whole, "bert", device=CPU, precision="bf16"),
+        "torch as it comes": load_encoder(whole, "bert", device=CPU, precision="fp32", pack=False),
+        "torch fp32": load_encoder(whole, "bert", device=CPU, precision="fp32"),
+        "torch bf16": load_encoder(whole, "bert", device=CPU, precision="bf16"),
     }
     for number, (name, steps) in enumerate(MADE.items()):
         folder = root / f"made-{number}"

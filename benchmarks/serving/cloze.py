@@ -14,7 +14,7 @@ from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery, FilledMask
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
 
 from benchmarks.lib.measure import Claim, in_turn, per_second, seconds
@@ -56,7 +56,7 @@ class Direct:
     """Our encoder in-process, with perfect batches: all texts sorted by length, tokenized before."""
 
     def __init__(self, folder: Path = EMBEDDED_FOLDER, top_k: int = TOP_K) -> None:
-        self._encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+        self._encoder = load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32")
         self._tokenizer = TextTokenizer.load(folder, self._encoder.shape.max_tokens)
         self._top_k = top_k
         self._plans: dict[tuple[str, ...], ClozePlan] = {}

@@ -16,7 +16,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.values import FAST, LOGITS
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.export_cache import exported
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
@@ -96,7 +96,7 @@ def export_claims(folder: Path, root: Path, rounds: int) -> Iterator[Claim]:
         return read_encoders(source, digest, RuntimeRequest("onnx", "fp32", cpu), RuntimeSettings(cache))
 
     def by_torch() -> object:
-        return TorchEncoder.load(folder, "bert", device=cpu, precision="fp32")
+        return load_encoder(folder, "bert", device=cpu, precision="fp32")
 
     caches = iter(range(1000))
     unit: Callable[[float], str] = lambda taken: f"{taken:.2f} s"  # noqa: E731 - a name for the type

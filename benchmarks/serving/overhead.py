@@ -10,7 +10,7 @@ import torch
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 
 from benchmarks.lib.measure import Claim, seconds
 from benchmarks.lib.serving import serving
@@ -22,7 +22,7 @@ CALLS = 50
 def claims(rounds: int) -> Iterator[Claim]:
     """Measures median milliseconds: the call from its client, and the encoder on the same row in-process, CALLS each in
     turn."""
-    encoder = TorchEncoder.load(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32")
+    encoder = load_encoder(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32")
     tokenizer = TextTokenizer.load(EMBEDDED_FOLDER, encoder.shape.max_tokens)
     sequence, observer = ClozePlan(ClozeQuery((TEXT,), 5, (), truncate=False), tokenizer).rows[0]
 

@@ -10,6 +10,7 @@ import bertscope
 import torch
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 
 from benchmarks.lib.measure import Claim, in_turn, per_second
 from benchmarks.lib.serving import serving
@@ -30,7 +31,7 @@ def claims(rounds: int) -> Iterator[Claim]:
         ratio = before.weight_bytes / after.weight_bytes
         ours, theirs = (f"{model.weight_bytes / 1e6:.0f} MB" for model in (after, before))
         yield Claim("bert-base with 72 of 144 heads removed, weights / whole", ours, theirs, ratio, (ratio, ratio), "")
-        encoders = [TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32") for folder in (half, whole)]
+        encoders = [load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32") for folder in (half, whole)]
         for size in (1, 16):
             pruned, full = (_Run(encoder, size) for encoder in encoders)
             what = f"bert-base with 72 of 144 heads removed, {size} x {LENGTH} tokens / whole"

@@ -18,9 +18,10 @@ from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
-from bertscope_service.analyses.observers.probes import GoldProbe
+from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
@@ -52,7 +53,7 @@ def claims(rounds: int) -> Iterator[Claim]:
 
 def speed(folder: Path, texts: int, rounds: int) -> Iterator[Claim]:
     """Measures closing every head of a bert-base in turn, masked-LM loss of texts of 32 tokens."""
-    encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+    encoder = load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32")
     tokenizer = TextTokenizer.load(folder, encoder.shape.max_tokens)
     written = tuple(texts_of_lengths([LENGTH] * texts, mask=False))
     objective = MaskedLmObjective(MaskedLmQuery(written, 0, 0.15, truncate=False), tokenizer)
@@ -111,7 +112,7 @@ class Peer:
 
     def __init__(self, objective: MaskedLmObjective) -> None:
         self._sequences = objective.sequences
-        self._probes: Sequence[Any] = objective.probes
+        self._observers: Sequence[Any] = objective.observers
 
     def choose_batch(self) -> None:
         """Chooses the fastest of some batch sizes, on one head."""
@@ -134,13 +135,13 @@ class Peer:
         losses = []
         for begin in range(0, len(self._sequences), self.batch):
             part = slice(begin, begin + self.batch)
-            probes: list[GoldProbe] = list(self._probes[part])
-            rows = torch.tensor([row for row, probe in enumerate(probes) for _ in probe.positions])
-            places = torch.tensor([place for probe in probes for place in probe.positions])
-            golds = torch.from_numpy(np.concatenate([probe.golds for probe in probes]))
+            observers: list[GoldObserver] = list(self._observers[part])
+            rows = torch.tensor([row for row, observer in enumerate(observers) for _ in observer.positions])
+            places = torch.tensor([place for observer in observers for place in observer.positions])
+            golds = torch.from_numpy(np.concatenate([observer.golds for observer in observers]))
             logits = self.forward(part, layer, head, rows, places)
             found = (logits.gather(1, golds) - logits.logsumexp(dim=1, keepdim=True))[:, 0]
-            counts = [len(probe.positions) for probe in probes]
+            counts = [len(observer.positions) for observer in observers]
             losses += [-float(logs.mean()) for logs in found.split(counts)]
         return np.array(losses)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import platform
@@ -11,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 
 from pydantic import ValidationError
 from pydantic_settings import CliApp, SettingsError
@@ -82,25 +80,19 @@ def main(
 
 async def _serve(settings: Settings, began: float, ended: Callable[[int], None], overdue: Callable[[], None]) -> int:
     """Runs the server, in a process that began at a time.monotonic()."""
-    # Imported here: this takes seconds, and errors in flags or ports should be reported at once.
+    # Imported here, because errors in flags or ports should be reported at once.
     from bertscope_service.checkpoints.temporary_folder import remove_abandoned
     from bertscope_service.errors import ServiceError
     from bertscope_service.rpc.server import serve
 
-    logs.adopt_libraries()
-    logger.info("imported in %.2f s: %s", time.monotonic() - began, _libraries())
     remove_abandoned()
     status = 1
-    # Imported objects stay: the collector would scan some 450,000 of them for half a second each time. Models are loaded
-    # later, for they may be unloaded.
-    gc.freeze()
     try:
         await serve(settings, began, overdue)
         status = 0
     except (ServiceError, OSError) as error:
         print(f"bertscope serve: {error}", file=sys.stderr, flush=True)
     finally:
-        gc.unfreeze()  # or libraries would report that their objects leaked
         ended(status)
     return status
 
@@ -111,14 +103,6 @@ def _version() -> str:
     return __version__
 
 
-def _libraries() -> str:
-    from bertscope_service.encoders.onnx.sessions import onnxruntime_version
-
-    versions = {"PyTorch": version("torch"), "ONNX Runtime": onnxruntime_version()}
-    versions |= {name: version(name) for name in ("transformers", "grpcio")}
-    return ", ".join(f"{name} {found}" for name, found in versions.items())
-
-
 def _exit_now() -> None:
     """Ends the process though its stop has not ended."""
     logger.critical("the stop hangs; the process ends without it")
@@ -127,16 +111,24 @@ def _exit_now() -> None:
 
 
 def _exit_soon(status: int) -> None:
-    """Ends the process after a while, if it has not ended by itself by then; at once, if a device hangs in native code: the
-    interpreter and its libraries can't be torn down around it."""
-    from bertscope_service.engine.watchdog import hanging
+    """Ends the process after a while, if it has not ended by itself by then; at once, if a device hangs in native code, or
+    PyTorch is being imported: the interpreter and its libraries can't be torn down around it."""
+    from bertscope_service.rpc.model_libraries import importing
 
-    if hanging():
+    if importing() or _hanging():
         logging.shutdown()
         os._exit(status)
     exiting = threading.Timer(EXIT_SECONDS, os._exit, (status,))
     exiting.daemon = True
     exiting.start()
+
+
+def _hanging() -> bool:
+    if "bertscope_service.engine.watchdog" not in sys.modules:
+        return False  # no device has begun anything
+    from bertscope_service.engine.watchdog import hanging
+
+    return hanging()
 
 
 if __name__ == "__main__":

@@ -144,9 +144,9 @@ def test_a_start_says_what_runs_and_how_long_each_stage_took_and_an_end_that_it_
     version = re.escape(client.__version__)
     wanted = [
         rf"bertscope {version} starts: Python \S+, process {process.popen.pid}",
-        rf"imported in {seconds}: PyTorch \S+, ONNX Runtime \S+, transformers \S+, grpcio \S+",
         rf"listening on 127\.0\.0\.1:{process.ports['port']}, metrics on port {process.ports['metrics_port']}, after {seconds}",
         r"every process on this machine .*",
+        rf"imported after {seconds}: PyTorch \S+, ONNX Runtime \S+, transformers \S+, grpcio \S+",
         r"models run on cpu with 1 thread, by torch",
         r"loading models/one from bertscope-mini",
         rf"models/one was read in {seconds}",
@@ -364,6 +364,16 @@ def test_sigterm_while_loading_exits_well(launch: Callable[..., Process]) -> Non
     assert process.end(30) == 0
     assert "loading models/m49" not in process.text
     assert "Traceback" not in process.text
+
+
+def test_sigterm_while_importing_exits_well(launch: Callable[..., Process]) -> None:
+    """As soon as it listens, whatever of its libraries is there by then."""
+    process = launch()
+    wait_until(lambda: "listening on" in process.text, "it listens")
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.end(30) == 0
+    assert "Traceback" not in process.text
+    assert " stopped, after " in process.text
 
 
 @servers_of_its_own

@@ -14,6 +14,7 @@ from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.integer_products import integer_product
+from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
 from tests.support.compressed import make
@@ -42,7 +43,7 @@ def bert(checkpoint: Callable[[str], Path]) -> Subject:
 
 
 def on_gpu(subject: Subject, precision: str = "fp32") -> TorchEncoder:
-    return TorchEncoder.load(subject.folder, subject.architecture, device=DEVICE, precision=precision)
+    return load_encoder(subject.folder, subject.architecture, device=DEVICE, precision=precision)
 
 
 @pytest.mark.parametrize("watch", [False, True])

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses.ablation import HeadSet, Mode, every_head, every_layer
+from bertscope_service.analyses.ablation import Mode, every_head, every_layer
 from bertscope_service.analyses.observers.importance import GradientObserver
-from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.base import Encoder, HeadSet
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
 from tests.support.tiny import ARCHITECTURES
@@ -35,7 +36,7 @@ def hosted(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) ->
 
 
 def on_gpu(hosted: Hosted) -> TorchEncoder:
-    return TorchEncoder.load(hosted.folder, hosted.architecture, device=DEVICE, precision="fp32")
+    return load_encoder(hosted.folder, hosted.architecture, device=DEVICE, precision="fp32")
 
 
 def swept(hosted: Hosted, encoder: Encoder, mode: Mode, memory_bytes: int) -> dict[HeadSet, NDArray[np.float64]]:
@@ -72,6 +73,6 @@ def test_gradients_are_the_same(hosted: Hosted) -> None:
 @torch.inference_mode()
 def gradients(hosted: Hosted, encoder: Encoder) -> list[Any]:
     """What all rows in one padded batch give, as a worker runs them."""
-    observers = [GradientObserver(probe) for probe in GoldObjective(hosted.sequences).losses]
+    observers = [GradientObserver(observer) for observer in GoldObjective(hosted.sequences).losses]
     readout = GradientObserver.run(encoder, encoder.begin(hosted.sequences), None, observers)
     return readout.deal(tuple(tensor.cpu().numpy() for tensor in readout.tensors))

@@ -9,10 +9,11 @@ import pytest
 import torch
 from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, MarkedText
 from bertscope_service.analyses.relations import LinkedText, RelationPlan, RelationQuery
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.on_gpu import DEVICE
 from tests.support.reference import Subject
@@ -40,7 +41,7 @@ def run(rows: Sequence[tuple[TokenSequence, Observer]], encoder: Encoder) -> lis
 
 
 def on_gpu(subject: Subject) -> TorchEncoder:
-    return TorchEncoder.load(subject.folder, subject.architecture, device=DEVICE, precision="fp32")
+    return load_encoder(subject.folder, subject.architecture, device=DEVICE, precision="fp32")
 
 
 def test_relations(subject: Subject) -> None:

@@ -68,6 +68,7 @@ class Host:
         self.server = server
         self.settings = settings
         self.ports = loop.run(server.start())
+        loop.run(server.host())
         self.target = f"127.0.0.1:{self.ports.grpc}"
         self.channel = self.connect()
         self.cloze = cloze_pb2_grpc.ClozeServiceStub(self.channel)

@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 import torch
 from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import HeadSet, Metric, Mode
+from bertscope_service.analyses.ablation import Metric, Mode
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.observers.probes import (
-    DivergenceProbe,
-    GoldProbe,
+from bertscope_service.analyses.observers.predictions import (
+    GoldObserver,
     GoldScores,
-    HiddenProbe,
-    LabelProbe,
-    LossProbe,
+    LabelObserver,
+    LastStatesObserver,
+    LossObserver,
+    PredictionsObserver,
 )
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.base import HeadSet, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
@@ -79,7 +80,7 @@ class Hosted:
         return [self._tokenizer.encode(text).sequence for text in SENTENCES[4:9]]
 
     def load(self, *, pack: bool, precision: str = "fp32") -> TorchEncoder:
-        return TorchEncoder.load(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+        return load_encoder(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
 
     def edits(self, heads: HeadSet, mode: Mode) -> Edits:
         return edits_of(heads, mode, SCALE, self.means)
@@ -122,7 +123,7 @@ class Measured:
     """What the objectives here share: an item is a row."""
 
     skipped = truncated = pieces = 0
-    losses: Sequence[LossProbe] = ()
+    losses: Sequence[LossObserver] = ()
 
     def __init__(self, sequences: Sequence[TokenSequence]) -> None:
         self.sequences = sequences
@@ -140,17 +141,17 @@ class GoldObjective(Measured):
     metrics = (Metric.LOSS, Metric.ACCURACY)
     median: float | None = None
 
-    def __init__(self, sequences: Sequence[TokenSequence], kind: type[GoldProbe] = GoldProbe) -> None:
+    def __init__(self, sequences: Sequence[TokenSequence], kind: type[GoldObserver] = GoldObserver) -> None:
         super().__init__(sequences)
-        self.probes: Sequence[GoldProbe] = [kind(self.positions(row), self.golds(row)) for row in range(self.items)]
-        self.losses = self.probes
+        self.observers: Sequence[GoldObserver] = [kind(self.positions(row), self.golds(row)) for row in range(self.items)]
+        self.losses = self.observers
 
     def golds(self, row: int) -> NDArray[np.int64]:
         """[places, 1 or 2], ordinary pieces."""
         return 40 + np.arange(len(self.positions(row)) * (1 + row % 2)).reshape(-1, 1 + row % 2) * 7 + row
 
-    def later_probes(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
         return self.judged([-scores.logs.max(axis=1).mean(dtype=np.float64) for scores in seen])
@@ -182,11 +183,11 @@ class LabelObjective(Measured):
 
     def __init__(self, sequences: Sequence[TokenSequence]) -> None:
         super().__init__(sequences)
-        self.probes: Sequence[LabelProbe] = [LabelProbe(row % 3) for row in range(self.items)]
-        self.losses = self.probes
+        self.observers: Sequence[LabelObserver] = [LabelObserver(row % 3) for row in range(self.items)]
+        self.losses = self.observers
 
-    def later_probes(self, untouched: Sequence[Any]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[Any]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         return self._judged([torch.from_numpy(scores.astype(np.float64)) for scores in seen])
@@ -210,11 +211,11 @@ class DivergenceObjective(Measured):
 
     def __init__(self, sequences: Sequence[TokenSequence]) -> None:
         super().__init__(sequences)
-        self.probes: Sequence[HiddenProbe] = [HiddenProbe(self.positions(row)) for row in range(self.items)]
+        self.observers: Sequence[LastStatesObserver] = [LastStatesObserver(self.positions(row)) for row in range(self.items)]
 
-    def later_probes(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
-        pairs = zip(self.probes, untouched, strict=True)
-        return [DivergenceProbe(probe.positions, hidden) for probe, hidden in pairs]
+    def later_observers(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
+        pairs = zip(self.observers, untouched, strict=True)
+        return [PredictionsObserver(observer.positions, hidden) for observer, hidden in pairs]
 
     def measure(self, seen: Sequence[Any]) -> NDArray[np.float64]:
         if isinstance(seen[0], torch.Tensor):

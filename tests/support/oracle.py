@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from bertscope_service.analyses.ablation import HeadSet, Mode
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.analyses.ablation import Mode
+from bertscope_service.encoders.base import Gates, HeadSet, TokenSequence
 from numpy.typing import NDArray
 from transformers import (
     AttentionInterface,

@@ -13,6 +13,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.tiny import SENTENCES
 
@@ -28,7 +29,7 @@ SETS: dict[str, Heads] = {
 
 
 def load(architecture: str, folder: Path, *, pack: bool = False, precision: str = "fp32") -> TorchEncoder:
-    return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+    return load_encoder(folder, architecture, device=torch.device("cpu"), precision=precision, pack=pack)
 
 
 def prune(folder: Path, heads: Heads, target: Path) -> Path:

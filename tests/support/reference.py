@@ -11,6 +11,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForMaskedLM
 
@@ -162,7 +163,7 @@ class Subject:
         return [*(text.sequence for text in (*texts, *pairs, longest)), alone]
 
     def load(self, *, precision: str = "fp32", pack: bool) -> TorchEncoder:
-        return TorchEncoder.load(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+        return load_encoder(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
 
     @torch.inference_mode()
     def run(

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
-from bertscope_service.analyses.ablation import HeadSet, Mode
+from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Encoder, Gates, HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner
@@ -65,7 +65,7 @@ class Evaluation:
     reuse: bool = True
     layer_passes: int = field(default=0, init=False)
     full_layer_passes: int = field(default=0, init=False)
-    _probes: Sequence[Observer] = field(default=(), init=False)
+    _observers: Sequence[Observer] = field(default=(), init=False)
     _lengths: list[int] = field(init=False)
     _sizes: list[int] = field(init=False)
 
@@ -80,13 +80,13 @@ class Evaluation:
 
     async def baseline(self, interventions: Interventions) -> Values:
         """Measures the values that all others are compared with. Must be called first."""
-        seen = await self._run_whole(self.objective.probes, interventions)
-        self._probes = self.objective.later_probes(seen)
+        seen = await self._run_whole(self.objective.observers, interventions)
+        self._observers = self.objective.later_observers(seen)
         return await self._measure(seen)
 
     async def whole(self, interventions: Interventions) -> Values:
         """Measures the values under some interventions, running all layers."""
-        return await self._measure(await self._run_whole(self._probes, interventions))
+        return await self._measure(await self._run_whole(self._observers, interventions))
 
     async def changed(
         self, interventions: Interventions, sets: Iterable[HeadSet]
@@ -139,19 +139,19 @@ class Evaluation:
             # Built just before they run: the gates of ten thousand sets take seconds, and hundreds of megabytes with means.
             gates = interventions.change(heads, self.change.mode, self.change.scale).gates(self.change.means)
             for part in slices:
-                yield (heads, numbers[part]), [self._row(row, self._probes, gates, states[row]) for row in numbers[part]]
+                yield (heads, numbers[part]), [self._row(row, self._observers, gates, states[row]) for row in numbers[part]]
 
     async def _measure(self, seen: Sequence[Any]) -> Values:
         if self.rows <= INLINE_ROWS:
             return self.objective.measure(seen)
         return await self.bulk.compute(partial(self.objective.measure, seen))
 
-    def _row(self, row: int, probes: Sequence[Observer], gates: Gates | None, state: State | None = None) -> Row:
-        return Row(self.encoder, self.objective.sequences[row], probes[row], gates, state)
+    def _row(self, row: int, observers: Sequence[Observer], gates: Gates | None, state: State | None = None) -> Row:
+        return Row(self.encoder, self.objective.sequences[row], observers[row], gates, state)
 
-    async def _run_whole(self, probes: Sequence[Observer], interventions: Interventions) -> list[Any]:
+    async def _run_whole(self, observers: Sequence[Observer], interventions: Interventions) -> list[Any]:
         gates = interventions.gates(self.change.means)
-        async with aclosing(self.bulk.results(self._lengths, lambda row: self._row(row, probes, gates))) as results:
+        async with aclosing(self.bulk.results(self._lengths, lambda row: self._row(row, observers, gates))) as results:
             seen = [result async for result in results]
         passes = self.encoder.shape.layers * self.rows
         self.layer_passes += passes

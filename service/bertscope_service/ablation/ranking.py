@@ -35,11 +35,11 @@ async def rank_heads(encoder: Encoder, objective: Objective, gates: Gates | None
     Raises FailedPrecondition if the gradients are not finite.
     """
     gradient, loss = np.zeros((encoder.shape.layers, encoder.shape.heads)), 0.0
-    sequences, probes = objective.sequences, objective.losses
+    sequences, observers = objective.sequences, objective.losses
     lengths = [len(sequence) for sequence in sequences]
 
     def made(row: int) -> Row:
-        return Row(encoder, sequences[row], GradientObserver(probes[row]), gates)
+        return Row(encoder, sequences[row], GradientObserver(observers[row]), gates)
 
     async with aclosing(bulk.results(lengths, made)) as results:
         async for row_loss, row_gradient in results:

@@ -14,7 +14,6 @@ from bertscope_service.analyses.ablation import (
     Effect,
     Event,
     Greedy,
-    HeadSet,
     Metric,
     MetricEffect,
     Order,
@@ -26,7 +25,7 @@ from bertscope_service.analyses.ablation import (
 )
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.statistics import Comparison
-from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.base import Encoder, HeadSet
 
 INLINE_DRAWS = 1_000_000
 """Intervals from fewer draws (items times resamples) than this are computed on the loop."""

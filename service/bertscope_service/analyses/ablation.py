@@ -8,9 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
-
-HeadSet: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
-"""Heads that are changed together: (layer, its heads), layers ascending, heads ascending, none twice."""
+from bertscope_service.encoders.base import HeadSet
 
 
 class Mode(Enum):

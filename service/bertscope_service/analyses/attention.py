@@ -14,8 +14,9 @@ from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTe
 from bertscope_service.analyses.observers.contributions import shares_of_rows
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity, zero_values
 from bertscope_service.analyses.observers.rollout import stack_products
+from bertscope_service.analyses.observers.word_maps import by_word
 from bertscope_service.analyses.texts import read_input
-from bertscope_service.analyses.word_maps import Word, by_word, words_of
+from bertscope_service.analyses.words import Word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout

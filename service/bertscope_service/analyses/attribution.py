@@ -12,7 +12,7 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.candidates import Word, spell
 from bertscope_service.analyses.lens import require_entry
 from bertscope_service.analyses.observers.attribution import AttributionObserver, AttributionScores, DifferenceObserver
-from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import Shape, TokenSequence
@@ -128,16 +128,16 @@ class LogitDifference:
     """The `Objective` of a logit's difference from another; it has no metric, since more of it is neither better nor worse."""
 
     metrics: tuple[Metric, ...] = ()
-    losses: Sequence[LossProbe] = ()
+    losses: Sequence[LossObserver] = ()
     truncated = skipped = 0
 
     def __init__(self, texts: Sequence[AttributedText]) -> None:
         self.items = self.pieces = len(texts)
         self.sequences: Sequence[TokenSequence] = [text.tokenized.sequence for text in texts]
-        self.probes: Sequence[Observer] = [DifferenceObserver(text.position, text.ids) for text in texts]
+        self.observers: Sequence[Observer] = [DifferenceObserver(text.position, text.ids) for text in texts]
 
-    def later_probes(self, untouched: Sequence[object]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[object]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Returns [1, texts]. Raises FailedPrecondition for numbers that are not finite."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -39,8 +39,8 @@ class ClassifyPlan:
     ) -> None:
         self.labels, self.multi_label = labels, multi_label
         self.texts = list(read_inputs(tokenizer, query.inputs, "inputs", truncate=query.truncate))
-        probe = LabelProbe()
-        self.rows: list[tuple[TokenSequence, LabelProbe]] = [(tokenized.sequence, probe) for tokenized in self.texts]
+        observer = LabelObserver()
+        self.rows: list[tuple[TokenSequence, LabelObserver]] = [(tokenized.sequence, observer) for tokenized in self.texts]
 
     @property
     def reply_bytes(self) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.encoders.observer import Observer

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.geometry import GeometryObserver, GeometrySums, TextVectors
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.analyses.word_maps import positions_of, words_of
+from bertscope_service.analyses.words import positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer

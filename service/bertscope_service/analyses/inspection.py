@@ -15,16 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.analyses.candidates import Candidates, Word
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES, FilledMask
 from bertscope_service.analyses.observers.inspection import InspectionObserver, InspectionScores, RunScores
 from bertscope_service.analyses.observers.map_views import MapView
 from bertscope_service.analyses.texts import character_before, check_finite, read_input
-from bertscope_service.analyses.word_maps import Word as TextWord
-from bertscope_service.analyses.word_maps import words_of
+from bertscope_service.analyses.words import Word as TextWord
+from bertscope_service.analyses.words import words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.base import HeadSet, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 

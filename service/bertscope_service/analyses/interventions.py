@@ -8,8 +8,8 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import HeadSet, Mode
-from bertscope_service.encoders.base import Gates
+from bertscope_service.analyses.ablation import Mode
+from bertscope_service.encoders.base import Gates, HeadSet
 
 
 @dataclass(frozen=True, eq=False)

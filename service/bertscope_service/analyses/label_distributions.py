@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import log_sigmoid, log_softmax
-from bertscope_service.analyses.observers.probes import LabelProbe
-from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
+from bertscope_service.analyses.observers.predictions import LabelObserver
+from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.analyses.token_classification import ReadWords, find_words
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import Capabilities
@@ -31,7 +31,7 @@ class Labelling(Enum):
 
     def places(self, observer: Observer, labels: Sequence[str]) -> int:
         """Returns the number of distributions that an observer of `label_observers` reads."""
-        if isinstance(observer, TokenLabelProbe):
+        if isinstance(observer, TokenLabelObserver):
             return len(observer.positions)
         return len(labels) if self is Labelling.SETS else 1
 
@@ -60,12 +60,12 @@ def label_observers(
     Of words, those that all models read at the same place of the text are compared. Raises InvalidArgument if there are none.
     """
     if labelling is not Labelling.WORDS:
-        return [LabelProbe() for _ in texts]
+        return [LabelObserver() for _ in texts]
     words = [_places(find_words(text, (), tokenizer)) for text, tokenizer in zip(texts, tokenizers, strict=True)]
     common = sorted(set.intersection(*map(set, words)))
     if not common:
         raise InvalidArgument(field, f"{field} has no word that all models read; leave it out", "NO_WORD")
-    return [TokenLabelProbe(tuple(own[word] for word in common)) for own in words]
+    return [TokenLabelObserver(tuple(own[word] for word in common)) for own in words]
 
 
 def _places(words: ReadWords) -> dict[tuple[int, int, int], int]:

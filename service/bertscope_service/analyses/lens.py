@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.candidates import Candidates, Word
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES
 from bertscope_service.analyses.observers.lens import LensObserver, LensScores, Translators, joined
+from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_named_inputs
-from bertscope_service.analyses.word_maps import NOWHERE, Span, refuse_empty, spans_of_pieces
+from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.lazy_sequence import LazySequence
-from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.analyses.texts import check_finite, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
@@ -148,9 +148,9 @@ class MaskedRows:
         return LazySequence(len(self), self.sequence)
 
     @property
-    def probes(self) -> Sequence[GoldProbe]:
-        """The probe of each row."""
-        return LazySequence(len(self), self.probe)
+    def observers(self) -> Sequence[GoldObserver]:
+        """The observer of each row."""
+        return LazySequence(len(self), self.observer)
 
     def sequence(self, index: int) -> TokenSequence:
         """Builds a row."""
@@ -160,13 +160,13 @@ class MaskedRows:
         ids[self._start[row] : self._stop[row]] = self._mask_id
         return TokenSequence(ids, self._segments[text])
 
-    def probe(self, index: int) -> GoldProbe:
-        """Builds the probe of a row."""
+    def observer(self, index: int) -> GoldObserver:
+        """Builds the observer of a row."""
         row = self._order[index]
-        return GoldProbe(self._places[row], np.array(self._golds[row], dtype=np.int64).T.copy())
+        return GoldObserver(self._places[row], np.array(self._golds[row], dtype=np.int64).T.copy())
 
     def logs(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
-        """Returns the natural logarithm of the probability of each scored piece, text by text, from the results of the probes.
+        """Returns the natural logarithm of the probability of each scored piece, text by text, from what the observers saw.
 
         Raises FailedPrecondition if one is not finite.
         """

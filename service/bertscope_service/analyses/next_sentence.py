@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.observers.probes import NextSentenceProbe
+from bertscope_service.analyses.observers.predictions import NextSentenceObserver
 from bertscope_service.checkpoints.tokenizer import TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 
-def next_sentence_rows(texts: Sequence[TokenizedText]) -> list[tuple[TokenSequence, NextSentenceProbe]]:
+def next_sentence_rows(texts: Sequence[TokenizedText]) -> list[tuple[TokenSequence, NextSentenceObserver]]:
     """Returns the row of each pair.
 
     Raises InvalidArgument for a pair of which one text holds no token.
@@ -25,8 +25,8 @@ def next_sentence_rows(texts: Sequence[TokenizedText]) -> list[tuple[TokenSequen
         if missing:
             field = f"{'text_pairs' if 1 in missing else 'texts'}[{index}]"
             raise InvalidArgument(field, f"{field} holds no token of this model's vocabulary; write some text", "EMPTY_TEXT")
-    probe = NextSentenceProbe()
-    return [(pair.sequence, probe) for pair in texts]
+    observer = NextSentenceObserver()
+    return [(pair.sequence, observer) for pair in texts]
 
 
 def next_sentence_probabilities(scores: Sequence[NDArray[np.float32]]) -> list[float]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
-from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.observers.predictions import GoldScores
+from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import read_named_inputs
-from bertscope_service.analyses.word_maps import NOWHERE, Span, refuse_empty, spans_of_pieces
+from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.errors import InvalidArgument
 

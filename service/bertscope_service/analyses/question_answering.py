@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
-from bertscope_service.analyses.observers.answers import AnswerProbe
+from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -65,9 +65,9 @@ class AnswerPlan:
         self.query = query
         remedy = "send fewer questions at a time, or shorter passages, or use a larger stride"
         self.passages = list(read_passages(tokenizer, query.inputs, query.stride, query.max_row_tokens, remedy))
-        probe = AnswerProbe()
-        self.rows: list[tuple[TokenSequence, AnswerProbe]] = [
-            (window.sequence, probe) for passage in self.passages for window in passage.windows
+        observer = AnswerObserver()
+        self.rows: list[tuple[TokenSequence, AnswerObserver]] = [
+            (window.sequence, observer) for passage in self.passages for window in passage.windows
         ]
 
     @property

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.head_sums import SumsByKind
+from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL, Words
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.analyses.word_maps import NOWHERE, SPECIAL, Span, Words, align
+from bertscope_service.analyses.words import Span, align
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape, TokenSequence
 from bertscope_service.encoders.observer import Observer

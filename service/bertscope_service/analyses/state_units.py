@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from bertscope_service.analyses.word_maps import Span, Word, positions_of, refuse_empty, spans_of_pieces, words_of
+from bertscope_service.analyses.words import Span, Word, positions_of, refuse_empty, spans_of_pieces, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
 from bertscope_service.errors import InvalidArgument
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
-from bertscope_service.analyses.observers.probes import LabelProbe
+from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -115,7 +115,7 @@ class TensorPlan:
         if LOGITS in asked and not shape.labels:
             parts[LOGITS] = [LogitsObserver()] * len(query.sequences)
         if asked & {LOGITS, LABEL, PROBABILITY} and shape.labels:
-            parts[LABEL] = [LabelProbe()] * len(query.sequences)
+            parts[LABEL] = [LabelObserver()] * len(query.sequences)
         if asked & {TOKEN, TOKEN_ID, PROBABILITY} and not shape.labels:
             parts[TOKEN] = self._mask_observers()
         self._parts = tuple(parts)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from bertscope_service.analyses.masked_rows import MaskedRows, Scoring
-from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 

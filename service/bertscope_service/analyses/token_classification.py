@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import LABEL_BYTES, log_softmax
 from bertscope_service.analyses.label_schemes import Scheme, mentions_of, scheme_of
-from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
+from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.analyses.probes import SpanPlaces
 from bertscope_service.analyses.texts import read_named_inputs
-from bertscope_service.analyses.word_maps import Span, positions_of, words_of
+from bertscope_service.analyses.words import Span, positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument
@@ -97,8 +97,8 @@ class ClassifyTokensPlan:
                 "texts at a time, or lower top_k"
             )
             raise InvalidArgument("inputs", message, "TOO_MANY_PREDICTIONS", limit=MAX_PREDICTIONS)
-        self.rows: list[tuple[TokenSequence, TokenLabelProbe]] = [
-            (text.text.sequence, TokenLabelProbe(text.read)) for text in self.texts
+        self.rows: list[tuple[TokenSequence, TokenLabelObserver]] = [
+            (text.text.sequence, TokenLabelObserver(text.read)) for text in self.texts
         ]
 
     @property

@@ -14,7 +14,7 @@ from bertscope.v1 import ablation_pb2, ablation_pb2_grpc, common_pb2
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.ablation.ranking import Ranking, rank_heads
 from bertscope_service.ablation.sweep import Sweep
-from bertscope_service.analyses.ablation import Effect, Event, HeadSet, MetricEffect, Order, Point, Start, Summary, SweepQuery
+from bertscope_service.analyses.ablation import Effect, Event, MetricEffect, Order, Point, Start, Summary, SweepQuery
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_folder, check_items, check_model_id, parse_layer_heads
@@ -26,7 +26,7 @@ from bertscope_service.api.objectives import build, parse_objective
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_gradients, require_objective, require_observable
 from bertscope_service.api.sweeps import check_rankable, parse_sweep
-from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.base import HeadSet, Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 

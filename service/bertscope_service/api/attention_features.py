@@ -8,7 +8,7 @@ from bertscope.v1 import attention_relations_pb2 as relations_pb2
 
 from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, MarkedText
 from bertscope_service.analyses.observers.columns import ColumnScores
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.api.attention_description import render_sums
 from bertscope_service.api.checks import check_input, check_texts
 from bertscope_service.api.limits import MAX_FEATURES, MAX_SPANS, RequestLimits

@@ -17,7 +17,7 @@ from bertscope_service.analyses.relations import (
     RelationPlan,
     RelationQuery,
 )
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.api.attention_description import render_sums
 from bertscope_service.api.checks import check_input, check_texts
 from bertscope_service.api.limits import MAX_PAIRS, MAX_RELATIONS, MAX_WORDS, RequestLimits

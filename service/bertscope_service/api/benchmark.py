@@ -10,7 +10,6 @@ from operator import itemgetter
 
 from bertscope.v1 import benchmark_pb2, benchmark_pb2_grpc
 
-from bertscope_service.analyses.agreement import Agreement
 from bertscope_service.api.answer import Call, Context
 from bertscope_service.api.benchmark_plan import Plan, Resources, make_plan, require_agreement
 from bertscope_service.api.benchmark_reports import Result, render_progress, render_report
@@ -18,6 +17,7 @@ from bertscope_service.api.benchmark_requests import parse_asked, parse_benchmar
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.requirements import require_objective
 from bertscope_service.api.studies import run_studies
+from bertscope_service.benchmark.agreement import Agreement
 from bertscope_service.benchmark.copies import ComparedModels, Copies
 from bertscope_service.benchmark.inputs import Subject
 from bertscope_service.benchmark.losses import Score, ScoredModel, measure_agreement, measure_scores

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from bertscope_service.analyses.agreement import Question, Shared, label_questions, mask_questions, shared_pieces
 from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.api.answer import Backend
@@ -17,6 +16,7 @@ from bertscope_service.api.intervals import check_draws
 from bertscope_service.api.models import LoadDefaults
 from bertscope_service.api.objectives import build
 from bertscope_service.api.requirements import require_cloze, require_distribution
+from bertscope_service.benchmark.agreement import Question, Shared, label_questions, mask_questions, shared_pieces
 from bertscope_service.benchmark.building import Building
 from bertscope_service.benchmark.inputs import Inputs, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives

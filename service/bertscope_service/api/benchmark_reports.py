@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from bertscope.v1 import benchmark_pb2
 
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.agreement import Agreement
-from bertscope_service.analyses.timings import Ratio, Verdict
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, render_bootstrap
 from bertscope_service.api.model_rendering import render_applied
 from bertscope_service.api.provenance import PRECISIONS, RUNTIMES, render_provenance
+from bertscope_service.benchmark.agreement import Agreement
 from bertscope_service.benchmark.copies import ComparedModel, ComparedModels
 from bertscope_service.benchmark.integer_speed import integer_warnings
 from bertscope_service.benchmark.losses import Score
 from bertscope_service.benchmark.measure import Measured, ModelMeasures, Speed
+from bertscope_service.benchmark.timings import Ratio, Verdict
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.observability.machine import Machine
 

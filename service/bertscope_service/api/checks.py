@@ -10,9 +10,8 @@ from bertscope.v1 import cloze_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service import cancellation
-from bertscope_service.analyses.ablation import HeadSet
 from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import HeadSet, Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 TopK = cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest | inspection_pb2.InspectRequest

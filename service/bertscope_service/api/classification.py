@@ -17,7 +17,7 @@ from bertscope_service.analyses.token_classification import (
     TaggedInput,
     TaggedWords,
 )
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.checks import check_input, check_inputs, check_texts
 from bertscope_service.api.enums import numbers

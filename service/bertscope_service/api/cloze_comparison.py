@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 
-from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.text_sets import ComparedSet, CompareQuery, ComparisonPlan, Counts, Outcome, TextSet
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.cloze_scores import check_scored, run_masked

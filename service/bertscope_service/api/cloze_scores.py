@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 
 from bertscope_service.analyses.masked_rows import MaskedRows
-from bertscope_service.analyses.observers.probes import GoldScores
+from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
 from bertscope_service.api.answer import Backend, Call, Context, Read
 from bertscope_service.api.checks import check_text, check_texts
@@ -60,7 +60,7 @@ async def run_masked(call: Call, request: Any, read: Read[Any, PlanT]) -> tuple[
     masked, encoder = plan.masked, call.model.encoder
 
     def row(number: int) -> Row:
-        return Row(encoder, masked.sequence(number), masked.probe(number), gates)
+        return Row(encoder, masked.sequence(number), masked.observer(number), gates)
 
     async with aclosing(call.bulk().results(masked.lengths, row)) as results:
         return plan, [seen async for seen in results]

@@ -11,7 +11,7 @@ from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.state_quantities import StateQuantity
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesPlan, StatesQuery, TextStates
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.api.checks import check_inputs, check_numbers
 from bertscope_service.api.data_types import DATA_TYPES, read_data_type
 from bertscope_service.api.enums import meaning, members, numbers

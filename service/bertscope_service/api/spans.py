@@ -10,7 +10,7 @@ from bertscope.v1.representation_probe_application_pb2 import ProbedSpan
 from bertscope.v1.representation_probes_pb2 import LabelledSpan
 
 from bertscope_service import cancellation
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.api.limits import MAX_NAME_CHARACTERS
 from bertscope_service.errors import InvalidArgument
 

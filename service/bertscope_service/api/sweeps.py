@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from bertscope.v1 import ablation_pb2
 
-from bertscope_service.analyses.ablation import Greedy, HeadSet, Order, SweepQuery, every_head, every_layer, head_count
+from bertscope_service.analyses.ablation import Greedy, Order, SweepQuery, every_head, every_layer, head_count
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.api import limits as bounds
 from bertscope_service.api.checks import parse_layer_heads
 from bertscope_service.api.enums import meaning, members
 from bertscope_service.api.intervals import METRICS, parse_bootstrap
 from bertscope_service.api.interventions import parse_change
-from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.base import HeadSet, Shape
 from bertscope_service.errors import InvalidArgument
 
 Sweep = ablation_pb2.SweepHeadsRequest

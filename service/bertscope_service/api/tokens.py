@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bertscope.v1 import common_pb2
 
-from bertscope_service.analyses.word_maps import Word
+from bertscope_service.analyses.words import Word
 from bertscope_service.checkpoints.tokenizer import Piece
 
 

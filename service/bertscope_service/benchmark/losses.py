@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Bootstrap, Metric
-from bertscope_service.analyses.agreement import Agreement, Logs, Question, Shared, Tally, distributions
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsObjective, ClozePromptsQuery
-from bertscope_service.analyses.timings import Ratio, ratio_of_means, ratio_of_proportions
+from bertscope_service.benchmark.agreement import Agreement, Logs, Question, Shared, Tally, distributions
+from bertscope_service.benchmark.timings import Ratio, ratio_of_means, ratio_of_proportions
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
@@ -122,9 +122,9 @@ async def measure_scores(
 
 async def _values(model: ScoredModel, objective: Objective) -> NDArray[np.float64]:
     """Returns a model's values [metrics, items]."""
-    sequences, probes = objective.sequences, objective.probes
+    sequences, observers = objective.sequences, objective.observers
     rows = model.bulk.results(
-        [len(sequence) for sequence in sequences], lambda row: Row(model.encoder, sequences[row], probes[row])
+        [len(sequence) for sequence in sequences], lambda row: Row(model.encoder, sequences[row], observers[row])
     )
     async with aclosing(rows) as results:
         seen = [result async for result in results]

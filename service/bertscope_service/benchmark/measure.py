@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.timings import Ratio, Timings, ratio_of_means, ratio_of_medians
 from bertscope_service.benchmark.inputs import Inputs, Measurement, Subject, make_inputs
 from bertscope_service.benchmark.scenarios import Bench, Offline, Report, Runs
+from bertscope_service.benchmark.timings import Ratio, Timings, ratio_of_means, ratio_of_medians
 from bertscope_service.encoders.base import Countable
 from bertscope_service.engine.batch import out_of_memory
 from bertscope_service.engine.engine import Engine

@@ -10,7 +10,6 @@ from functools import partial
 
 import torch
 
-from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark.build import Built
 from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.inputs import Measurement, Subject
@@ -19,6 +18,7 @@ from bertscope_service.benchmark.measure import Measured, measure
 from bertscope_service.benchmark.scenarios import Report
 from bertscope_service.benchmark.shapes import Recurrent, Transformer
 from bertscope_service.benchmark.systems import BASELINES, System
+from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.checkpoints.steps import Step
 from bertscope_service.engine.engine import Engine
 from bertscope_service.errors import FailedPrecondition, Overloaded, Unsupported

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscope_service.encoders.refusals import refused
-from bertscope_service.encoders.torch.architecture import MAX_LAYERS
+from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS
 
 MAX_LABELS = 10_000
 

@@ -13,10 +13,10 @@ import torch
 from transformers.activations import ACT2FN
 
 from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, check_numbers
+from bertscope_service.encoders.heads import Head, head_of
 from bertscope_service.encoders.refusals import refused, shown, unreadable
-from bertscope_service.encoders.torch.architecture import MAX_LAYERS
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.heads import Head, head_of
+from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, Quantization, read_quantization
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, read_kept_shares

@@ -22,17 +22,15 @@ from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, print
 from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
 from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
+from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.errors import FailedPrecondition, InvalidArgument, LoadAbandonedError, ServiceError
+from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
 
 PART_CHARACTERS = 200_000
 """Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
 
 TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
-PANICS = "pyo3_runtime"
-"""Module of the exception that a panic of Rust code becomes."""
-
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
 
@@ -93,28 +91,6 @@ class TokenizedText:
             word = None if which is None else word
             found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
         return found
-
-
-class _NamingErrors:
-    """Converts errors of the tokenizer's library to FailedPrecondition. A class, because a generator would cost each text
-    more."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: str) -> None:
-        self._owner = owner
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if error is None or isinstance(error, (ServiceError, LoadAbandonedError, MemoryError)):
-            return
-        # A panic of Rust code is not an Exception.
-        if isinstance(error, Exception) or type(error).__module__ == PANICS:
-            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            message = f"the tokenizer of {self._owner} fails on this text ({why}); repair it, and load the model again"
-            raise FailedPrecondition(message, "TOKENIZER_FAILED", model=self._owner, error=why) from error
 
 
 @dataclass
@@ -281,9 +257,9 @@ class TextTokenizer:
         """The words that are single entries of the vocabulary."""
         return SingleEntries(self.backend, self.unknown_id)
 
-    def naming_errors(self) -> _NamingErrors:
+    def naming_errors(self) -> NamingErrors:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""
-        return _NamingErrors(self.owner)
+        return NamingErrors(self.owner)
 
     def _with_own_mask(self, texts: tuple[str, ...]) -> tuple[tuple[str, ...], Sequence[Moves]]:
         """Returns texts with this model's mask token for "[MASK]", and their moves."""

@@ -10,7 +10,7 @@ import torch
 from bertscope_service.checkpoints.steps import Applied, Criterion, RemoveFeedForward
 from bertscope_service.compression.importance import unit_importance
 from bertscope_service.compression.working_copy import WorkingCopy
-from bertscope_service.encoders.torch.architecture import Network
+from bertscope_service.encoders.torch.architectures.architecture import Network
 
 
 def remove_units(copy: WorkingCopy, step: RemoveFeedForward, report: Callable[[], None]) -> Applied:

@@ -8,7 +8,7 @@ import torch
 
 from bertscope_service.analyses.objectives import masked_lm
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
-from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.working_copy import WorkingCopy
 from bertscope_service.encoders.base import TokenSequence
@@ -63,7 +63,10 @@ def unit_importance(
 
 
 def _contributions(
-    encoder: TorchEncoder, sequences: Sequence[TokenSequence], probes: Sequence[LossProbe], outs: Sequence[torch.nn.Linear]
+    encoder: TorchEncoder,
+    sequences: Sequence[TokenSequence],
+    observers: Sequence[LossObserver],
+    outs: Sequence[torch.nn.Linear],
 ) -> list[torch.Tensor]:
     """Returns activation * gradient of each linear layer's input, summed over a text's tokens and the layer's runs: [texts,
     units] each."""
@@ -82,7 +85,7 @@ def _contributions(
     hooks = [out.register_forward_pre_hook(watch(number)) for number, out in enumerate(outs)]
     try:
         with torch.enable_grad():
-            losses = type(probes[0]).losses(encoder, encoder.begin(sequences), None, probes)
+            losses = type(observers[0]).losses(encoder, encoder.begin(sequences), None, observers)
             gradients = torch.autograd.grad(losses.sum(), [activation for _, activation in seen])
     finally:
         for hook in hooks:

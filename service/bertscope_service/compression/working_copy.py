@@ -16,11 +16,11 @@ from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, TOKEN
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Capabilities
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.heads import Head, head_of_model
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.heads import Head, head_of_model
 from bertscope_service.encoders.torch.next_sentence import with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import stored_weights

@@ -20,14 +20,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.state import State, real_positions, to_device
+from bertscope_service.encoders.state import State
 
 MapWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
@@ -38,6 +37,9 @@ ContextWatcher = Callable[[torch.Tensor], None]
 ActivationWatcher = Callable[[torch.Tensor], None]
 """Receives what the second matrix of one layer's feed-forward block reads, [rows, length, activation_size]; only valid during
 the call."""
+
+HeadSet: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+"""Heads that are changed together: (layer, its heads), layers ascending, heads ascending, none twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,44 +152,6 @@ class BatchGates:
     layers: frozenset[int]
     uniform_layers: frozenset[int]
     constant: Mapping[int, torch.Tensor] = field(default_factory=dict)
-
-
-class PlacedRows(NamedTuple):
-    """Rows on a device: token and segment ids, int64 [rows, longest], the length of each row, and the mask of real positions,
-    bool [rows, longest], None if no row is padded."""
-
-    ids: torch.Tensor
-    segments: torch.Tensor
-    lengths: tuple[int, ...]
-    valid: torch.Tensor | None
-
-
-def place_rows(sequences: Sequence[TokenSequence], device: torch.device, padding: int = 0) -> PlacedRows:
-    """Places rows on a device; shorter ones are filled with `padding`, and with segment 0."""
-    lengths = tuple(map(len, sequences))
-    real = real_positions(lengths)
-    ids = _padded([sequence.ids for sequence in sequences], real, padding)
-    segments = _padded([sequence.segments for sequence in sequences], real, 0)
-    valid = None if real is None else to_device(torch.from_numpy(real), device)
-    return PlacedRows(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device), lengths, valid)
-
-
-def _padded(
-    rows: Sequence[Sequence[int] | NDArray[np.int64]], real: NDArray[np.bool_] | None, padding: int
-) -> NDArray[np.int64]:
-    """Returns rows as an array [rows, longest]; `real` marks the positions that they fill, None for all."""
-    flat = _flat(rows)
-    if real is None:
-        return flat.reshape(len(rows), -1)
-    padded = np.full(real.shape, padding, dtype=np.int64)
-    padded[real] = flat
-    return padded
-
-
-def _flat(rows: Sequence[Sequence[int] | NDArray[np.int64]]) -> NDArray[np.int64]:
-    if isinstance(rows[0], np.ndarray):
-        return np.concatenate(rows)  # the elements of an array take much longer, one by one, than those of a list
-    return np.fromiter(chain.from_iterable(rows), np.int64)
 
 
 class Encoder(Protocol):

@@ -37,7 +37,7 @@ class LayerRun:
     head_size], added to the context; None if no row has one. average: [rows, 1, length, 1], 1/L at real tokens and 0 at
     padding, to take the mean of V with; set if `uniform` is. on_maps, on_context: receive the maps and the contexts; if
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
-    batch; see `torch.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
+    batch; see `architectures.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
     attention, [rows, length, heads, head_size]; PyTorch alone takes them. memory: for maps that nobody keeps; None if somebody
     does.
     """

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from bertscope_service import cancellation
 from bertscope_service.cancellation import Cancellation, WorkCancelledError
-from bertscope_service.engine.lease import stopping
+from bertscope_service.engine.refusals import stopping
 from bertscope_service.engine.rows import Priority
 
 T = TypeVar("T")
@@ -155,28 +153,6 @@ class Computing:
         """Closes all pools; see ComputePool.close."""
         for pool in self._pools.values():
             pool.close()
-
-
-async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """Runs some work in a thread of its own, which never keeps the process alive: for what a stop waits for."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(set_outcome: Callable[[Any], None], outcome: object) -> None:
-        if not done.done():
-            set_outcome(outcome)
-
-    def run() -> None:
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - any error belongs to the caller
-                loop.call_soon_threadsafe(settle, done.set_exception, error)
-            else:
-                loop.call_soon_threadsafe(settle, done.set_result, result)
-
-    threading.Thread(target=run, name="bertscope-stop", daemon=True).start()
-    return await done
 
 
 def _checked(limits: Cancellation, work: Callable[[], T]) -> T:

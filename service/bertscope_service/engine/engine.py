@@ -14,7 +14,8 @@ from weakref import WeakSet
 
 import torch
 
-from bertscope_service.engine.computing import Computing, in_daemon_thread
+from bertscope_service.engine.computing import Computing
+from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Job, Priority, Row

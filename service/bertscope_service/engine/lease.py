@@ -14,7 +14,6 @@ import torch
 
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.engine.rows import future_error
-from bertscope_service.errors import Unavailable
 
 T = TypeVar("T")
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 600.0
@@ -98,8 +97,3 @@ class Lease:
     def retry_after(self) -> float:
         """Seconds from now after which rejected callers should retry."""
         return min(MAX_RETRY_SECONDS, max(MIN_RETRY_SECONDS, self._ends - time.monotonic()))
-
-
-def stopping() -> Unavailable:
-    """Returns the error for all waiting callers when the server stops."""
-    return Unavailable("the server is stopping; ask another one", "DRAINING")

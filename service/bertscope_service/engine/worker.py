@@ -16,11 +16,11 @@ import torch
 from bertscope_service.engine.admission import Admission
 from bertscope_service.engine.device_thread import DeviceThread
 from bertscope_service.engine.jobs_in_flight import JobsInFlight, ensure, logger
-from bertscope_service.engine.lease import Call, Lease, stopping
+from bertscope_service.engine.lease import Call, Lease
 from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
-from bertscope_service.engine.refusals import broken, late, stalled
+from bertscope_service.engine.refusals import broken, late, lent, stalled, stopping
 from bertscope_service.engine.rows import Job, Row, fail_job, tokens_of
 from bertscope_service.engine.runs import Runner
 from bertscope_service.engine.watchdog import Watchdog, Work
@@ -234,8 +234,7 @@ class Worker:
     def _admit(self, job: Job, lease: Lease | None) -> None:
         if lease is not None and lease.refuse:
             lease.refused += 1
-            message = f"{self._name} is reserved for a benchmark for about {lease.retry_after:.2g} s; try again then"
-            raise self._refused(Overloaded(message, "DEVICE_BUSY", lease.retry_after, device=self._name))
+            raise self._refused(lent(self._name, lease.retry_after))
         refusal = self._admission.refuse(self._queue.backlog, job, time.monotonic())
         if refusal is not None:
             if lease is not None:

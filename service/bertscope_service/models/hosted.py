@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
+import torch
+
 from bertscope_service.errors import FailedPrecondition, NotFound, Unavailable
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
+from bertscope_service.models.memory import give_back
 
 
 class ModelState(Enum):
@@ -68,6 +71,15 @@ class HostedModel:
         while self.users:
             self.idle.clear()
             await self.idle.wait()
+
+    async def free(self) -> None:
+        """Frees its memory."""
+        self.loaded = self.gradients = None
+        if torch.cuda.is_initialized():
+            # In a thread, because it waits for running kernels.
+            await asyncio.to_thread(torch.cuda.empty_cache)
+        # Runs in the background.
+        asyncio.get_running_loop().run_in_executor(None, give_back)
 
     def require_settled(self) -> None:
         """Raises FailedPrecondition unless it is ready and not being replaced: only one change at a time is allowed."""

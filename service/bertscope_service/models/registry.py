@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.atomic_folder import check_vacant
@@ -24,7 +23,7 @@ from bertscope_service.compression.plan import check_texts, plan, with_heads
 from bertscope_service.errors import AlreadyExists, InvalidArgument, LoadAbandonedError, NotFound
 from bertscope_service.models.hosted import HostedModel, ModelState
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
-from bertscope_service.models.memory import forget_locals, give_back
+from bertscope_service.models.memory import forget_locals
 from bertscope_service.models.own_thread import in_own_thread
 from bertscope_service.models.runtimes import RuntimeRequest, gradient_encoder
 from bertscope_service.observability.call_notes import note_model
@@ -263,7 +262,7 @@ class Registry:
         self._count()
         self._metrics.model_weight_bytes.remove(name)
         self._metrics.model_calls.remove(name)
-        await _free(entry)
+        await entry.free()
 
     def _retire(self, entry: HostedModel) -> None:
         """Waits for the calls of a model that was replaced, then frees its memory."""
@@ -271,7 +270,7 @@ class Registry:
 
         async def release() -> None:
             await entry.drained()
-            await _free(entry)
+            await entry.free()
             del self._retired[entry]
             self._count()
 
@@ -287,16 +286,6 @@ class Registry:
     def _count(self) -> None:
         for state in ModelState:
             self._metrics.models.labels(state.value).set(sum(entry.state is state for entry in self._held()))
-
-
-async def _free(entry: HostedModel) -> None:
-    """Frees a model's memory."""
-    entry.loaded = entry.gradients = None
-    if torch.cuda.is_initialized():
-        # In a thread, because it waits for running kernels.
-        await asyncio.to_thread(torch.cuda.empty_cache)
-    # Runs in the background.
-    asyncio.get_running_loop().run_in_executor(None, give_back)
 
 
 def _taken(name: str, remedy: str) -> AlreadyExists:

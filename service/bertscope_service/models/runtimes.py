@@ -20,7 +20,7 @@ from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.parts import weights_of
 from bertscope_service.encoders.onnx.sessions import SessionSettings, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
@@ -134,7 +134,7 @@ def read_encoders(
 
 
 def _read_torch(source: Source, asked: RuntimeRequest) -> Encoder:
-    return TorchEncoder.load(source.folder, source.architecture, device=asked.device, precision=asked.precision)
+    return load_encoder(source.folder, source.architecture, device=asked.device, precision=asked.precision)
 
 
 def _why_not_exported(source: Source, asked: RuntimeRequest) -> str:

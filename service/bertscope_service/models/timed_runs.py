@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.cloze import NOTHING_ASKED
-from bertscope_service.analyses.observers.answers import AnswerProbe
+from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.analyses.observers.probes import LabelProbe
-from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
+from bertscope_service.analyses.observers.predictions import LabelObserver
+from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.engine.lease import Lease
 from bertscope_service.models.working_memory import working_bytes
@@ -80,12 +80,12 @@ def run(encoder: Encoder, batch: Batch) -> None:
         observers = [MaskObserver((len(sequence) // 2,), top_k, NOTHING_ASKED) for sequence in batch]
         tensors = MaskObserver.run(encoder, state, None, observers).tensors
     elif encoder.capabilities.sequence_head:
-        tensors = LabelProbe.run(encoder, state, None, [LabelProbe()] * len(batch)).tensors
+        tensors = LabelObserver.run(encoder, state, None, [LabelObserver()] * len(batch)).tensors
     elif encoder.capabilities.token_classification and not encoder.capabilities.drops_tokens:
-        labels = [TokenLabelProbe(tuple(range(len(sequence)))) for sequence in batch]
-        tensors = TokenLabelProbe.run(encoder, state, None, labels).tensors
+        labels = [TokenLabelObserver(tuple(range(len(sequence)))) for sequence in batch]
+        tensors = TokenLabelObserver.run(encoder, state, None, labels).tensors
     elif encoder.capabilities.question_answering and not encoder.capabilities.drops_tokens:
-        tensors = AnswerProbe.run(encoder, state, None, [AnswerProbe()] * len(batch)).tensors
+        tensors = AnswerObserver.run(encoder, state, None, [AnswerObserver()] * len(batch)).tensors
     else:
         encoder.advance(state, shape.layers)
     for tensor in tensors:

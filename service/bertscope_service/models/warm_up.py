@@ -12,8 +12,8 @@ from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.classification import ClassifyPlan, ClassifyQuery
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.next_sentence import next_sentence_rows
-from bertscope_service.analyses.observers.answers import AnswerProbe
-from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
+from bertscope_service.analyses.observers.answers import AnswerObserver
+from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -82,12 +82,12 @@ def _inputs(model: LoadedModel) -> Inputs:
         inputs += ClassifyPlan(ClassifyQuery(pairs, truncate=True), tokenizer, ()).rows
     if capabilities.token_classification and not capabilities.drops_tokens:
         inputs += [
-            (tokenized.sequence, TokenLabelProbe((0,)))
+            (tokenized.sequence, TokenLabelObserver((0,)))
             for tokenized in tokenizer.encode_all([(text,) for text in texts], truncate=True)
         ]
     if capabilities.question_answering and not capabilities.drops_tokens:
         asked = tokenizer.encode_all([(text, text) for text in texts], truncate=True)
-        inputs += [(tokenized.sequence, AnswerProbe()) for tokenized in asked]
+        inputs += [(tokenized.sequence, AnswerObserver()) for tokenized in asked]
     if capabilities.next_sentence:
         inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import torch
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -18,8 +17,6 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 LOAD_SECONDS = (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1800)
@@ -35,7 +32,6 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        registry.register(_DeviceMemory())
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         times = partial(Histogram, registry=registry, buckets=LATENCY_SECONDS)
 
@@ -135,19 +131,3 @@ class MethodMetrics:
         if ended is None:
             ended = self._ended[code] = self._requests.labels(self._method, code)
         ended.inc()
-
-
-class _DeviceMemory(Collector):
-    """Reports the memory that PyTorch holds on each GPU, read at each scrape."""
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("bertscope_device_memory_bytes", "Memory PyTorch holds on a GPU", labels=["device"])
-        for index in self._devices():
-            family.add_metric([f"cuda:{index}"], torch.cuda.memory_reserved(index))
-        yield family
-
-    @staticmethod
-    def _devices() -> Iterator[int]:
-        # Reading the count before CUDA is used would initialise it, which costs memory and seconds.
-        if torch.cuda.is_initialized():
-            yield from range(torch.cuda.device_count())

@@ -12,6 +12,9 @@ import bertscope
 import grpc
 import torch
 
+from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.contract import METHODS
+from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.ray_serve.calls import Metadata, Question, Refusal
 from bertscope_service.rpc.call_stages import Calls
@@ -19,7 +22,8 @@ from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.interceptors import CallInterceptor
 from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
 from bertscope_service.rpc.malformed import Malformed
-from bertscope_service.rpc.services import add_services
+from bertscope_service.rpc.registration import add_methods
+from bertscope_service.rpc.services import make_answers
 from bertscope_service.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -37,16 +41,17 @@ class Answering:
     def __init__(self, settings: Settings) -> None:
         self._broken = False
         self._stalled: set[torch.device] = set()
-        self._hosting = Hosting(settings, self._device_broke, self._device_stalled)
-        metrics, engine = self._hosting.metrics, self._hosting.engine
+        metrics = Metrics()
+        replies = ReplyMemory(metrics)
+        self._hosting = Hosting(settings, metrics, replies, self._device_broke, self._device_stalled)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
-        load_shedder = LoadShedder(limits, metrics, engine.overload)
-        reply_memory = self._hosting.backend.reply_memory
-        calls = Calls(metrics, load_shedder, "connection", reply_memory, self._tracer)
+        load_shedder = LoadShedder(limits, metrics, self._hosting.engine.overload)
+        calls = Calls(metrics, load_shedder, "connection", replies, self._tracer)
         self._interceptor = CallInterceptor(calls, Malformed(metrics))
         self._methods = MethodTable()
-        add_services(self._methods, self._hosting, lambda: not self.broken)
+        answers = make_answers(self._hosting, lambda: not self.broken)
+        add_methods(self._methods, METHODS.values(), lambda method: answers[method.path])
 
     @property
     def broken(self) -> bool:

@@ -14,7 +14,7 @@ import grpc
 
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.contract import Method, Work
-from bertscope_service.engine.lease import stopping
+from bertscope_service.engine.refusals import stopping
 from bertscope_service.errors import Overloaded, ServiceError
 from bertscope_service.observability import call_notes
 from bertscope_service.observability.logs import log_call

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from bertscope_service.engine.lease import stopping
+from bertscope_service.engine.refusals import stopping
 from bertscope_service.rpc.status import sent_status
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-import bertscope
 import torch
 
 from bertscope_service.api.answer import Backend
@@ -27,6 +26,7 @@ from bertscope_service.models.registry import Registry, Report
 from bertscope_service.models.runtime_choice import RuntimeChoices
 from bertscope_service.models.runtimes import RuntimeSettings
 from bertscope_service.models.warm_up import warm_up
+from bertscope_service.observability.device_memory import DeviceMemory
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.security.model_sources import SourcePolicy
 from bertscope_service.settings import Settings
@@ -41,12 +41,17 @@ class Hosting:
     """Loads the models of the settings and runs them. It belongs to the event loop."""
 
     def __init__(
-        self, settings: Settings, on_broken: Callable[[torch.device], None], on_stalled: Callable[[torch.device, bool], None]
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        replies: ReplyMemory,
+        on_broken: Callable[[torch.device], None],
+        on_stalled: Callable[[torch.device, bool], None],
     ) -> None:
         """`on_broken` and `on_stalled`: see Engine. Raises InvalidArgument, AlreadyExists for the models of the settings."""
         self.settings = settings
-        self.metrics = Metrics()
-        self.metrics.build_info.labels(bertscope.__version__).set(1)
+        self.metrics = metrics
+        self.metrics.registry.register(DeviceMemory())
         self.engine = Engine(self._limits, self.metrics, on_broken, on_stalled)
         runtimes = RuntimeSettings(
             settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)
@@ -59,7 +64,7 @@ class Hosting:
         limits = RequestLimits(
             settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens
         )
-        replies, requests = ReplyMemory(self.metrics), RequestMemory(self.metrics)
+        requests = RequestMemory(self.metrics)
         self.backend = Backend(self.engine, self.registry, limits, SourcePolicy.of(settings), replies, requests)
 
     def _limits(self, device: torch.device) -> Limits:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 import bertscope
 import grpc
-import torch
 from grpc_health.v1 import health
 
-from bertscope_service.contract import FILES, SERVICES
-from bertscope_service.engine.computing import in_daemon_thread
-from bertscope_service.errors import Unavailable
+from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.contract import FILES, METHODS, SERVICES, Method
+from bertscope_service.engine.daemon_thread import in_daemon_thread
+from bertscope_service.errors import Overloaded, Unavailable
+from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.rpc import channelz
 from bertscope_service.rpc.access_summary import access_summary
@@ -27,15 +29,22 @@ from bertscope_service.rpc.addresses import joined
 from bertscope_service.rpc.call_stages import Calls
 from bertscope_service.rpc.connections import server_options
 from bertscope_service.rpc.health import Health
-from bertscope_service.rpc.hosting import Hosting
 from bertscope_service.rpc.interceptors import CallInterceptor
 from bertscope_service.rpc.listeners import Ports, listen, serve_metrics, write_ports
 from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
 from bertscope_service.rpc.malformed import Malformed
+from bertscope_service.rpc.model_libraries import import_hosting, libraries
 from bertscope_service.rpc.reflection import add_reflection
+from bertscope_service.rpc.registration import add_methods
 from bertscope_service.rpc.server_security import ServerSecurity
-from bertscope_service.rpc.services import add_services
 from bertscope_service.settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from bertscope_service.engine.engine import Engine
+    from bertscope_service.models.registry import Registry
+    from bertscope_service.rpc.hosting import Hosting
 
 logger = logging.getLogger(__name__)
 
@@ -61,24 +70,26 @@ class Server:
     """A bertscope server on the running event loop.
 
     >>> server = Server(Settings(port=0, metrics_port=0))
-    >>> ports = await server.start()        # listens; health says NOT_SERVING
+    >>> ports = await server.start()        # listens; health says NOT_SERVING, every method UNAVAILABLE
+    >>> await server.host()                 # imports what runs models; now methods answer, for the models that are loaded
     >>> await server.load_models()          # then SERVING
     >>> await server.stop(grace_seconds=5)
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._hosting = Hosting(settings, self._device_broke, self._device_stalled)
-        self._security = ServerSecurity(settings, self._hosting.metrics)
-        self.metrics, self.engine, self.registry = self._hosting.metrics, self._hosting.engine, self._hosting.registry
+        self._hosted: Hosting | None = None
+        self._answers: Mapping[str, Callable[..., Any]] = {}
+        self.metrics = Metrics()
+        self.metrics.build_info.labels(bertscope.__version__).set(1)
         self.metrics.serving.set_function(lambda: self._health.serving)
+        self._security = ServerSecurity(settings, self.metrics)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
-        load_shedder = LoadShedder(limits, self.metrics, self.engine.overload)
+        load_shedder = LoadShedder(limits, self.metrics, self._overload)
+        self._replies = ReplyMemory(self.metrics)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         self._malformed = Malformed(self.metrics)
-        self._calls = Calls(
-            self.metrics, load_shedder, settings.client_identity, self._hosting.backend.reply_memory, self._tracer
-        )
+        self._calls = Calls(self.metrics, load_shedder, settings.client_identity, self._replies, self._tracer)
         self._interceptor = CallInterceptor(self._calls, self._malformed)
         self._stop_now = asyncio.Event()
         self._health = Health(SERVICES)
@@ -88,13 +99,44 @@ class Server:
             interceptors=[*self._security.interceptors, self._interceptor],
             options=server_options(settings),
         )
-        add_services(self._server, self._hosting, lambda: self._health.serving)
+        add_methods(self._server, METHODS.values(), self._answer)
         self._health.add_to(self._server)
         names = (*SERVICES, health.SERVICE_NAME)
         if settings.channelz:
             channelz.add_channelz(self._server)
             names = (*names, channelz.SERVICE.full_name)
         add_reflection(self._server, names, FILES)
+
+    @property
+    def _hosting(self) -> Hosting:
+        if self._hosted is None:
+            raise RuntimeError("the server hosts no models yet; call host()")
+        return self._hosted
+
+    @property
+    def engine(self) -> Engine:
+        """Runs the models."""
+        return self._hosting.engine
+
+    @property
+    def registry(self) -> Registry:
+        """The models."""
+        return self._hosting.registry
+
+    def _answer(self, method: Method) -> Callable[..., Any]:
+        """Returns the function that answers a method, also while nothing can be answered yet."""
+
+        def answer(request: Any, context: Any) -> Any:
+            found = self._answers.get(method.path)
+            if found is None:
+                what = "the server starts and has not loaded its models yet"
+                raise Unavailable(f"{what}; call another server, or wait until its health says SERVING", "SERVER_STARTING")
+            return found(request, context)
+
+        return answer
+
+    def _overload(self, client: str, remaining: float | None) -> Overloaded | None:
+        return None if self._hosted is None else self._hosted.engine.overload(client, remaining)
 
     def _device_broke(self, device: torch.device) -> None:
         """Called from a device's thread: makes load balancers use another server, and supervisors start a new one."""
@@ -117,6 +159,13 @@ class Server:
         self._malformed.begin()
         await self._server.start()
         return Ports(port, metrics_port)
+
+    async def host(self) -> None:
+        """Imports what runs models, in a thread: it takes seconds. Raises InvalidArgument, AlreadyExists for the models of the
+        settings."""
+        hosting, make_answers = await import_hosting()
+        self._hosted = hosting(self._settings, self.metrics, self._replies, self._device_broke, self._device_stalled)
+        self._answers = make_answers(self._hosted, lambda: self._health.serving)
 
     async def load_models(self) -> None:
         """Loads the models of the settings, one after the other; then health says SERVING. Raises ServiceError."""
@@ -156,7 +205,8 @@ class Server:
         self._malformed.end()
         if self._watching is not None:
             self._watching.cancel()
-        await self.engine.close(CLOSE_SECONDS)
+        if self._hosted is not None:
+            await self._hosted.engine.close(CLOSE_SECONDS)
         await self._tracer.close()
         await in_daemon_thread(self._metrics_server.close)
 
@@ -194,7 +244,7 @@ async def serve(settings: Settings, began: float, overdue: Callable[[], None] = 
         place = joined(settings.host, ports.grpc)
         logger.info("listening on %s, metrics on port %d, after %.2f s", place, ports.metrics, listening - began)
         logger.log(*access_summary(settings))
-        if await _unless(stopped, server.load_models()):
+        if await _unless(stopped, _load(server, began)):
             logger.info("serving, %.2f s after the start", time.monotonic() - began)
             await _unless(stopped, server.serve_on())
         logger.info("stopping: running calls have %g s to finish", settings.grace_seconds)
@@ -202,7 +252,17 @@ async def serve(settings: Settings, began: float, overdue: Callable[[], None] = 
         await server.stop(settings.grace_seconds, settings.drain_seconds)
         for timer in timers:
             timer.cancel()
+        gc.unfreeze()  # or libraries would report that their objects leaked
         logger.info("stopped, after %.2f s of service", time.monotonic() - listening)
+
+
+async def _load(server: Server, began: float) -> None:
+    await server.host()
+    logger.info("imported after %.2f s: %s", time.monotonic() - began, libraries())
+    # Imported objects stay: the collector would scan some 450,000 of them for half a second each time. Models are loaded later,
+    # for they may be unloaded.
+    gc.freeze()
+    await server.load_models()
 
 
 async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

@@ -1,4 +1,4 @@
-"""Registers the servicers of the contract: the same behind our own server and any other.
+"""Makes the servicers of the contract: the same behind our own server and any other.
 
 A service's class is found in `api/`: `ClozeServicer` for ClozeService. Its constructor names the parts of the server that it
 needs.
@@ -17,7 +17,6 @@ from bertscope_service.api.benchmark_plan import Resources
 from bertscope_service.contract import METHODS
 from bertscope_service.probing.states import StateSpace
 from bertscope_service.rpc.hosting import Hosting
-from bertscope_service.rpc.registration import add_methods
 
 
 def servicer_classes() -> Mapping[str, type]:
@@ -48,13 +47,13 @@ def make_servicers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, 
     }
 
 
+def make_answers(hosting: Hosting, ready: Callable[[], bool]) -> Mapping[str, Callable[..., Any]]:
+    """Returns the function that answers each method of the contract, by the method's path; `ready` as in `make_servicers`.
+    Raises KeyError for a service without a servicer."""
+    servicers = make_servicers(hosting, ready)
+    return {path: getattr(servicers[method.service], method.name) for path, method in METHODS.items()}
+
+
 def _stem(service: str) -> str:
     """Returns "Cloze" for bertscope.v1.ClozeService."""
     return service.rpartition(".")[2].removesuffix("Service").removeprefix("GRPC")
-
-
-def add_services(server: Any, hosting: Hosting, ready: Callable[[], bool]) -> None:
-    """Registers every method of the contract; `ready` as in `make_servicers`. Raises KeyError for a service without a
-    servicer."""
-    servicers = make_servicers(hosting, ready)
-    add_methods(server, METHODS.values(), lambda method: getattr(servicers[method.service], method.name))

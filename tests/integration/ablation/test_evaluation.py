@@ -11,10 +11,12 @@ import pytest
 import torch
 import transformers
 from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import HeadSet, Mode, every_head, every_layer
+from bertscope_service.analyses.ablation import Mode, every_head, every_layer
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.means import ContextObserver
+from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Priority, Row
@@ -138,8 +140,8 @@ async def interactive(engine: Engine, hosted: Hosted) -> int:
         edits = hosted.edits(heads, Mode.UNIFORM)
         gates = hosted.untouched.change(heads, Mode.UNIFORM).gates()
         rows = [
-            Row(hosted.encoder, sequence, probe, gates)
-            for sequence, probe in zip(objective.sequences, objective.probes, strict=True)
+            Row(hosted.encoder, sequence, observer, gates)
+            for sequence, observer in zip(objective.sequences, objective.observers, strict=True)
         ]
         seen = await engine.run(rows, client="someone")
         np.testing.assert_allclose(objective.measure(seen), objective.expected(hosted, edits), rtol=1e-5, atol=1e-5)
@@ -262,7 +264,7 @@ def twelve(tmp_path_factory: pytest.TempPathFactory) -> TorchEncoder:
     torch.manual_seed(0)
     config = transformers.BertConfig(vocab_size=150, max_position_embeddings=16, **sizes)
     transformers.BertForMaskedLM(config).save_pretrained(folder)
-    return TorchEncoder.load(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
+    return load_encoder(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
 
 
 @pytest.mark.slow

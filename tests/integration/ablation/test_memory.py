@@ -14,7 +14,7 @@ import torch
 from bertscope_service.ablation import evaluation as evaluation_module
 from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
@@ -49,7 +49,7 @@ class Kept:
         return row
 
 
-class WatchedProbe(GoldProbe):
+class WatchedProbe(GoldObserver):
     """Calls `during` in every batch."""
 
     during: ClassVar[Callable[[], None]]
@@ -60,7 +60,7 @@ class WatchedProbe(GoldProbe):
         return super().run(encoder, state, gates, observers)
 
 
-class CountedProbe(GoldProbe):
+class CountedProbe(GoldObserver):
     """Counts the rows of every batch."""
 
     ran: ClassVar[list[int]]

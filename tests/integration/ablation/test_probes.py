@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.observers import reading
-from bertscope_service.analyses.observers.probes import GoldProbe
+from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.engine.rows import Row
 from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ async def test_logs_and_ranks(hosted: Hosted) -> None:
     """Rows with more and fewer gold pieces share a batch; each gets its own."""
     sequences = hosted.sequences[:5]
     golds = [GOLDS, GOLDS[:, :1], np.array([[43, 52, 90], [99, 44, 41]]), GOLDS[::-1], GOLDS[:, ::-1]]
-    probes = [GoldProbe((0, len(sequence) - 1), gold, ranked=True) for sequence, gold in zip(sequences, golds, strict=True)]
+    probes = [GoldObserver((0, len(sequence) - 1), gold, ranked=True) for sequence, gold in zip(sequences, golds, strict=True)]
     async with running() as engine:
         seen = await engine.run([Row(hosted.encoder, *pair) for pair in zip(sequences, probes, strict=True)], client="client")
     for sequence, gold, found in zip(sequences, golds, seen, strict=True):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.ablation.ranking import rank_heads
-from bertscope_service.analyses.ablation import HeadSet, Mode
+from bertscope_service.analyses.ablation import Mode
+from bertscope_service.encoders.base import HeadSet
 from bertscope_service.engine.bulk import BulkRunner
 
 from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, running

@@ -13,7 +13,6 @@ from bertscope_service.analyses.ablation import (
     Effect,
     Event,
     Greedy,
-    HeadSet,
     Metric,
     Mode,
     Order,
@@ -23,6 +22,7 @@ from bertscope_service.analyses.ablation import (
     SweepQuery,
 )
 from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.encoders.base import HeadSet
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, SCALE, GoldObjective, Hosted, LabelObjective, Run, running

@@ -8,7 +8,7 @@ import pytest
 import torch
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
 from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery, LabelledQuestion
-from bertscope_service.analyses.observers.answers import AnswerProbe
+from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.passages import PassageQuestion
 from bertscope_service.analyses.question_answering import AnswerPlan, AnswerQuery
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
@@ -44,14 +44,14 @@ def build(answerer: Subject, *questions: LabelledQuestion, **fields: Any) -> Ans
 
 
 def seen(answerer: Subject, objective: AnsweredObjective) -> list[Any]:
-    return run_rows(answerer.encoder, list(zip(objective.sequences, objective.probes, strict=True)))
+    return run_rows(answerer.encoder, list(zip(objective.sequences, objective.observers, strict=True)))
 
 
 def losses(answerer: Subject, objective: AnsweredObjective) -> torch.Tensor:
     """Of each row, from one padded batch."""
-    probes = [probe for probe in objective.losses if isinstance(probe, AnswerProbe)]
+    observers = [observer for observer in objective.losses if isinstance(observer, AnswerObserver)]
     with torch.enable_grad():
-        return AnswerProbe.losses(answerer.encoder, answerer.encoder.begin(objective.sequences), None, probes)
+        return AnswerObserver.losses(answerer.encoder, answerer.encoder.begin(objective.sequences), None, observers)
 
 
 @pytest.mark.parametrize("answer", ["Zürich", "café in Zürich", None])

@@ -9,7 +9,7 @@ from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity
-from bertscope_service.analyses.word_maps import Word
+from bertscope_service.analyses.words import Word
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument

@@ -10,7 +10,7 @@ import torch
 from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, MarkedText
 from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray

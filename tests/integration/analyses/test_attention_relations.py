@@ -10,7 +10,7 @@ import torch
 from bertscope_service.analyses.observers import word_pairs
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.relations import DirectionSums, LinkedText, RelationPlan, RelationQuery, RelationSums
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray

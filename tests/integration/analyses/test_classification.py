@@ -30,8 +30,8 @@ def build(subject: Subject, query: ObjectiveQuery) -> Objective:
     return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
-def see(subject: Subject, objective: Objective, probes: Sequence[Any], gates: Gates | None = None) -> list[Any]:
-    return run_rows(subject.encoder, list(zip(objective.sequences, probes, strict=True)), gates)
+def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Gates | None = None) -> list[Any]:
+    return run_rows(subject.encoder, list(zip(objective.sequences, observers, strict=True)), gates)
 
 
 def refusal(subject: Subject, query: ObjectiveQuery) -> tuple[str, str]:
@@ -68,7 +68,7 @@ def test_labels(classifier: Subject) -> None:
     logs = expected_logs(classifier)
     objective = build(classifier, labelled("negative", 1, "neutral", "positive"))
     golds = [0, 1, 2, 1]
-    accuracies, losses = objective.measure(see(classifier, objective, objective.probes))
+    accuracies, losses = objective.measure(see(classifier, objective, objective.observers))
     assert accuracies.tolist() == [int(row.argmax()) == gold for row, gold in zip(logs, golds, strict=True)]
     assert losses == pytest.approx([-row[gold] for row, gold in zip(logs, golds, strict=True)], abs=1e-4)
     assert (objective.metrics, objective.pieces, len(objective.losses)) == ((Metric.ACCURACY, Metric.LOSS), 0, 4)
@@ -76,9 +76,9 @@ def test_labels(classifier: Subject) -> None:
 
 def test_divergence_of_labels(classifier: Subject) -> None:
     objective = build(classifier, DivergenceQuery(INPUTS, truncate=False))
-    untouched = see(classifier, objective, objective.probes)
+    untouched = see(classifier, objective, objective.observers)
     assert objective.measure(untouched).tolist() == [[0.0] * 4]
-    later = objective.later_probes(untouched)
+    later = objective.later_observers(untouched)
     assert objective.measure(untouched).tolist() == [[0.0] * 4]
     changed = see(classifier, objective, later, classifier.gates(EDITS))
     (found,) = objective.measure(changed)

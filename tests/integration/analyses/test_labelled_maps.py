@@ -9,7 +9,7 @@ from bertscope_service.analyses.attention_description import DescriptionPlan, De
 from bertscope_service.analyses.attention_patterns import Pattern, scores
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.runner import run_rows
 
@@ -22,7 +22,7 @@ FLOOR, HELD_OUT_FLOOR = 0.84, 0.79
 
 def test_agreement_with_labels_given_by_eye() -> None:
     labelled = json.loads(LABELS.read_text(encoding="utf-8"))
-    encoder = TorchEncoder.load(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32", pack=False)
+    encoder = load_encoder(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32", pack=False)
     tokenizer = TextTokenizer.load(EMBEDDED_FOLDER, encoder.shape.max_tokens)
     inputs = tuple((text, *rest, None)[:2] for text, *rest in labelled["texts"])
     query = DescriptionQuery(inputs, tuple(range(encoder.shape.layers)), (), head_distances=False, truncate=False)

@@ -12,7 +12,7 @@ from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery
 from bertscope_service.analyses.observers import reading
 from bertscope_service.analyses.observers.lens import LensScores, Translators
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.torch.architectures import PRE_NORM

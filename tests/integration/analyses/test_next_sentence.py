@@ -11,7 +11,7 @@ from bertscope_service.analyses.next_sentence import next_sentence_probabilities
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabulary, RemoveHeads, Step, WeightOnly
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForNextSentencePrediction, AutoModelForPreTraining
 
@@ -116,7 +116,7 @@ def whole(export_cache: Path) -> Subject:
 
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_head_that_is_not_whole_is_none_and_the_rest_is_hosted(whole: Subject, tmp_path: Path, broken: str) -> None:
-    encoder = TorchEncoder.load(edited(whole.folder, tmp_path / "m", BROKEN[broken]), "bert", device=CPU, precision="fp32")
+    encoder = load_encoder(edited(whole.folder, tmp_path / "m", BROKEN[broken]), "bert", device=CPU, precision="fp32")
     assert (encoder.capabilities.masked_lm, encoder.capabilities.next_sentence) == (True, False)
     assert encoder.shape.parameters == whole.encoder.shape.parameters - 32 * 32 - 32 - 2 * 32 - 2
 
@@ -129,7 +129,7 @@ def test_a_head_must_be_finite_in_the_precision_that_it_runs_in(whole: Subject, 
 @pytest.mark.parametrize(("architecture", "options"), [("albert", {"relates": True}), ("bert", {}), ("bert", {"labels": 2})])
 def test_checkpoints_without_the_head(tmp_path: Path, architecture: str, options: dict[str, Any]) -> None:
     folder = write_checkpoint(architecture, tmp_path / "m", **options)
-    encoder = TorchEncoder.load(folder, architecture, device=CPU, precision="fp32")
+    encoder = load_encoder(folder, architecture, device=CPU, precision="fp32")
     assert not encoder.capabilities.next_sentence
 
 

@@ -15,7 +15,7 @@ from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuer
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
-from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.analyses.texts import words_of
 from bertscope_service.encoders.base import Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
@@ -63,12 +63,12 @@ def build(subject: Subject, query: ObjectiveQuery) -> Objective:
     return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
-def see(subject: Subject, objective: Objective, probes: Sequence[Any], gates: Gates | None = None) -> list[Any]:
-    return run_rows(subject.encoder, list(zip(objective.sequences, probes, strict=True)), gates)
+def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Gates | None = None) -> list[Any]:
+    return run_rows(subject.encoder, list(zip(objective.sequences, observers, strict=True)), gates)
 
 
 def measure(subject: Subject, objective: Objective) -> NDArray[np.float64]:
-    values = objective.measure(see(subject, objective, objective.probes))
+    values = objective.measure(see(subject, objective, objective.observers))
     assert (values.dtype, values.shape) == (np.float64, (len(objective.metrics), objective.items))
     return values
 
@@ -83,9 +83,9 @@ def masks(texts: Sequence[str], seed: int = 0, share: float = 0.3, *, truncate: 
     return MaskedLmQuery(tuple(texts), seed, share, truncate)
 
 
-def places_of(probe: Any) -> tuple[int, ...]:
-    assert isinstance(probe, GoldProbe)
-    return probe.positions
+def places_of(observer: Any) -> tuple[int, ...]:
+    assert isinstance(observer, GoldObserver)
+    return observer.positions
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 1.0])
@@ -93,9 +93,9 @@ def test_masked_lm_loss(subject: Subject, share: float) -> None:
     plain, objective = Plain(subject), build(subject, masks(TEXTS, share=share))
     (losses,) = measure(subject, objective)
     total, sizes = 0, set()
-    for text, probe, loss in zip(TEXTS, objective.probes, losses, strict=True):
+    for text, observer, loss in zip(TEXTS, objective.observers, losses, strict=True):
         ids, words = plain.encode(text)
-        places = places_of(probe)
+        places = places_of(observer)
         chosen = {words[place] for place in places}
         # Whole words: every piece of a chosen word, and nothing of any other.
         assert sorted(places) == [place for place, word in enumerate(words) if word is not None and word in chosen]
@@ -114,11 +114,11 @@ def test_masked_lm_loss(subject: Subject, share: float) -> None:
 @on_three
 def test_masks_depend_on_the_seed_and_the_place_of_a_text_alone(subject: Subject) -> None:
     few, many = build(subject, masks(TEXTS[:3])), build(subject, masks(TEXTS))
-    assert [places_of(probe) for probe in few.probes] == [places_of(probe) for probe in many.probes[:3]]
+    assert [places_of(observer) for observer in few.observers] == [places_of(observer) for observer in many.observers[:3]]
     other = build(subject, masks(TEXTS, seed=2**64 - 1))
-    assert [places_of(probe) for probe in other.probes] != [places_of(probe) for probe in many.probes]
+    assert [places_of(observer) for observer in other.observers] != [places_of(observer) for observer in many.observers]
     same = build(subject, masks([TEXTS[8 - 1]] * 8))
-    assert len({places_of(probe) for probe in same.probes}) > 1
+    assert len({places_of(observer) for observer in same.observers}) > 1
 
 
 @on_three
@@ -126,7 +126,7 @@ def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     text = "The [MASK]  \t sat."
     objective = build(subject, masks([text], share=1.0))
     tokenized = subject.tokenizer.encode(text)
-    places = places_of(objective.probes[0])
+    places = places_of(objective.observers[0])
     covered = {character for place in places for character in range(*tokenized.span(place))}
     assert "".join(text[character] for character in sorted(covered)) == "Thesat."
     blank = [word for word in words_of(tokenized) if not any(np.ptp(tokenized.span(place)) for place in word)]
@@ -257,9 +257,9 @@ def test_divergence_at_masks(subject: Subject) -> None:
     """KL(untouched || changed) from transformers' own logits, whose attention maps are edited."""
     texts = (("The [MASK] sat.", None), ("Paris is [MASK] of [MASK].", None), ("The cat sat.", "The [MASK] walked."))
     objective = build(subject, DivergenceQuery(texts, truncate=False))
-    untouched = see(subject, objective, objective.probes)
+    untouched = see(subject, objective, objective.observers)
     assert objective.measure(untouched).tolist() == [[0, 0, 0]]
-    later = objective.later_probes(untouched)
+    later = objective.later_observers(untouched)
     assert objective.measure(see(subject, objective, later)) == pytest.approx(np.zeros((1, 3)), abs=1e-5)
     (found,) = objective.measure(see(subject, objective, later, subject.gates(EDITS)))
     for sequence, divergence in zip(objective.sequences, found, strict=True):

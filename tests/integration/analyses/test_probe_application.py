@@ -10,7 +10,7 @@ from bertscope_service.analyses.observers.probe_scores import Probes
 from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery
 from bertscope_service.analyses.probes import LabelledText, SpanPlaces
 from bertscope_service.analyses.texts import read_named_inputs
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray

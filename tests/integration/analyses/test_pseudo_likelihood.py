@@ -8,7 +8,7 @@ import pytest
 import torch
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoTokenizer
@@ -46,7 +46,7 @@ def plan(
 
 
 def rows_of(made: ScorePlan) -> list[tuple[object, object]]:
-    return list(zip(made.masked.sequences, made.masked.probes, strict=True))
+    return list(zip(made.masked.sequences, made.masked.observers, strict=True))
 
 
 def scores(subject: Subject, made: ScorePlan, gates: Gates | None = None, *, batch: int = 5) -> list[TextScore]:
@@ -139,7 +139,7 @@ def test_the_same_rows_run_once(subject: Subject) -> None:
     alone = [len(plan(subject, [one], Scoring.WHOLE_WORD).masked) for one in pair]
     together = plan(subject, pair, Scoring.WHOLE_WORD)
     assert len(together.masked) == sum(alone) - 1
-    shared = [probe for probe in together.masked.probes if probe.golds.shape[1] == 2]
+    shared = [observer for observer in together.masked.observers if observer.golds.shape[1] == 2]
     assert len(shared) == 1
     apart = [scores(subject, plan(subject, [one], Scoring.WHOLE_WORD))[0].logs for one in pair]
     for score, expected in zip(scores(subject, together), apart, strict=True):

@@ -16,7 +16,7 @@ from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.steps import RemoveHeads
 from bertscope_service.encoders.base import Encoder, Gates
 from bertscope_service.encoders.state import State

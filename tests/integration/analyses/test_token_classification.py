@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.token_classification import ClassifyTokensPlan, ClassifyTokensQuery, TaggedInput
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 

@@ -19,6 +19,8 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
+from bertscope_service.models import runtimes
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
@@ -532,14 +534,14 @@ def test_a_cancelled_prune_leaves_nothing_behind(
 def test_a_prune_cancelled_while_its_weights_are_read_leaves_nothing_behind(
     pruner: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    there, go_on, load = threading.Event(), threading.Event(), TorchEncoder.load
+    there, go_on, load = threading.Event(), threading.Event(), load_encoder
 
     def slow_load(*args: Any, **options: Any) -> TorchEncoder:
         there.set()
         assert go_on.wait(granted(60))
         return load(*args, **options)
 
-    monkeypatch.setattr(TorchEncoder, "load", slow_load)
+    monkeypatch.setattr(runtimes, "load_encoder", slow_load)
     before = names(pruner)
     request = request_of({0: (1,)}, model="models/bert", model_id="pruned", folder=str(tmp_path / "saved"))
     call = pruner.ablation.PruneHeads.future(request, timeout=CALL_SECONDS)

@@ -15,11 +15,11 @@ from bertscope_service.analyses.intervals import IntervalMethod
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
-from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark import losses as benchmark_losses
 from bertscope_service.benchmark.inputs import Measurement, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives
 from bertscope_service.benchmark.measure import Measured, measure
+from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings

@@ -7,8 +7,8 @@ import pytest
 import torch
 from bertscope_service.checkpoints.config import CheckedConfig
 from bertscope_service.checkpoints.weights import expected
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.heads import Head
 
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "albert": [{}, {"num_hidden_groups": 2, "num_hidden_layers": 4, "inner_group_num": 2}],

@@ -12,8 +12,8 @@ from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.config import check_config
 from bertscope_service.checkpoints.sources import locate
 from bertscope_service.checkpoints.weights import check_weights
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.heads import Head
 from bertscope_service.encoders.weight_headers import read_headers
 
 BERT = {

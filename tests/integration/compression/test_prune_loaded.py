@@ -13,7 +13,7 @@ from bertscope_service.api.model_rendering import render_model
 from bertscope_service.checkpoints.sources import Progress, inspect
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, ServiceError, Unsupported
-from bertscope_service.models import loading
+from bertscope_service.models import loading, runtimes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Registry
 from bertscope_service.observability.metrics import Metrics
@@ -255,7 +255,7 @@ def test_what_can_not_be_read_is_not_kept(models: Models, bert: Path, tmp_path: 
     def too_large(*_: object, **__: object) -> None:
         raise FailedPrecondition("does not fit", "DEVICE_MEMORY")
 
-    monkeypatch.setattr(TorchEncoder, "load", too_large)
+    monkeypatch.setattr(runtimes, "load_encoder", too_large)
     assert models.refusal(FailedPrecondition, whole, PARTS, tmp_path / "saved").reason == "DEVICE_MEMORY"
     assert not (tmp_path / "saved").exists()
 

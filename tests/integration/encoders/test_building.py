@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES as KINDS
 from bertscope_service.encoders.torch.building import outline
 from bertscope_service.encoders.torch.checkpoints import Checkpoint, read_checkpoint
-from bertscope_service.encoders.torch.heads import Head
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
@@ -32,7 +33,7 @@ def copy(classifier: Subject, tmp_path: Path) -> Path:
 
 
 def load(architecture: str, folder: Path) -> TorchEncoder:
-    return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision="fp32", pack=False)
+    return load_encoder(folder, architecture, device=torch.device("cpu"), precision="fp32", pack=False)
 
 
 def edit_config(folder: Path, **changes: Any) -> None:

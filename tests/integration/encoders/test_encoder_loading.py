@@ -8,6 +8,7 @@ from shutil import copytree
 import pytest
 import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
@@ -24,7 +25,7 @@ def copy(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path], tmp_
 
 
 def load(architecture: str, folder: Path) -> TorchEncoder:
-    return TorchEncoder.load(folder, architecture, device=torch.device("cpu"), precision="fp32")
+    return load_encoder(folder, architecture, device=torch.device("cpu"), precision="fp32")
 
 
 def refusal(architecture: str, folder: Path, reason: str = "SOURCE_UNREADABLE") -> FailedPrecondition:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.encoders.base import Capabilities, Encoder, Gates, ReadsPositions, TokenSequence
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.heads import Head
+from bertscope_service.encoders.torch.loading import load_encoder
 from safetensors.torch import load_file, save_file
 
 from tests.support.exports import load_exported
@@ -120,6 +121,6 @@ def test_a_head_without_its_weights_is_none(capability: str, tmp_path: Path) -> 
     path = folder / "model.safetensors"
     kept = {name: values for name, values in load_file(path).items() if not name.startswith(("classifier", "qa_outputs"))}
     save_file(kept, path, {"format": "pt"})
-    encoder = TorchEncoder.load(folder, "bert", device=torch.device("cpu"), precision="fp32")
+    encoder = load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32")
     assert not any(getattr(encoder.capabilities, name) for name in (*HEADS, "masked_lm", "classification"))
     assert encoder.shape.head_labels == ()

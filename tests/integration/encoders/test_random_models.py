@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 
 from tests.support.rounding import BOTH_SIDES
@@ -32,7 +32,7 @@ def logits(encoder: Encoder) -> torch.Tensor:
 @pytest.mark.parametrize("architecture", SHAPES)
 def test_a_random_model_is_the_one_that_its_checkpoint_loads_as(architecture: str, tmp_path: Path) -> None:
     random_model(architecture, SHAPES[architecture]).save_pretrained(tmp_path)
-    loaded = TorchEncoder.load(tmp_path, architecture, device=CPU, precision="fp32")
+    loaded = load_encoder(tmp_path, architecture, device=CPU, precision="fp32")
     made = random_encoder(architecture, SHAPES[architecture], device=CPU, precision="fp32")
     assert (made.shape, made.capabilities) == (loaded.shape, loaded.capabilities)
     expected = logits(loaded)

@@ -13,8 +13,9 @@ import pytest
 from bertscope.v1 import model_pb2
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.models import loading, own_thread, registry, runtimes
+from bertscope_service.models import hosted, loading, own_thread, registry, runtimes
 
 from tests.support.harness import CALL_SECONDS, Failure, Host
 from tests.support.patience import wait_until
@@ -26,14 +27,14 @@ LOADS = 5
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
     """The modules of all encoders that were made; cycles among objects are not collected meanwhile."""
     references: list[weakref.ref[Any]] = []
-    make = TorchEncoder.load
+    make = load_encoder
 
     def load(*arguments: Any, **options: Any) -> TorchEncoder:
         encoder = make(*arguments, **options)
         references.extend((weakref.ref(encoder), weakref.ref(encoder.architecture.model)))
         return encoder
 
-    monkeypatch.setattr(TorchEncoder, "load", load)
+    monkeypatch.setattr(runtimes, "load_encoder", load)
     gc.collect()
     gc.disable()
     try:
@@ -100,7 +101,7 @@ def test_freed_memory_goes_back_to_the_system(
 ) -> None:
     host = launch(model=[f"good={checkpoints['bert']}"])
     given: list[None] = []
-    for module in (own_thread, registry):
+    for module in (own_thread, hosted):
         monkeypatch.setattr(module, "give_back", lambda: given.append(None))
     with pytest.raises(grpc.RpcError):
         list(host.models.LoadModel(model_pb2.LoadModelRequest(model_id="bad", source=str(tmp_path)), timeout=CALL_SECONDS))

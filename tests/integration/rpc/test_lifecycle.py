@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2
+from bertscope.v1 import cloze_pb2_grpc, common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.sources import Source
-from bertscope_service.contract import SERVICES
+from bertscope_service.contract import METHODS, SERVICES
 from bertscope_service.errors import AlreadyExists
 from bertscope_service.rpc.server import Server
 from bertscope_service.settings import Settings
@@ -73,6 +74,48 @@ def test_health_says_serving_once_all_models_are_there(launch: Callable[..., Hos
     for service in ("", *OURS):
         assert health(host, service) == Status.SERVING
     assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
+
+
+def test_a_server_that_has_not_imported_its_models_libraries_says_that_it_starts(
+    loop: LoopThread, checkpoints: dict[str, Path]
+) -> None:
+    """It takes calls at once, and imports PyTorch beside them."""
+    server = loop.run(make(Settings(port=0, metrics_port=0, runtime="torch", model=[f"bert={checkpoints['bert']}"])))
+    ports = loop.run(server.start())
+    try:
+        with grpc.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel:
+            stub: Any = health_pb2_grpc.HealthStub(channel)
+            check = partial(stub.Check, health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
+            fill = partial(cloze_pb2_grpc.ClozeServiceStub(channel).FillMask, GOOD, timeout=CALL_SECONDS)
+            assert check().status == Status.NOT_SERVING
+            for method in METHODS.values():
+                call: Any = (channel.unary_stream if method.streaming else channel.unary_unary)(method.path)
+                with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+                    replies = call(b"", timeout=CALL_SECONDS)
+                    assert not method.streaming or list(replies)
+                assert failures[0].info.reason == "SERVER_STARTING", method.path
+            loop.run(server.host())
+            with refused(grpc.StatusCode.UNAVAILABLE) as failures:
+                fill()
+            assert failures[0].info.metadata["model"] == "models/bert"
+            loop.run(server.load_models())
+            assert check().status == Status.SERVING
+            assert fill().results
+    finally:
+        loop.run(server.stop(0))
+
+
+def test_a_server_is_stopped_before_it_has_imported_its_models_libraries(loop: LoopThread) -> None:
+    server = loop.run(make(Settings(port=0, metrics_port=0)))
+    ports = loop.run(server.start())
+    loop.run(server.stop(0))
+    with grpc.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel, pytest.raises(grpc.RpcError) as caught:
+        cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(GOOD, timeout=CALL_SECONDS)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def make(settings: Settings) -> Server:
+    return Server(settings)
 
 
 def test_health_of_an_unknown_service(host: Host) -> None:

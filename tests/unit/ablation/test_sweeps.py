@@ -16,7 +16,6 @@ from bertscope_service.analyses.ablation import (
     Effect,
     Event,
     Greedy,
-    HeadSet,
     Metric,
     MetricEffect,
     Mode,
@@ -27,7 +26,7 @@ from bertscope_service.analyses.ablation import (
     SweepQuery,
 )
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.base import HeadSet, Shape
 
 pytestmark = pytest.mark.asyncio
 Removed = frozenset[tuple[int, int]]

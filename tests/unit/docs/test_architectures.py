@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, NO_MAPS
-from bertscope_service.encoders.torch.heads import Head
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 
 ROOT = Path(__file__).parents[3]
 BEGIN, END = "<!-- architectures: written by tests/unit/docs/test_architectures.py -->", "<!-- end of architectures -->"

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from bertscope_service import cancellation
-from bertscope_service.engine.computing import ComputePool, in_daemon_thread
+from bertscope_service.engine.computing import ComputePool
+from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.errors import DeadlineExceeded, Unavailable
 
 from tests.support.patience import granted

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.timings import Ratio
 from bertscope_service.benchmark.studies import faster
+from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.models import runtime_choice
 from bertscope_service.models.runtime_choice import (
     THRESHOLD,

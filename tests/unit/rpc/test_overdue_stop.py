@@ -28,6 +28,9 @@ class Stuck:
     async def start(self) -> Ports:
         return Ports(1, 2)
 
+    async def host(self) -> None:
+        pass
+
     async def load_models(self) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
-from bertscope_service.analyses.observers.answers import AnswerProbe
-from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.analyses.observers.answers import AnswerObserver
+from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages
 from bertscope_service.analyses.question_answering import find_answers
 from bertscope_service.analyses.texts import check_finite
@@ -65,19 +65,19 @@ class AnsweredObjective:
         asked = [question.asked for question in query.questions]
         remedy = "send fewer questions or shorter passages, or use a larger stride"
         self._passages = list(read_passages(tokenizer, asked, query.stride, MAX_ROW_TOKENS, remedy, STRIDE_FIELD))
-        probes = list[AnswerProbe]()
+        observers = list[AnswerObserver]()
         for question, passage in zip(query.questions, self._passages, strict=True):
             golds = [_tokens(passage, question, number) for number in range(len(question.answers))]
             share = 1 / len(passage.windows)
-            probes += (AnswerProbe(_places(golds, window), share) for window in passage.windows)
+            observers += (AnswerObserver(_places(golds, window), share) for window in passage.windows)
         self.sequences: Sequence[TokenSequence] = [window.sequence for passage in self._passages for window in passage.windows]
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
-        self._golds = [probe.golds for probe in probes]
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
+        self._golds = [observer.golds for observer in observers]
         self._words = [_gold_words(question) for question in query.questions]
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [3, questions]: exact match and F1, each with the gold answer for which it is highest, and the loss, the mean

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
 
@@ -17,7 +17,7 @@ from bertscope_service.encoders.observer import Observer
 class Objective(Protocol):
     """Items (texts, prompts, pairs) that are measured again and again while heads are changed.
 
-    An item may take several rows. `probes` observe the untouched run; `later_probes` observe every other run and may use the
+    An item may take several rows. `observers` see the untouched run; `later_observers` see every other run and may use the
     results of the untouched one.
     """
 
@@ -34,8 +34,8 @@ class Objective(Protocol):
         """The rows."""
 
     @property
-    def probes(self) -> Sequence[Observer]:
-        """The probe of each row of the untouched run."""
+    def observers(self) -> Sequence[Observer]:
+        """The observer of each row of the untouched run."""
 
     @property
     def truncated(self) -> int:
@@ -49,14 +49,14 @@ class Objective(Protocol):
     def pieces(self) -> int:
         """The number of masks that are predicted, in all rows."""
 
-    def later_probes(self, untouched: Sequence[Any]) -> Sequence[Observer]:
-        """Returns one probe for each row, given the results of `probes` on the untouched model."""
+    def later_observers(self, untouched: Sequence[Any]) -> Sequence[Observer]:
+        """Returns one observer for each row, given the results of `observers` on the untouched model."""
 
     def measure(self, seen: Sequence[Any]) -> NDArray[np.float64]:
-        """Converts the results of the probes to values [metrics, items]. Raises FailedPrecondition for numbers that are not
+        """Converts the results of the observers to values [metrics, items]. Raises FailedPrecondition for numbers that are not
         finite."""
 
     @property
-    def losses(self) -> Sequence[LossProbe]:
-        """One probe for each row whose loss can be differentiated; the losses of an item's rows add up to its loss. Empty for
-        an objective without a loss."""
+    def losses(self) -> Sequence[LossObserver]:
+        """One observer for each row whose loss can be differentiated; the losses of an item's rows add up to its loss. Empty
+        for an objective without a loss."""

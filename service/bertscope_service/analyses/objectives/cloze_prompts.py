@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores, LossObserver
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_texts
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
@@ -58,10 +58,10 @@ class ClozePromptsObjective:
         ]
         self.kept = tuple(index for index, found in enumerate(read) if found is not None)
         kept = [found for found in read if found is not None]
-        probes = [probe for _, probe in kept]
+        observers = [observer for _, observer in kept]
         self.sequences: Sequence[TokenSequence] = [tokenized.sequence for tokenized, _ in kept]
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
         self.items = self.pieces = len(kept)
         self.skipped = len(read) - len(kept)
         self.truncated = sum(bool(tokenized.truncated) for tokenized, _ in kept)
@@ -71,8 +71,8 @@ class ClozePromptsObjective:
             )
             raise InvalidArgument(FIELD, message, "ALL_SKIPPED")
 
-    def later_probes(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
         """Returns [3, prompts]: 1 if the best gold answer is ranked first, 1 / its rank, and its -ln P, nats."""
@@ -85,8 +85,8 @@ class ClozePromptsObjective:
 
 def _read(
     field: str, prompt: Prompt, tokenized: TokenizedText, query: ClozePromptsQuery, tokenizer: TextTokenizer
-) -> tuple[TokenizedText, GoldProbe] | None:
-    """Returns a prompt's tokens and its probe; None if the prompt is to be left out."""
+) -> tuple[TokenizedText, GoldObserver] | None:
+    """Returns a prompt's tokens and its observer; None if the prompt is to be left out."""
     positions = mask_positions(tokenized, tokenizer, f"{field}.text")
     if len(positions) > 1:
         message = f"{field}.text has {len(positions)} masks; leave one, the gold answers are for a single mask"
@@ -95,7 +95,7 @@ def _read(
     spelled = (tokenizer.pieces_in_context(answer, before) for answer in prompt.answers)
     golds = sorted({pieces[0] for pieces in spelled if len(pieces) == 1} - {tokenizer.unknown_id})
     if golds:
-        return tokenized, GoldProbe(positions, np.array([golds], dtype=np.int64), ranked=True)
+        return tokenized, GoldObserver(positions, np.array([golds], dtype=np.int64), ranked=True)
     if query.skip_multi_piece:
         return None
     message = (

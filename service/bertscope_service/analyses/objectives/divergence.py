@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.label_distributions import Labelling, label_observers
-from bertscope_service.analyses.observers.probes import DivergenceProbe, HiddenProbe, LossProbe
+from bertscope_service.analyses.observers.predictions import LastStatesObserver, LossObserver, PredictionsObserver
 from bertscope_service.analyses.texts import check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -36,7 +36,7 @@ class _Inputs:
     """One row for each input."""
 
     metrics = DivergenceQuery.metrics
-    losses: Sequence[LossProbe] = ()
+    losses: Sequence[LossObserver] = ()
     skipped = 0
 
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
@@ -54,11 +54,11 @@ class MaskDivergenceObjective(_Inputs):
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer) -> None:
         super().__init__(query, tokenizer)
         self._masks = [mask_positions(tokenized, tokenizer, f"{FIELD}[{index}]") for index, tokenized in enumerate(self._texts)]
-        self.probes: Sequence[Observer] = [HiddenProbe(positions) for positions in self._masks]
+        self.observers: Sequence[Observer] = [LastStatesObserver(positions) for positions in self._masks]
         self.pieces = sum(map(len, self._masks))
 
-    def later_probes(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
-        return [DivergenceProbe(positions, hidden) for positions, hidden in zip(self._masks, untouched, strict=True)]
+    def later_observers(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
+        return [PredictionsObserver(positions, hidden) for positions, hidden in zip(self._masks, untouched, strict=True)]
 
     def measure(self, seen: Sequence[torch.Tensor | NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [1, inputs]: the mean over the masks, nats; 0 for the untouched run itself.
@@ -83,15 +83,15 @@ class LabelDivergenceObjective(_Inputs):
     def __init__(self, query: DivergenceQuery, tokenizer: TextTokenizer, labelling: Labelling) -> None:
         super().__init__(query, tokenizer)
         self._labelling = labelling
-        self.probes: Sequence[Observer] = [
+        self.observers: Sequence[Observer] = [
             label_observers(labelling, [tokenized], [tokenizer], f"{FIELD}[{index}]")[0]
             for index, tokenized in enumerate(self._texts)
         ]
         self._untouched: Sequence[NDArray[np.float64]] = ()
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
         self._untouched = [self._labelling.logs(scores) for scores in untouched]
-        return self.probes
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [1, inputs], nats; 0 for the untouched run itself."""

@@ -16,7 +16,7 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_sigmoid
 from bertscope_service.analyses.objectives.labelled import find_label
 from bertscope_service.analyses.objectives.token_labels import linearised
-from bertscope_service.analyses.observers.probes import LabelSetProbe, LossProbe
+from bertscope_service.analyses.observers.predictions import LabelSetObserver, LossObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -62,12 +62,12 @@ class LabelSetsObjective:
             for number, name in enumerate(text.labels):
                 gold = find_label(name, labels, f"{FIELD}[{index}].labels[{number}]", model, name_field="")
                 self._golds[index, gold] = True
-        probes = [LabelSetProbe(tuple(np.flatnonzero(row).tolist())) for row in self._golds]
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
+        observers = [LabelSetObserver(tuple(np.flatnonzero(row).tolist())) for row in self._golds]
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [3, texts]. A label is predicted if its probability is over 0.5."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
-from bertscope_service.analyses.observers.probes import LabelProbe, LossProbe
+from bertscope_service.analyses.observers.predictions import LabelObserver, LossObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -49,7 +49,7 @@ class LabelledObjective:
 
     def __init__(self, query: LabelledQuery, tokenizer: TextTokenizer, labels: Sequence[str], model: str) -> None:
         """Tokenizes the texts. labels: names of the model's labels. model: its name, for errors."""
-        sequences, probes = list[TokenSequence](), list[LabelProbe]()
+        sequences, observers = list[TokenSequence](), list[LabelObserver]()
         self.items = len(query.texts)
         self.truncated = 0
         inputs = [(entry.text, entry.pair) for entry in query.texts]
@@ -58,15 +58,15 @@ class LabelledObjective:
             gold = find_label(entry.gold, labels, f"{FIELD}[{index}]", model)
             tokenized = next(texts)
             sequences.append(tokenized.sequence)
-            probes.append(LabelProbe(gold))
+            observers.append(LabelObserver(gold))
             self.truncated += bool(tokenized.truncated)
         self.sequences: Sequence[TokenSequence] = sequences
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
-        self._golds = np.array([probe.gold for probe in probes])
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
+        self._golds = np.array([observer.gold for observer in observers])
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [2, texts]: 1 if the gold label scores highest (the first of equals), and its -ln P, nats."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.observers.probes import GoldProbe, GoldScores, LossProbe
+from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores, LossObserver
 from bertscope_service.analyses.texts import check_finite, masked, read_texts, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
@@ -46,7 +46,7 @@ class MaskedLmObjective:
 
     def __init__(self, query: MaskedLmQuery, tokenizer: TextTokenizer) -> None:
         self.items = len(query.texts)
-        sequences, probes = list[TokenSequence](), list[GoldProbe]()
+        sequences, observers = list[TokenSequence](), list[GoldObserver]()
         self.truncated = self.pieces = 0
         for index, tokenized in enumerate(read_texts(tokenizer, query.texts, FIELD, truncate=query.truncate)):
             field = f"{FIELD}[{index}]"
@@ -59,16 +59,16 @@ class MaskedLmObjective:
             chosen = choose(len(words), query.mask_share, query.seed, index)
             places = [place for word in chosen for place in words[word]]
             golds = np.array([[tokenized.sequence.ids[place]] for place in places], dtype=np.int64)
-            probes.append(GoldProbe(tuple(places), golds))
+            observers.append(GoldObserver(tuple(places), golds))
             sequences.append(masked(tokenized.sequence, places, tokenizer))
             self.truncated += bool(tokenized.truncated)
             self.pieces += len(places)
         self.sequences: Sequence[TokenSequence] = sequences
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
 
-    def later_probes(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
         """Returns [1, texts]: the mean over the masked pieces of -ln P, nats."""

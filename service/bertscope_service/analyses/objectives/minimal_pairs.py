@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
-from bertscope_service.analyses.observers.probes import GoldScores, LossProbe
+from bertscope_service.analyses.observers.predictions import GoldScores, LossObserver
 from bertscope_service.analyses.texts import read_texts
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import TokenSequence
@@ -46,7 +46,7 @@ class MinimalPairsObjective:
     """
 
     metrics = MinimalPairsQuery.metrics
-    losses: Sequence[LossProbe] = ()
+    losses: Sequence[LossObserver] = ()
     skipped = 0
 
     def __init__(self, query: MinimalPairsQuery, tokenizer: TextTokenizer) -> None:
@@ -70,7 +70,7 @@ class MinimalPairsObjective:
         self._masked.sort()
         self.pieces = self._masked.pieces
         self.sequences: Sequence[TokenSequence] = self._masked.sequences
-        self.probes: Sequence[Observer] = self._masked.probes
+        self.observers: Sequence[Observer] = self._masked.observers
 
     def _read(self, tokenized: TokenizedText, field: str) -> tuple[TokenSequence, list[ScoredWord]]:
         words = scorable_words(tokenized, self._tokenizer)
@@ -80,8 +80,8 @@ class MinimalPairsObjective:
         self.truncated += bool(tokenized.truncated)
         return tokenized.sequence, words
 
-    def later_probes(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[GoldScores]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
         """Returns [1, pairs]: 1 where the better sentence scores strictly higher, else 0.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.correlations import pearson_values, spearman_values
-from bertscope_service.analyses.observers.probes import LossProbe, ValueProbe
+from bertscope_service.analyses.observers.predictions import LossObserver, ValueObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
@@ -52,13 +52,13 @@ class RatedObjective:
         self.items = len(texts)
         self.truncated = sum(bool(text.truncated) for text in texts)
         self.sequences: Sequence[TokenSequence] = [text.sequence for text in texts]
-        probes = [ValueProbe(entry.value) for entry in query.texts]
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
+        observers = [ValueObserver(entry.value) for entry in query.texts]
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
         self._golds = np.array([entry.value for entry in query.texts], dtype=np.float64)
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [3, texts]: values whose means are the correlations, and squared differences from the gold values."""

@@ -18,11 +18,11 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.label_schemes import Mention, Scheme, mentions_of, scheme_of
 from bertscope_service.analyses.objectives.labelled import find_label
-from bertscope_service.analyses.observers.probes import LossProbe
-from bertscope_service.analyses.observers.token_labels import TokenLabelProbe
+from bertscope_service.analyses.observers.predictions import LossObserver
+from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.token_classification import ReadWords, find_words
-from bertscope_service.analyses.word_maps import Span
+from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
@@ -72,7 +72,7 @@ class TokenLabelsObjective:
         self._texts: list[ReadWords] = []
         self._gold: list[NDArray[np.int64]] = []
         self.sequences: list[TokenSequence] = []
-        probes: list[TokenLabelProbe] = []
+        observers: list[TokenLabelObserver] = []
         read = read_inputs(tokenizer, [text.input for text in query.texts], FIELD, ".input", truncate=query.truncate)
         for index, (given, tokenized) in enumerate(zip(query.texts, read, strict=True)):
             field = f"{FIELD}[{index}]"
@@ -82,17 +82,17 @@ class TokenLabelsObjective:
                 message = f"{field} has no word that is read; mark one with a piece of its own, before the text is cut"
                 raise InvalidArgument(f"{field}.words", message, "NO_SPAN")
             own = [gold for gold, place in zip(golds, words.positions, strict=True) if place is not None]
-            probes.append(TokenLabelProbe(words.read, tuple(own)))
+            observers.append(TokenLabelObserver(words.read, tuple(own)))
             self.sequences.append(tokenized.sequence)
             self._texts.append(words)
             self._gold.append(np.array(own, dtype=np.int64))
             self.truncated += bool(tokenized.truncated)
-        self.probes: Sequence[Observer] = probes
-        self.losses: Sequence[LossProbe] = probes
+        self.observers: Sequence[Observer] = observers
+        self.losses: Sequence[LossObserver] = observers
         self._right = [self._mentions(*each) for each in zip(self._texts, self._gold, strict=True)]
 
-    def later_probes(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
-        return self.probes
+    def later_observers(self, untouched: Sequence[NDArray[np.float32]]) -> Sequence[Observer]:
+        return self.observers
 
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         """Returns [metrics, texts]; equal scores count as the first label."""

@@ -14,7 +14,7 @@ from bertscope_service.encoders.state import State, to_device
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerProbe(Observer):
+class AnswerObserver(Observer):
     """Reads the scores of a row's tokens before the softmax: float32 [tokens, 2], of the beginning and of the end.
 
     golds: positions of the first and the last token of gold answers, for the loss: the mean of -ln P of the beginning and of
@@ -33,16 +33,16 @@ class AnswerProbe(Observer):
         )
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
         logits = answer_logits(encoder, state, gates)
         if state.valid is not None:
             logits = logits.masked_fill(~state.valid[..., None], -torch.inf)
-        width = max(len(probe.golds) for probe in probes)
+        width = max(len(observer.golds) for observer in observers)
         # Repeating a gold answer changes no minimum.
-        golds = [[*probe.golds, *[probe.golds[-1]] * (width - len(probe.golds))] for probe in probes]
+        golds = [[*observer.golds, *[observer.golds[-1]] * (width - len(observer.golds))] for observer in observers]
         placed = to_device(torch.tensor(golds, dtype=torch.int64, device="cpu"), encoder.device)
         likeliest = logits.log_softmax(dim=1).gather(1, placed).mean(dim=2).max(dim=1).values
-        weights = torch.tensor([probe.weight for probe in probes], dtype=torch.float32, device="cpu")
+        weights = torch.tensor([observer.weight for observer in observers], dtype=torch.float32, device="cpu")
         return -likeliest * to_device(weights, encoder.device)
 
 

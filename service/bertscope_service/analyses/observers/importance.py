@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.probes import LossProbe
+from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
@@ -27,20 +27,20 @@ class GradientObserver:
     so one backward pass from the sum of the losses to gates [rows, layers, heads] leaves each row's own derivative.
     """
 
-    probe: LossProbe
+    loss: LossObserver
 
     @property
     def group(self) -> Hashable:
-        return type(self.probe), self.probe.group
+        return type(self.loss), self.loss.group
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         losses, gradients = [], []
         with torch.inference_mode(False), torch.enable_grad():
             for part in _parts(state):
-                probes = [observer.probe for observer in observers[part]]
-                placed = _differentiable(encoder, gates, part, len(probes))
-                loss = type(probes[0]).losses(encoder, _rows(state, part), placed, probes)
+                own = [observer.loss for observer in observers[part]]
+                placed = _differentiable(encoder, gates, part, len(own))
+                loss = type(own[0]).losses(encoder, _rows(state, part), placed, own)
                 (gradient,) = torch.autograd.grad(loss.sum(), placed.keep)
                 losses.append(loss.detach().float())
                 gradients.append(gradient.abs().float())

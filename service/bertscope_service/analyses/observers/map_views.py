@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import HeadSet
-from bertscope_service.analyses.word_maps import by_word
+from bertscope_service.analyses.observers.word_maps import by_word
+from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.state import to_device
 
 LEVELS = 255

@@ -15,7 +15,7 @@ from bertscope_service.encoders.state import State, to_device
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLabelProbe(Observer):
+class TokenLabelObserver(Observer):
     """Reads the scores of all labels before the softmax at some positions P of a row, or at none: float32 [P, labels].
     `golds` are the right labels there, for the loss: the mean over the positions of -ln P, nats."""
 
@@ -29,17 +29,17 @@ class TokenLabelProbe(Observer):
         return Readout((scores,), lambda arrays: np.split(arrays[0], ends))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
-        scores, rows = cls._scores(encoder, state, gates, probes)
-        golds = np.array([gold for probe in probes for gold in probe.golds], dtype=np.int64)
-        counts = np.array([len(probe.golds) for probe in probes], dtype=np.float32)
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+        scores, rows = cls._scores(encoder, state, gates, observers)
+        golds = np.array([gold for observer in observers for gold in observer.golds], dtype=np.int64)
+        counts = np.array([len(observer.golds) for observer in observers], dtype=np.float32)
         gold, count = (to_device(torch.from_numpy(array), encoder.device) for array in (golds, counts))
         each = torch.nn.functional.cross_entropy(scores, gold, reduction="none")
         return torch.zeros_like(count).index_add(0, rows, each) / count
 
     @staticmethod
     def _scores(
-        encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[TokenLabelProbe]
+        encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[TokenLabelObserver]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Runs the remaining layers. Returns scores [n, labels] of all rows' positions, and the row of each, int64 [n]."""
         if not isinstance(encoder, ReadsPositions):

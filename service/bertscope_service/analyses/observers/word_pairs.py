@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time, reduce_layers, slices
-from bertscope_service.analyses.word_maps import SPECIAL, Words
+from bertscope_service.analyses.observers.word_maps import SPECIAL, Words
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State, to_device

@@ -26,9 +26,9 @@ from bertscope_service.encoders.onnx.values import (
     TOKEN_LABELS,
     at,
 )
-from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.attention import attention_maps, factor_of, for_each_head, masked
-from bertscope_service.encoders.torch.own_attention import Heads
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.attention import attention_maps, factor_of, for_each_head, masked
+from bertscope_service.encoders.torch.architectures.own_attention import Heads
 
 NAME = "bertscope_onnx"
 

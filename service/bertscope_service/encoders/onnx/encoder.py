@@ -17,16 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import (
-    BatchGates,
-    Capabilities,
-    ContextWatcher,
-    Gates,
-    MapWatcher,
-    Shape,
-    TokenSequence,
-    place_rows,
-)
+from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.details import read_details
@@ -52,6 +43,7 @@ from bertscope_service.encoders.onnx.values import (
     VALID,
     at,
 )
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import Context, State, to_device
 
 INT8 = "int8"

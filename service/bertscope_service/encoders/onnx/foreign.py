@@ -10,20 +10,12 @@ from typing import Any
 import onnx
 import torch
 
-from bertscope_service.encoders.base import (
-    BatchGates,
-    Capabilities,
-    ContextWatcher,
-    Gates,
-    MapWatcher,
-    Shape,
-    TokenSequence,
-    place_rows,
-)
+from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.parts import tensors_of
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import FailedPrecondition
 

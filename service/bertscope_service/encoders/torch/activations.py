@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from bertscope_service.encoders.base import ActivationWatcher
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 
 
 @contextmanager

@@ -11,17 +11,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bertscope_service.encoders.base import (
-    BatchGates,
-    Capabilities,
-    ContextWatcher,
-    Gates,
-    MapWatcher,
-    Shape,
-    TokenSequence,
-    place_rows,
-)
+from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import pick
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import DTYPES
 from bertscope_service.encoders.torch.random_models import fill

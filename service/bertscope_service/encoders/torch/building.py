@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bertscope_service.encoders.torch.attention import NAME
+from bertscope_service.encoders.torch.architectures.attention import NAME
 
 STORAGE = frozenset({torch.empty, torch.ones, torch.zeros, torch.full})
 """Functions with which modules make their parameters."""

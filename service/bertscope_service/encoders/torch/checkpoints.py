@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from bertscope_service.encoders.base import Capabilities
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.heads import Head, chooses_several, head_of, labels_of, regresses
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.building import Assembly, fill_missing, outline
 from bertscope_service.encoders.torch.former_names import named_today
-from bertscope_service.encoders.torch.heads import Head, chooses_several, head_of, labels_of, regresses
 from bertscope_service.encoders.torch.next_sentence import holds_next_sentence_head, with_next_sentence_head
 from bertscope_service.encoders.torch.pruning import Heads, read_pruned, shrunk
 from bertscope_service.encoders.torch.quantization import (

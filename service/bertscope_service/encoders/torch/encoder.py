@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,18 +20,14 @@ from bertscope_service.encoders.base import (
     MapWatcher,
     Shape,
     TokenSequence,
-    place_rows,
 )
 from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_gates
+from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.activations import watching_activations
-from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.attention import gated_attention
-from bertscope_service.encoders.torch.checkpoints import read_checkpoint
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
-from bertscope_service.encoders.torch.int8 import settle_precision, use_integers
-from bertscope_service.encoders.torch.packing import can_pack, pack_linears
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
 from bertscope_service.encoders.torch.token_elimination import (
@@ -46,7 +41,6 @@ from bertscope_service.encoders.torch.token_elimination import (
     received,
 )
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
-from bertscope_service.errors import FailedPrecondition
 
 DTYPES = {
     "fp32": torch.float32,
@@ -108,39 +102,6 @@ class TorchEncoder:
         self._padding_id = int(config.pad_token_id or 0)
         self._kept_shares = kept_shares
         self._mask_id: int | None = getattr(config, "mask_token_id", None)
-
-    @classmethod
-    def load(cls, folder: Path, name: str, *, device: torch.device, precision: str, pack: bool = True) -> TorchEncoder:
-        """Reads a checkpoint folder: config.json and safetensors, never pickle, never code.
-
-        `name` is the `model_type` of its config. `pack` packs the linear layers on a CPU. Weights that are stored in few bits
-        determine the precision; `precision` must be "fp32" then, or theirs. Raises FailedPrecondition if weights are missing,
-        broken, or don't fit the config, or if the device's memory does not hold them, Unsupported for a precision that stored
-        integers can't use.
-        """
-        kind, checkpoint = ARCHITECTURES[name], read_checkpoint(folder, name, DTYPES[precision])
-        precision = settle_precision(checkpoint.quantization, precision)
-        try:
-            checkpoint.model.to(device)
-        except torch.OutOfMemoryError as error:
-            message = (
-                f"{folder} does not fit into the memory of {device} now; unload a model, or use another device or precision"
-            )
-            raise FailedPrecondition(message, "DEVICE_MEMORY", source=folder) from error
-        encoder = cls(
-            kind(checkpoint.model),
-            name,
-            device,
-            precision,
-            checkpoint.capabilities,
-            checkpoint.labels,
-            pruned=checkpoint.pruned,
-            kept_shares=checkpoint.kept_shares,
-        )
-        use_integers(checkpoint.model, checkpoint.integers, kind.reads_weights)
-        if pack and device.type == "cpu" and can_pack(encoder.dtype):
-            pack_linears(checkpoint.model, kind.reads_weights)
-        return encoder
 
     @property
     def resident_bytes(self) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.weight_headers import Stored
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.torch.architecture import SENTENCE_SCORES, Architecture
+from bertscope_service.encoders.torch.architectures.architecture import SENTENCE_SCORES, Architecture
 from bertscope_service.encoders.torch.weight_readers import read_tensors
 from bertscope_service.encoders.weight_headers import Stored
 

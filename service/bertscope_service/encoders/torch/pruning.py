@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.torch.architecture import Architecture
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.errors import Unsupported
 
 PRUNED_KEY = "bertscope_pruned_heads"

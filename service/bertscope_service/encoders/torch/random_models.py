@@ -44,7 +44,7 @@ def fill(module: torch.nn.Module) -> None:
 
 
 def random_encoder(name: str, settings: Mapping[str, object], *, device: torch.device, precision: str) -> TorchEncoder:
-    """Returns the encoder of such a model, as TorchEncoder.load makes it from a checkpoint. Raises torch.OutOfMemoryError."""
+    """Returns the encoder of such a model, as load_encoder makes it from a checkpoint. Raises torch.OutOfMemoryError."""
     kind = ARCHITECTURES[name]
     model = random_model(name, settings).to(DTYPES[precision]).to(device)
     encoder = TorchEncoder(kind(model), name, device, precision, Capabilities(masked_lm=True))

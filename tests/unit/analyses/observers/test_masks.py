@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
-from bertscope_service.analyses.word_maps import by_word
+from bertscope_service.analyses.observers.word_maps import by_word
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.state import State
 from hypothesis import given, settings

@@ -6,7 +6,7 @@ the parity tests then run on it, and the lists in the docs name it.
 
 from __future__ import annotations
 
-from bertscope_service.encoders.torch.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.bert import (
     Albert,
     Bert,
@@ -26,6 +26,7 @@ from bertscope_service.encoders.torch.architectures.others import (
     SqueezeBert,
     Xlm,
 )
+from bertscope_service.encoders.torch.architectures.proteins import Esm, Esmc
 from bertscope_service.encoders.torch.architectures.relative import Deberta, DebertaV2, MpNet
 from bertscope_service.encoders.torch.architectures.roberta import (
     Camembert,
@@ -35,15 +36,7 @@ from bertscope_service.encoders.torch.architectures.roberta import (
     XlmRobertaXl,
     Xmod,
 )
-from bertscope_service.encoders.torch.architectures.rotary import (
-    Esm,
-    Esmc,
-    EuroBert,
-    Gte,
-    JinaEmbeddingsV3,
-    ModernBert,
-    NomicBert,
-)
+from bertscope_service.encoders.torch.architectures.rotary import EuroBert, Gte, JinaEmbeddingsV3, ModernBert, NomicBert
 
 DECLARED: tuple[type[Architecture], ...] = (
     Albert,

@@ -11,7 +11,7 @@ from transformers.models.bert.modeling_bert import BertPooler
 from transformers.models.ernie.modeling_ernie import ErniePooler
 from transformers.models.mobilebert.modeling_mobilebert import MobileBertPooler
 
-from bertscope_service.encoders.torch.architecture import MAX_LAYERS, SHARED_WEIGHTS, Architecture, Fault, Network
+from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS, SHARED_WEIGHTS, Architecture, Fault, Network
 
 
 class Bert(Architecture):

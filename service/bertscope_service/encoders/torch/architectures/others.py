@@ -11,8 +11,8 @@ import transformers
 from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertPooler
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import CONVOLUTIONS, Fault, Network
-from bertscope_service.encoders.torch.own_attention import Heads, OwnAttention, parts
+from bertscope_service.encoders.torch.architectures.architecture import CONVOLUTIONS, Fault, Network
+from bertscope_service.encoders.torch.architectures.own_attention import Heads, OwnAttention, parts
 
 
 class MegatronBert(OwnAttention):

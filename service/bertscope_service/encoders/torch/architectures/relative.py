@@ -11,8 +11,8 @@ import transformers
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import CONVOLUTIONS, Fault
-from bertscope_service.encoders.torch.own_attention import Heads, OwnAttention, distances
+from bertscope_service.encoders.torch.architectures.architecture import CONVOLUTIONS, Fault
+from bertscope_service.encoders.torch.architectures.own_attention import Heads, OwnAttention, distances
 
 BUCKETS = 32
 """Buckets of distances in MPNet, whatever its config says."""

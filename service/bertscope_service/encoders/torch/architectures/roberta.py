@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import Architecture, Fault
+from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault
 
 
 class Roberta(Architecture):

@@ -15,7 +15,7 @@ from bertscope_service.analyses.label_distributions import Labelling, label_obse
 from bertscope_service.analyses.objectives.masked_lm import choose, maskable_words
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
-from bertscope_service.analyses.timings import interval_of_mean
+from bertscope_service.benchmark.timings import interval_of_mean
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
 from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer, Readout

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.heads import Head
+from bertscope_service.encoders.heads import Head
 
 SENTENCE_SCORES = "cls.seq_relationship"
 """Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""

@@ -1,4 +1,4 @@
-"""Attention between words: the words of a text, and maps by word from maps by piece (Clark et al. 2019, section 4.1)."""
+"""Finds the words of a text, and the pieces of words that the caller names."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL, Words
 from bertscope_service.checkpoints.tokenizer import Piece, TokenizedText
 from bertscope_service.errors import InvalidArgument
-
-SPECIAL = -1
-"""The segment of special tokens in `Words.segments`."""
-
-NOWHERE = -1
-"""The place of a word without a piece of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +31,6 @@ class Span:
     start: int
     end: int
     segment: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Words:
-    """The words of a text, special tokens included, in the order of their first pieces.
-
-    of_piece: word of each piece, int64 [pieces]. segments: segment of each word, SPECIAL for a special token, int64 [words].
-    places: word for each span that the caller gave, NOWHERE for one without a piece.
-    """
-
-    of_piece: NDArray[np.int64]
-    segments: NDArray[np.int64]
-    places: tuple[int, ...]
 
 
 def words_of(pieces: Sequence[Piece], tokenized: TokenizedText) -> tuple[NDArray[np.int64], list[Word]]:
@@ -137,14 +118,3 @@ def refuse_empty(field: str, spans: Sequence[Span], held: Container[int], tokeni
             raise InvalidArgument(f"{field}.spans[{index}]", message, "SPAN_TRUNCATED")
         message = f"{field}.spans[{index}] holds the first character of no piece that could be read; name whole words"
         raise InvalidArgument(f"{field}.spans[{index}]", message, "NO_PIECE")
-
-
-def by_word(maps: torch.Tensor, membership: torch.Tensor) -> torch.Tensor:
-    """Converts maps by piece [..., tokens, tokens] to maps by word [..., words, words].
-
-    Attention to a split word is the sum over its pieces, attention from it their mean (Clark et al. 2019, section 4.1), so
-    rows still sum to 1. membership: [..., tokens, words], 1 where a token belongs to a word; every token belongs to one, and
-    padding to none. A word without a token gets zeros.
-    """
-    received = maps.float() @ membership
-    return (membership / membership.sum(dim=-2, keepdim=True).clamp(min=1)).transpose(-2, -1) @ received

@@ -1,4 +1,5 @@
-"""Probes of objectives: gold pieces at masks, labels, and divergences. A probe has a loss where its objective has one.
+"""Reads the predictions of a model's head: of pieces at masks, of labels, values and next sentences, and how far they moved. An
+observer has a loss where its objective has one.
 
 All of them run the last layer only at the positions they read.
 """
@@ -19,11 +20,11 @@ from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State, to_device
 
 
-class LossProbe(Observer, Protocol):
-    """A probe whose row has a loss."""
+class LossObserver(Observer, Protocol):
+    """An observer whose row has a loss."""
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
         """Runs the remaining layers. Returns the loss of each row, nats, float32 [rows], differentiable."""
 
 
@@ -40,7 +41,7 @@ class GoldScores:
 
 
 @dataclass(frozen=True, slots=True)
-class GoldProbe:
+class GoldObserver:
     """Reads the gold pieces, int64 [P, G], at some positions P of a row; `ranked` requests their ranks too.
 
     A mask with fewer than G gold pieces repeats one of them. The loss is the mean over the masks of -ln P of the likeliest
@@ -57,36 +58,36 @@ class GoldProbe:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [probe.positions for probe in observers])
-        width = max(probe.golds.shape[1] for probe in observers)
-        golds = np.concatenate([widen(probe.golds, width) for probe in observers])
+        read = Reading(encoder, [observer.positions for observer in observers])
+        width = max(observer.golds.shape[1] for observer in observers)
+        golds = np.concatenate([widen(observer.golds, width) for observer in observers])
         placed = to_device(torch.from_numpy(golds), encoder.device)
         read.advance(state, gates)
         parts = [_gold_scores(logits, placed[part], ranked=observers[0].ranked) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[GoldScores]:
             dealt = zip(*map(read.split, arrays), strict=True)
-            widths = (probe.golds.shape[1] for probe in observers)
+            widths = (observer.golds.shape[1] for observer in observers)
             return [GoldScores(logs[:, :size], ranks[:, :size]) for size, (logs, ranks) in zip(widths, dealt, strict=True)]
 
         return Readout(tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
-        read = Reading(encoder, [probe.positions for probe in probes])
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+        read = Reading(encoder, [observer.positions for observer in observers])
         read.advance(state, gates)
-        width = max(probe.golds.shape[1] for probe in probes)
+        width = max(observer.golds.shape[1] for observer in observers)
         # Repeating a gold changes no maximum; a column of zeros would.
-        golds = np.concatenate([np.pad(p.golds, ((0, 0), (0, width - p.golds.shape[1])), mode="edge") for p in probes])
+        golds = np.concatenate([np.pad(p.golds, ((0, 0), (0, width - p.golds.shape[1])), mode="edge") for p in observers])
         placed = to_device(torch.from_numpy(golds), encoder.device)
         logs = encoder.logits(state, read.rows, read.places).log_softmax(dim=-1).gather(1, placed).max(dim=1).values
-        total = torch.zeros(len(probes), dtype=torch.float32, device=logs.device).index_add(0, read.rows, -logs)
-        counts = torch.tensor([len(probe.positions) for probe in probes], dtype=torch.float32, device="cpu")
+        total = torch.zeros(len(observers), dtype=torch.float32, device=logs.device).index_add(0, read.rows, -logs)
+        counts = torch.tensor([len(observer.positions) for observer in observers], dtype=torch.float32, device="cpu")
         return total / to_device(counts, encoder.device)
 
 
 @dataclass(frozen=True, slots=True)
-class LabelProbe(Observer):
+class LabelObserver(Observer):
     """Reads the scores of all labels before the softmax: float32 [labels]. `gold` is the right label, for the loss."""
 
     gold: int = 0
@@ -96,13 +97,15 @@ class LabelProbe(Observer):
         return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
-        gold = to_device(torch.tensor([probe.gold for probe in probes], dtype=torch.int64, device="cpu"), encoder.device)
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+        gold = to_device(
+            torch.tensor([observer.gold for observer in observers], dtype=torch.int64, device="cpu"), encoder.device
+        )
         return torch.nn.functional.cross_entropy(sequence_scores(encoder, state, gates), gold, reduction="none")
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSetProbe(Observer):
+class LabelSetObserver(Observer):
     """Reads the scores of all labels before the sigmoid: float32 [labels]. `golds` are the labels that hold, for the loss: the
     mean over all labels of -ln P of whether it holds, nats."""
 
@@ -113,17 +116,17 @@ class LabelSetProbe(Observer):
         return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
-        held = np.zeros((len(probes), encoder.shape.sequence_scores), dtype=np.float32)
-        for row, probe in enumerate(probes):
-            held[row, list(probe.golds)] = 1.0
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+        held = np.zeros((len(observers), encoder.shape.sequence_scores), dtype=np.float32)
+        for row, observer in enumerate(observers):
+            held[row, list(observer.golds)] = 1.0
         gold = to_device(torch.from_numpy(held), encoder.device)
         scores = sequence_scores(encoder, state, gates)
         return torch.nn.functional.binary_cross_entropy_with_logits(scores, gold, reduction="none").mean(dim=1)
 
 
 @dataclass(frozen=True, slots=True)
-class ValueProbe(Observer):
+class ValueObserver(Observer):
     """Reads the value of a regression head: float32 [1]. `gold` is the right one, for the loss: the squared difference."""
 
     gold: float = 0.0
@@ -133,8 +136,10 @@ class ValueProbe(Observer):
         return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, probes: Sequence[Self]) -> torch.Tensor:
-        gold = to_device(torch.tensor([probe.gold for probe in probes], dtype=torch.float32, device="cpu"), encoder.device)
+    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+        gold = to_device(
+            torch.tensor([observer.gold for observer in observers], dtype=torch.float32, device="cpu"), encoder.device
+        )
         return torch.nn.functional.mse_loss(sequence_scores(encoder, state, gates)[:, 0], gold, reduction="none")
 
 
@@ -148,7 +153,7 @@ def sequence_scores(encoder: Encoder, state: State, gates: BatchGates | None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class NextSentenceProbe(Observer):
+class NextSentenceObserver(Observer):
     """Reads the scores of "is next" and "is not next" before the softmax: float32 [2]."""
 
     @classmethod
@@ -161,25 +166,25 @@ class NextSentenceProbe(Observer):
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenProbe(Observer):
+class LastStatesObserver(Observer):
     """Reads the last hidden states at some positions P: a tensor [P, hidden_size] that stays on the device."""
 
     positions: tuple[int, ...]
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [probe.positions for probe in observers])
+        read = Reading(encoder, [observer.positions for observer in observers])
         read.advance(state, gates)
         parts = [part.clone() for part in state.hidden[read.rows, read.places].split(read.counts)]
         return Readout((), lambda _: list(parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DivergenceProbe(Observer):
+class PredictionsObserver(Observer):
     """Computes KL(untouched || changed) at some positions P, nats: float32 [P].
 
-    `untouched` is the result of a HiddenProbe there: it takes a few kilobytes, distributions over the vocabulary would take
-    hundreds.
+    `untouched` is the result of a LastStatesObserver there: it takes a few kilobytes, distributions over the vocabulary would
+    take hundreds.
     """
 
     positions: tuple[int, ...]
@@ -187,9 +192,9 @@ class DivergenceProbe(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [probe.positions for probe in observers])
+        read = Reading(encoder, [observer.positions for observer in observers])
         read.advance(state, gates)
-        hidden = torch.cat([probe.untouched for probe in observers])
+        hidden = torch.cat([observer.untouched for observer in observers])
         before = State(hidden[None], (len(hidden),), None, encoder.shape.layers)
         places = torch.arange(len(hidden), dtype=torch.int64, device=encoder.device)
         parts = []

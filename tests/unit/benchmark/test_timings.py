@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
-from bertscope_service.analyses.timings import (
+from bertscope_service.benchmark.timings import (
     MAX_GRID,
     Ratio,
     Timings,

@@ -10,7 +10,7 @@ import pytest
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, hybrid_wilson, studentized_ratio
 from bertscope_service.analyses.statistics import Resamples
-from bertscope_service.analyses.timings import Ratio, ratio_of_means, ratio_of_proportions
+from bertscope_service.benchmark.timings import Ratio, ratio_of_means, ratio_of_proportions
 from numpy.typing import NDArray
 from scipy.stats import t
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope_service.analyses import agreement as module
 from bertscope_service.analyses import label_distributions
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.agreement import (
+from bertscope_service.analyses.label_distributions import Labelling
+from bertscope_service.analyses.token_classification import ReadWords
+from bertscope_service.benchmark import agreement as module
+from bertscope_service.benchmark.agreement import (
     Shared,
     Tally,
     compare,
@@ -19,8 +21,6 @@ from bertscope_service.analyses.agreement import (
     mask_questions,
     shared_pieces,
 )
-from bertscope_service.analyses.label_distributions import Labelling
-from bertscope_service.analyses.token_classification import ReadWords
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architecture import Architecture
-from bertscope_service.encoders.torch.attention import gated_attention
+from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.torch.architectures.attention import gated_attention
 
 
 class Heads(NamedTuple):

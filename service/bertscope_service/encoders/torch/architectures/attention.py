@@ -10,7 +10,7 @@ import torch
 from transformers import AttentionInterface
 
 from bertscope_service.encoders.gating import LayerRun, MapMemory
-from bertscope_service.encoders.torch.exact_attention import exact_attention
+from bertscope_service.encoders.torch.architectures.exact_attention import exact_attention
 
 NAME = "bertscope"
 
