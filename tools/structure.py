@@ -4,10 +4,11 @@
     python -m tools.structure --json     the same, for programs
 
 Definitions. A *module* is a Python file written by hand; files in GENERATED folders, and files whose first line is a comment
-that says that they are generated, are left out everywhere. An *import* is an import statement anywhere in a module, also inside
-a function, but not under `if TYPE_CHECKING:`. *Floors* are the modules on the longest chain of imports, a circle of modules
-counted as one floor. A *package* is a folder directly below the root; circles between packages are looked for among these
-folders and the modules that lie beside them, and *floors of packages* are counted in the same graph.
+that says that they are generated, are left out everywhere, and so are the lines of generated sections. An *import* is an
+import statement anywhere in a module, also inside a function, but not under `if TYPE_CHECKING:`. *Floors* are the modules on
+the longest chain of imports, a circle of modules counted as one floor. A *room* is a folder with modules, an *arrow* one or
+more imports of another room. A *package* is a folder directly below the root; circles between packages are looked for among
+these folders and the modules that lie beside them, and *floors of packages* are counted in the same graph.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +35,9 @@ FOLDERS = ("client", "workbench", "service", "tests", "benchmarks", "tools", "pr
 GENERATED = ("client/bertscope/v1", "client/bertscope/inference")
 """Folders that hold generated code only."""
 
+SECTION = re.compile(r"^# Generated from .*?^# End of what is generated\.$", re.DOTALL | re.MULTILINE)
+"""The generated part of a module that is written by hand otherwise."""
+
 FORBIDDEN_OPENINGS = ("What", "Who", "Whose", "Those", "Of", "That", "Which", "Whether")
 """Words that no docstring may begin with: a docstring begins with its subject or its verb."""
 
@@ -47,6 +52,8 @@ class Structure:
     root_modules: int  # without __init__
     lines: int
     folders: dict[str, int]  # package -> lines; "." is the root
+    rooms: int
+    arrows: int
     floors: int
     package_floors: int
     longest_chain: list[str]  # of modules, from the top; members of a circle are joined by " <-> "
@@ -82,12 +89,16 @@ def measure(root: Path) -> Structure:
     for path in files.values():
         inside = path.relative_to(root).parts
         folders["." if len(inside) == 1 else inside[0]] += _line_count(path)
+    rooms = {module: _room(module, path) for module, path in files.items()}
+    arrows = {(rooms[module], rooms[other]) for module, others in imports.items() for other in others}
     chain = longest_chain(imports)
     return Structure(
         modules=len(files),
         root_modules=sum(path.parent == root and path.stem != "__init__" for path in files.values()),
         lines=folders.total(),
         folders=dict(sorted(folders.items())),
+        rooms=len(set(rooms.values())),
+        arrows=sum(source != target for source, target in arrows),
         floors=len(chain),
         package_floors=len(longest_chain(between)),
         longest_chain=chain,
@@ -147,8 +158,14 @@ def _package(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
+def _room(module: str, path: Path) -> str:
+    """Returns the folder of a module, as a package."""
+    return module if path.stem == "__init__" else module.rpartition(".")[0]
+
+
 def _line_count(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
+    """Returns the number of a module's lines, without those of generated sections."""
+    return len(SECTION.sub("", path.read_text(encoding="utf-8")).splitlines())
 
 
 def _imports(module: str, path: Path, modules: Mapping[str, Path]) -> frozenset[str]:
@@ -238,6 +255,8 @@ def _tables(found: Mapping[str, Structure], lines: Mapping[str, int]) -> str:
         ("modules", *(f"{one.modules:,}" for one in found.values())),
         ("modules at the root", *(f"{one.root_modules:,}" for one in found.values())),
         ("hand-written lines", *(f"{one.lines:,}" for one in found.values())),
+        ("rooms", *(f"{one.rooms:,}" for one in found.values())),
+        ("arrows between rooms", *(f"{one.arrows:,}" for one in found.values())),
         ("floors of imports", *(f"{one.floors:,}" for one in found.values())),
         ("floors of packages", *(f"{one.package_floors:,}" for one in found.values())),
         ("circles between modules", *(f"{len(one.module_circles):,}" for one in found.values())),

@@ -46,6 +46,10 @@ def test_modules_are_counted(house: Structure) -> None:
     assert (house.modules, house.root_modules) == (8, 1)
 
 
+def test_rooms_and_their_arrows_are_counted(house: Structure) -> None:
+    assert (house.rooms, house.arrows) == (3, 2)  # The root, upper and lower; the root imports upper, and upper lower.
+
+
 def test_lines_are_counted_by_package(house: Structure) -> None:
     assert house.folders == {".": 2, "lower": 5, "upper": 7}
     assert house.lines == 14
@@ -67,6 +71,12 @@ def test_circles_between_packages_are_found_where_no_modules_are_in_one(tmp_path
     found = measure(build(tmp_path, FILES | added))
     assert found.package_circles == [["house.lower", "house.upper"]]
     assert found.module_circles == [["house.lower.floor", "house.lower.wall"]]
+
+
+def test_generated_sections_do_not_count(tmp_path: Path) -> None:
+    section = "# Generated from names by a script.\nx = 1\n# End of what is generated.\n"
+    found = measure(build(tmp_path, FILES | {"__init__.py": f'"""A package."""\n{section}y = 2\n'}))
+    assert found.folders["."] == 2 + 2
 
 
 def test_generated_files_do_not_count(tmp_path: Path) -> None:
