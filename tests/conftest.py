@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import copy_context
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import pytest_timeout
-from hypothesis import HealthCheck, settings
 
 from tests.support.family import FAMILY, THREE
 from tests.support.patience import granted
@@ -24,8 +23,11 @@ from tests.support.patience import granted
 def pytest_configure() -> None:
     """Turns off Hypothesis' limits of time, and lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks
     the first one: it takes seconds."""
-    settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("tests")
+    with suppress(ImportError):  # where only tests on a GPU run
+        from hypothesis import HealthCheck, settings
+
+        settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        settings.load_profile("tests")
 
     @cache
     def compiled() -> Any:
@@ -51,13 +53,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             name for value in values for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)
         } & FAMILY.keys()
         three = SPECIFIC.intersection(item.path.parts) or item.get_closest_marker("three_architectures")
-        if named - set(THREE if three else THREE[:1]) and item.get_closest_marker("every_architecture") is None:
+        given = item.get_closest_marker("slow") or item.get_closest_marker("every_architecture")
+        if named - set(THREE if three else THREE[:1]) and given is None:
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.other_architecture)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Gives all modules that need exported graphs to one process: another would wait for it or export, too."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    @cache
+    def exports(module: str) -> bool:
+        return "export_cache" in (config.rootpath / module).read_text(encoding="utf-8")
+
+    class OneExporter(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "graphs" if exports(nodeid.partition("::")[0]) else super()._split_scope(nodeid)
+
+    return OneExporter(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects no garbage while modules are imported: there is little, and much to scan."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> object:
     """Lets a test's own limit follow the machine as its waits do, so that they fail first, with what they waited for."""
+    import pytest_timeout
+
     return pytest_timeout.pytest_timeout_set_timer(item, settings._replace(timeout=granted(settings.timeout)))
 
 

@@ -54,6 +54,9 @@ TESTS = {
 }
 """Tests whose results depend on the kernels. The second limit is slower, and runs those that compare numbers alone."""
 
+QUICK = "not slow or other_architecture"
+"""What runs of them: kernels see the shapes of all architectures."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.capped_tests", description=__doc__.partition("\n")[0])
@@ -68,7 +71,7 @@ def run(name: str) -> int:
     limits = LIMITS[name]
     print(f"numeric tests held to {name}: {' '.join(f'{key}={value}' for key, value in limits.items())}", flush=True)
     began = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope", "-m", "not slow", *TESTS[name]]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope", "-m", QUICK, *TESTS[name]]
     ended = subprocess.run(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1", **limits}).returncode
     print(f"held to {name}: exit status {ended} after {time.monotonic() - began:.0f} s", flush=True)
     return ended

@@ -37,6 +37,7 @@ def test_throughput_and_the_hosts_share_have_a_row_each() -> None:
     assert spent == whole and host == "100%"  # a CPU has no events to wait for
 
 
+@pytest.mark.slow
 def test_the_encoder_alone_has_rows_in_every_number_format() -> None:
     rows = list(measure_encoder(CPU, LIMITS, 1, config()))
     counts = Counter(precision for what, *_ in rows for precision in FORMATS if f"{precision}, 1 x 128" in what)

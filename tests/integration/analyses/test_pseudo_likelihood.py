@@ -13,6 +13,7 @@ from bertscope_service.encoders.base import Gates
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoTokenizer
 
+from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -82,7 +83,7 @@ class Loop:
         return found
 
 
-@pytest.mark.parametrize("scoring", Scoring)
+@pytest.mark.parametrize("scoring", slow_but(Scoring, Scoring.ORIGINAL))
 def test_scores_equal_those_of_a_loop_in_transformers(subject: Subject, scoring: Scoring) -> None:
     loop, made = Loop(subject), plan(subject, [given(*entry) for entry in INPUTS], scoring)
     for (text, pair), score in zip(INPUTS, scores(subject, made), strict=True):

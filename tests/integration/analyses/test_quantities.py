@@ -22,6 +22,7 @@ from tests.support.compressed import make
 from tests.support.exports import load_exported
 from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
+from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES, assert_like_float32
 from tests.support.subjects import on_three
@@ -96,7 +97,6 @@ def assert_quantity(found: NDArray[np.float32], wanted: NDArray[np.float64], qua
     np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES * max(1.0, scale))
 
 
-@pytest.mark.three_architectures
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_quantities_are_what_they_are_defined_as(
     subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity
@@ -117,9 +117,7 @@ def test_quantities_are_what_they_are_defined_as(
 
 
 @on_three
-@pytest.mark.parametrize(
-    "kind", ["mixed", "uniform-layer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("negative", "zero-layer"))]
-)
+@pytest.mark.parametrize("kind", slow_but(("mixed", "negative", "zero-layer", "uniform-layer"), "mixed"))
 @pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
 def test_quantities_under_interventions(
     subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity, kind: str

@@ -21,6 +21,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.quick import slow_but
 from tests.support.sweeps import (
     FACTOR,
     MASKED,
@@ -73,9 +74,6 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "divergence of words": ("tagger", divergence(), [DIVERGENCE]),
     "divergence of label sets": ("topics", divergence(), [DIVERGENCE]),
 }
-OTHER_MODES = [pytest.param(mode, marks=pytest.mark.slow) for mode in (UNIFORM, MEAN, SCALE)]
-"""Modes that tests of evaluations run quicker."""
-
 SETS: tuple[Heads, ...] = (
     ((2, (1, 3)),),
     ((0, (2,)), (3, (0, 1, 2, 3))),
@@ -154,7 +152,7 @@ def check_scores(found: Sweep, by: Measurer, objective: ablation.Objective, mode
     assert max(moved) > 1e-3
 
 
-@pytest.mark.parametrize("mode", [ZERO, *OTHER_MODES], ids=["zero", "uniform", "mean", "scale"])
+@pytest.mark.parametrize("mode", slow_but((ZERO, UNIFORM, MEAN, SCALE), ZERO), ids=["zero", "uniform", "mean", "scale"])
 def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
     by, objective, metrics = case
     more: dict[str, Any] = {MEAN: {"reference_texts": REFERENCES}, SCALE: {"scale": FACTOR}}.get(mode, {})
@@ -177,7 +175,7 @@ def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
     assert found.summary.provenance.library_versions == provenance.library_versions
 
 
-@pytest.mark.parametrize("mode", [pytest.param(ZERO, marks=pytest.mark.slow), MEAN], ids=["zero", "mean"])
+@pytest.mark.parametrize("mode", slow_but((ZERO, MEAN), MEAN), ids=["zero", "mean"])
 def test_given_sets_on_top_of_interventions(lab: Host, case: Case, mode: int) -> None:
     by, objective, _ = case
     layers, _ = shape_of(by.model, lab)
@@ -229,6 +227,7 @@ def test_heads_of_a_set_come_back_in_order(lab: Host) -> None:
     assert heads_of(effect.heads) == ((1, (1, 3)), (3, (0, 2)))
 
 
+@pytest.mark.slow
 def test_the_seed_chooses_the_words_and_each_is_predicted_as_fill_mask_does(lab: Host, bert: Measurer) -> None:
     text = "The unplayable song was in the old garden."
     every, chosen = bert.losses_of_words(text, {}), set()
@@ -340,6 +339,7 @@ def test_labels_by_name_are_labels_by_number(lab: Host) -> None:
     assert_allclose(found[0], found[1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_batch_of_one_row_at_a_time_gives_the_same_bytes_each_time(launch: Callable[..., Host]) -> None:
     host = launch(batch_tokens=1)
     for fields in (
@@ -512,6 +512,7 @@ def test_sets_that_overlap_are_counted_once(lab: Host, bert: Measurer) -> None:
 # Many at a time
 
 
+@pytest.mark.slow
 def test_sweeps_ranks_and_cloze_calls_at_once_give_what_they_give_alone(lab: Host) -> None:
     everything: list[Callable[[], Any]] = [
         lambda fields=fields: sweep(lab, **fields).numbers  # type: ignore[misc]

@@ -258,6 +258,7 @@ def test_a_reader_who_does_not_read_pauses_the_sweep_and_still_gets_everything(
             assert mine.score == pytest.approx(theirs.score, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_full_queue_refuses_a_new_sweep_at_once_and_the_one_that_was_let_in_goes_on(launch: Callable[..., Host]) -> None:
     host = launch(batch_tokens=12, queue_tokens=4 * TOKENS)
     usual = sweep(host, objective=divergence(["The [MASK] sat.", "A [MASK] ran."]))

@@ -205,6 +205,7 @@ def test_a_zeroed_head_equals_a_checkpoint_whose_output_projection_ignores_it(ho
     np.testing.assert_allclose(maps.values, reference.attention(TEXTS[1]), atol=CLOSE)
 
 
+@pytest.mark.slow
 def test_mixed_calls_at_the_same_time_each_get_their_own_answer(host: Host, checkpoints: dict[str, Path]) -> None:
     references = {name: Reference(checkpoints[name]) for name in ("bert", "roberta")}
     expected = {(name, text): references[name].attention(text) for name in references for text in TEXTS}

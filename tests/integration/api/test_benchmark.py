@@ -24,6 +24,7 @@ from bertscope_service.models import timed_runs as benchmark_runs
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, held, launched, refused
 from tests.support.patience import granted, wait_until
+from tests.support.quick import slow_but
 from tests.support.sweeps import Measurer, cloze_prompts, label_sets, labelled, masked_lm, rated, sweep
 from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
 
@@ -145,6 +146,7 @@ def test_the_report_of_a_model_and_its_twin(bench: Host) -> None:
     assert report.bootstrap == ablation.Bootstrap(resamples=1000, seed=0, confidence=0.95)
 
 
+@pytest.mark.slow
 def test_a_report_says_what_its_intervals_are_computed_with(bench: Host) -> None:
     """And how each was: of five labels there are intervals, of four there are none."""
     asked = ablation.Bootstrap(resamples=200, seed=7, confidence=0.9)
@@ -172,7 +174,7 @@ def test_texts_are_all_run_and_classifiers_are_compared_over_their_labels(bench:
     assert sorter.scores[0].metric == ablation.METRIC_ACCURACY
 
 
-@pytest.mark.parametrize("kind", ["sorter", "topics", "tagger"])
+@pytest.mark.parametrize("kind", slow_but(("sorter", "topics", "tagger"), "topics"))
 def test_agreement_is_what_classify_says(
     launch: Callable[..., Host], sorters: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
@@ -212,7 +214,7 @@ OF_HEADS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", OF_HEADS)
+@pytest.mark.parametrize("name", slow_but(OF_HEADS, "rater"))
 def test_a_smaller_model_keeps_its_head_and_is_compared(
     launch: Callable[..., Host], sorters: dict[str, Path], name: str
 ) -> None:

@@ -159,6 +159,7 @@ def test_fill_mask_ranks_the_pieces_that_are_left_as_before(press: Host) -> None
             assert len(left) < len(whole.predictions)
 
 
+@pytest.mark.slow
 def test_an_unsaved_model_can_be_compressed_further(press: Host, tmp_path: Path) -> None:
     first = compress(press, layers(0, 2, 3), model_id="first")
     assert first.source == "models/bert, compressed"

@@ -75,6 +75,7 @@ def test_a_call_that_nobody_waits_for_is_dropped(host: Host, checkpoints: dict[s
     assert host.metric("bertscope_rows_dropped_total", reason="cancelled") == dropped + len(inputs["input_ids"])
 
 
+@pytest.mark.slow
 def test_a_reply_that_nobody_reads_keeps_its_room_and_other_clients_have_theirs(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_call_that_is_cancelled_or_late_ends_within_a_step(
     wait_until(lambda: not any(one() is not None for one in kept), "no training is kept")
 
 
+@pytest.mark.slow
 def test_a_model_that_is_replaced_meanwhile_goes_on_as_it_was(
     launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, steps: Held
 ) -> None:
@@ -144,6 +145,7 @@ def test_states_that_are_not_finite_are_an_error(
     assert train(host, layers=[0, 3]).report.layers[1].layer == 3  # the layers below are sound, and the room is free
 
 
+@pytest.mark.slow
 def test_large_states_are_trained_on_as_small_ones_are(
     launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -173,6 +175,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_calls_take_the_room_that_the_server_has(launch: Callable[..., Host], host: Host, steps: Held) -> None:
     steps.let_through()
     hidden = train(host).report.hidden_size

@@ -22,6 +22,7 @@ from sklearn.metrics import log_loss
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
 from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes
+from tests.support.quick import slow_but
 
 
 def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -52,7 +53,9 @@ def scores_of(own: probes.ProbeWeights, values: NDArray[Any]) -> NDArray[Any]:
     return np.maximum(scores, 0) @ tensor(own.output_weights) + tensor(own.output_biases) if own.output_biases.shape else scores
 
 
-@pytest.mark.parametrize(("pooling", "units"), [("MEAN", 0), ("FIRST", 0), ("LAST", 0), ("MEAN", 5)])
+@pytest.mark.parametrize(
+    ("pooling", "units"), [("MEAN", 0), ("FIRST", 0), ("LAST", 0), pytest.param("MEAN", 5, marks=pytest.mark.slow)]
+)
 def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str, units: int) -> None:
     fields = {"hidden_units": units, "max_epochs": 40} if units else {}
     answer = train(host, pooling=f"POOLING_{pooling}", weights=True, seeds=2, layers=[4, 0, 2], **fields)
@@ -151,8 +154,9 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
         np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], weights, atol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("longest", [1024, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("longest", [1024, 0])
 def test_lbfgs_finds_the_optimum_of_each_probe_whatever_is_beside_it(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With second moments of the states and without; the second group's labels are random."""
     monkeypatch.setattr(lbfgs, "MAX_HIDDEN", longest)
@@ -217,6 +221,7 @@ def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) 
         assert ours[above] > ours[below] or theirs[above] <= theirs[below] + 0.005
 
 
+@pytest.mark.slow
 def test_a_hidden_layer_learns_what_a_linear_probe_cannot() -> None:
     """Exclusive or."""
     generator = np.random.default_rng(3)
@@ -319,7 +324,7 @@ def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"seeds": 2}, *(pytest.param(fields, marks=pytest.mark.slow) for fields in ({"hidden_units": 6}, {"mix": True}))],
+    slow_but(({}, {"hidden_units": 6}, {"mix": True}, {"seeds": 2}), {}),
 )
 def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A block for each probe, and one for all."""

@@ -253,6 +253,7 @@ def test_an_empty_folder_is_taken(pruner: Host, tmp_path: Path) -> None:
     assert (tmp_path / "model.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_pruning_a_pruned_model(pruner: Host, folders: dict[str, Path], tmp_path: Path) -> None:
     prune(pruner, "bert", {0: (1,), 2: (3,)}, "first")
     # A head that is gone already is no error, and heads that stay have their own numbers.
@@ -285,6 +286,7 @@ def test_only_heads_that_are_gone(pruner: Host, folders: dict[str, Path]) -> Non
     assert same.pruned_heads == first.pruned_heads
 
 
+@pytest.mark.slow
 def test_sweeping_a_pruned_model(pruner: Host, folders: dict[str, Path]) -> None:
     heads: Heads = {1: (0, 2), 2: ALL}
     prune(pruner, "bert", heads)

@@ -89,6 +89,7 @@ def test_bad_requests_are_refused_before_anything_is_built(
     assert failures[0].fields == [field]
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_leaves_the_device_to_the_next(stub: benchmark_pb2_grpc.BenchmarkServiceStub) -> None:
     endless = benchmark.Measurement(lengths=[4], batch_sizes=[1], min_runs=100_000, min_seconds=0)
     call = stub.BenchmarkStudies(ask("BiLSTM-soft", measurement=endless), timeout=CALL_SECONDS)

@@ -281,6 +281,7 @@ def drawn(rng: random.Random, layers: int) -> tuple[Step, ...]:
     return tuple(rng.sample(pool, rng.randint(1, 4)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "mobilebert", "modernbert", "xlm-roberta"])
 def test_any_steps_make_a_model_that_answers_or_are_refused_at_once(architecture: str, tmp_path: Path) -> None:
     whole = write_checkpoint(architecture, tmp_path / "whole")

@@ -133,6 +133,7 @@ def test_an_unsaved_model_leaves_no_file(models: Models, bert: Path, tmp_path: P
     assert models.registry.find("models/whole").loaded is whole
 
 
+@pytest.mark.slow
 def test_a_pruned_model_can_be_pruned(models: Models, bert: Path, tmp_path: Path) -> None:
     """Whether it was saved or not, and whether its original is still loaded or not."""
     whole = models.load(bert)

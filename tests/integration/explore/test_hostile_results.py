@@ -105,6 +105,7 @@ def test_a_reader_that_the_system_ends(page, monkeypatch, code, part):
     assert part in page.refusal("results", opened("x.csv", b"n\n1\n"))["message"]
 
 
+@pytest.mark.slow
 def test_values_of_every_type_are_shown(page):
     when = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     identity = uuid.UUID(int=5)

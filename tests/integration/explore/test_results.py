@@ -44,6 +44,7 @@ def test_a_sweep(page, table, tmp_path, name):
     assert "metric" in rows["table"]["columns"]
 
 
+@pytest.mark.slow
 def test_a_benchmark(page, host):
     with bertscope.Client(host.target) as client:
         report = client.benchmark_models(["bert"], lengths=[8], min_seconds=0.05)
@@ -52,6 +53,7 @@ def test_a_benchmark(page, host):
     assert event["report"]["models"][0]["speeds"][0]["length"] == 8
 
 
+@pytest.mark.slow
 def test_another_table(page, tmp_path):
     path = tmp_path / "x.parquet"
     pd.DataFrame({"word": ["a", "<b>"], "share": [0.5, float("nan")]}).to_parquet(path)

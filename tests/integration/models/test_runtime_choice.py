@@ -119,6 +119,7 @@ def test_only_the_chosen_library_is_read_from_then_on(
     assert load(host, checkpoints["bert"]).runtime_choice.remembered
 
 
+@pytest.mark.slow
 def test_a_choice_that_cannot_be_kept_in_the_cache_holds_for_the_process(
     launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_choice_that_cannot_be_kept_in_the_cache_holds_for_the_process(
     assert not load(launch(cache_folder=cache), checkpoints["bert"]).runtime_choice.remembered
 
 
+@pytest.mark.slow
 def test_a_chosen_library_that_can_no_longer_be_used_is_chosen_for_anew(
     launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -161,6 +163,7 @@ def test_models_that_one_library_can_run_say_why(
     assert not clock.turns
 
 
+@pytest.mark.slow
 def test_real_times_give_one_runtime_and_calls_go_on_meanwhile(
     launch: Launch, checkpoints: dict[str, Path], cache: Path
 ) -> None:

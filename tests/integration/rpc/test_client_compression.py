@@ -115,6 +115,7 @@ def command(host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return run_command
 
 
+@pytest.mark.slow
 def test_compress_and_benchmark_from_the_command_line(
     command: Callable[..., str], host: Host, halved: bertscope.Model, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_tasks_that_share_a_client_and_tasks_that_are_cancelled(host: Host) -> N
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_threads_whose_call_is_cancelled_leave_the_others_alone(host: Host) -> None:
     with bertscope.Client(host.target) as client:
         expected = read(client.fill_mask(TEXTS[0], model="bert"))

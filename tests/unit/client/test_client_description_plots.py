@@ -35,6 +35,7 @@ def test_layers_without_a_class_are_empty():
     assert [bar.get_height() for bar in axes.patches][::3] == [0] * len(PATTERNS)
 
 
+@pytest.mark.slow
 def test_every_statistic_is_a_heat_map():
     figure = bertscope.plot_description(WHOLE, "statistics", title="mine")
     panels = shown_axes(figure)
@@ -62,6 +63,7 @@ def test_heads_stand_at_their_coordinates():
     assert sum(len(group.get_offsets()) for group in left.collections) == 12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
 def test_a_dark_figure_is_dark_with_light_text(picture):
     for theme, dark in ((LIGHT, False), (DARK, True)):

@@ -62,6 +62,7 @@ def test_equal_heads_are_seldom_said_to_beat_a_fixed_distance() -> None:
     assert max(found["half"], found["same"], found["other"]) <= 5 / TRIALS, found
 
 
+@pytest.mark.slow
 def test_accuracies_of_equal_heads_are_too_high_only_where_they_are_chosen() -> None:
     best = [scores(40, 0.4, seed)["nsubj"].best() for seed in range(30)]
     assert np.mean([one.chosen_accuracy for one in best]) > 0.55

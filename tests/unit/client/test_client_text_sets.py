@@ -223,6 +223,7 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_over_groups() -> None:
     numbers = np.random.default_rng(3)
     one, other = numbers.normal(0.2, 0.1, 300), numbers.normal(0.4, 0.3, 50)

@@ -155,6 +155,7 @@ def test_bulk_rows_keep_a_share_while_interactive_ones_never_end() -> None:
     on_a_loop(run)
 
 
+@pytest.mark.slow
 def test_ten_times_too_much_work_is_answered_at_capacity() -> None:
     """The device is never idle and does nothing in vain; the queue stays within its bounds; shares are equal."""
 

@@ -27,6 +27,7 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_contract_is_clean_and_does_not_break_itself(tmp_path: Path) -> None:
     ours = image(PROTOS, tmp_path / "ours.binpb")
     assert buf("lint", ours)
