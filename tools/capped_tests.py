@@ -55,7 +55,7 @@ TESTS = {
 """Tests whose results depend on the kernels. The second limit is slower, and runs those that compare numbers alone."""
 
 QUICK = "not slow or other_architecture"
-"""What runs of them: kernels see the shapes of all architectures."""
+"""Selects the tests that run: kernels see the shapes of all architectures."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
