@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-import numpy as np
 from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
 
@@ -142,7 +142,8 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, (np.generic, np.ndarray)):
+    numpy = sys.modules.get("numpy")  # Imported by whatever has made such a value; a command of texts does without.
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         return plain(value.tolist())
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
