@@ -1,9 +1,10 @@
-// node tour.js [HOST:PORT]: a cloze, attention maps, an error with its details, and a deadline.
+// node tour.js [HOST:PORT]: a cloze, attention maps, an error with its details, a request that is checked first, and a deadline.
 import grpc from "@grpc/grpc-js";
 
 import { attentionMaps } from "./attention.js";
 import { ask, connect, within } from "./connect.js";
 import { details, retryAfter } from "./errors.js";
+import { violations } from "./validate.js";
 
 const clients = connect(process.argv[2] ?? "127.0.0.1:50051");
 const { ClozeService, AttentionService } = clients;
@@ -27,6 +28,14 @@ try {
   const { ErrorInfo, BadRequest } = details(error);
   console.log(`error: ${grpc.status[error.code]} ${ErrorInfo.reason}: ${BadRequest.fieldViolations[0].description}`);
   console.log(`worth trying again: ${retryAfter(error) === undefined ? "no" : `in ${retryAfter(error)} s`}`);
+}
+
+const wrong = { texts: ["The [MASK] barked."], maxPieces: 11 };
+for (const { field, problem } of violations("FillMaskRequest", wrong)) console.log(`found here: ${field} ${problem}`);
+try {
+  await ask(ClozeService, "fillMask", wrong);
+} catch (error) {
+  console.log(`found there: ${details(error).BadRequest.fieldViolations[0].description}`);
 }
 
 try {

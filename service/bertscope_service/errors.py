@@ -50,6 +50,11 @@ class InvalidArgument(ServiceError):
         super().__init__(message, reason, **metadata)
         self.field = field
 
+    @classmethod
+    def about(cls, field: str, problem: str, reason: str, **metadata: object) -> InvalidArgument:
+        """Returns an error with a message that begins with the field."""
+        return cls(field, f"{field} {problem}", reason, **metadata)
+
 
 class NotFound(ServiceError):
     """No model of that name is loaded."""

@@ -11,15 +11,23 @@ from typing import Any
 
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope_service.api.field_checks import check_fields
+from bertscope_service.api.limits import RequestLimits
+from bertscope_service.errors import InvalidArgument
+from google.protobuf.json_format import MessageToDict
 from google.rpc import error_details_pb2
 
+from tests.support.borders import Borders
 from tests.support.installations import node_project
 from tests.support.patience import granted
 from tests.support.process import Process
+from tools.protos import rules
+from tools.protos.files import PROTOS, described
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+LIMITS = RequestLimits(texts=8, text_characters=2000, candidates=20, tokens=1000)
 FILL_MASK = "bertscope.v1.ClozeService/FillMask"
 CAPITAL = '{"texts": ["Paris is the capital of [MASK]."], "top_k": 3}'
 NO_MASK = '{"texts": ["No mask."]}'
@@ -143,6 +151,37 @@ def test_node_takes_the_tour_wherever_the_example_is_copied(target: str, truth: 
     assert done.stdout in shown
     for token, probability in truth.items():
         assert f"cloze: {token} {probability:.4f}\n" in done.stdout
+
+
+CHECKS = """
+import { readFileSync } from "node:fs";
+import { violations } from "./validate.js";
+const requests = JSON.parse(readFileSync(0, "utf-8"));
+console.log(JSON.stringify(requests.map(([type, request]) => violations(type, request).map(({ field }) => field))));
+"""
+
+
+def test_node_finds_what_the_server_finds_before_it_sends_a_request(tmp_path: Path) -> None:
+    """Each rule of the contract is broken once. Those that only a server knows are left to it."""
+    borders = Borders(rules.read(described(PROTOS)), LIMITS)
+    made = [border for name in sorted(borders.contract.requests.values()) for border in borders.of(name)]
+    # JSON has no NaN, and long lists take long: Python's validator tries them.
+    small = [border for border in made if border.request.ByteSize() < 10_000 and "not a number" not in border.name]
+    data = json.dumps([(border.request.DESCRIPTOR.name, MessageToDict(border.request)) for border in small])
+    folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
+    (folder / "checks.js").write_text(CHECKS)
+    done = subprocess.run(
+        ["node", "checks.js"], cwd=folder, input=data, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for border, found in zip(small, json.loads(done.stdout), strict=True):
+        if border.kept or not border.local:
+            assert found == [], border.name
+            continue
+        with pytest.raises(InvalidArgument) as caught:
+            check_fields(border.request, LIMITS)
+        assert any(caught.value.field.startswith(field) for field in found), (border.name, found)
+    assert sum(not border.kept and border.local for border in small) > 200
 
 
 ASKS_FOR_EVER = """

@@ -4,9 +4,11 @@
     python -m tools.protos --check   exit 1, naming the files, if what is committed is not what would be written
 
 The proto path is the import path: `protos/bertscope/v1/cloze.proto` becomes `bertscope.v1.cloze_pb2` in `client/`, so no import
-needs rewriting. The generator is pinned in pyproject.toml: code from newer ones rejects protobuf 6. Beside the modules and
-their type stubs it writes the contract's descriptors, with which Envoy turns JSON into calls and the Node example makes its
-clients; the files that derived.py makes from the rpcs' options; and the tables of docs/errors.md from reasons.txt.
+needs rewriting. The generator is pinned in pyproject.toml: code from newer ones rejects protobuf 6. The modules lack the
+rules of fields, and so need no package with buf/validate/validate.proto. Beside the modules and their type stubs it writes the
+contract's descriptors, with which Envoy turns JSON into calls and the Node example makes its clients; the files that derived.py
+makes from the rpcs' options; the service's checks of fields and the tables of docs/fields.md, from the rules of fields; and the
+tables of docs/errors.md from reasons.txt.
 """
 
 from __future__ import annotations
@@ -17,39 +19,47 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from tools.protos import contract, derived, reasons
-from tools.protos.files import PROTOS, ROOT, protoc
+from tools.protos import checks, contract, derived, reasons, rules, tables
+from tools.protos.files import PROTOS, ROOT, described, run_protoc, without_comments, without_rules
+from tools.protos.sections import filled
 
-DESCRIPTORS = (Path("deploy/envoy/bertscope.binpb"), Path("examples/node/bertscope.binpb"))
-"""One copy for each folder that has to work when it is copied without this repository."""
+ENVOY, NODE = Path("deploy/envoy/bertscope.binpb"), Path("examples/node/bertscope.binpb")
+DESCRIPTORS = (ENVOY, NODE)
+"""One copy for each folder that has to work when it is copied without this repository. Node's has the rules of fields."""
 
 ERROR_DETAILS = "google/rpc/error_details.proto"
 """Part of the descriptors: without it Envoy could not write the details of an error."""
 
+FIELDS = Path("docs/fields.md")
+
 INIT = '"""Generated from protos/{package}: messages and stubs of the wire contract. Do not edit; run `make protos`."""\n'
 
 
-def generate(into: Path) -> dict[Path, bytes]:
-    """Runs protoc and returns the generated files by their paths in the repository, each package with its `__init__.py`."""
-    client = into / "client"
-    for folder in (client, *((into / path).parent for path in DESCRIPTORS)):
-        folder.mkdir(parents=True)
+def generate(into: Path) -> tuple[dict[Path, bytes], Any]:
+    """Runs protoc. Returns the generated files by their paths in the repository, each package with its `__init__.py`, and the
+    descriptors of the contract."""
+    client, contract = into / "client", described(PROTOS, "--include_source_info", ERROR_DETAILS)
+    client.mkdir()
+    plain = without_rules(contract)
+    descriptors = into / "contract.binpb"
+    descriptors.write_bytes(plain.SerializeToString())
     # protoc looks for plugins on PATH, where a virtual environment need not be.
     scripts = Path(sysconfig.get_path("scripts"))
-    protoc(
-        PROTOS,
+    run_protoc(
+        f"--descriptor_set_in={descriptors}",
         *(f"--plugin={name}={scripts / name}" for name in ("protoc-gen-mypy", "protoc-gen-mypy_grpc")),
         f"--python_out={client}",
         f"--grpc_python_out={client}",
         f"--mypy_out=quiet:{client}",
         f"--mypy_grpc_out=quiet:{client}",
+        *(file.name for file in plain.file if file.name.startswith("bertscope/")),
     )
-    for path in DESCRIPTORS:
-        protoc(PROTOS, "--include_imports", f"--descriptor_set_out={into / path}", ERROR_DETAILS)
     for package in {path.parent for path in client.rglob("*.py")}:
         (package / "__init__.py").write_text(INIT.format(package=package.relative_to(client).as_posix()))
-    return {path.relative_to(into): path.read_bytes() for path in into.rglob("*") if path.is_file()}
+    files = {path.relative_to(into): path.read_bytes() for path in client.rglob("*") if path.is_file()}
+    return files | {ENVOY: without_comments(plain), NODE: without_comments(contract)}, contract
 
 
 def committed(folders: set[Path]) -> dict[Path, bytes]:
@@ -60,11 +70,18 @@ def committed(folders: set[Path]) -> dict[Path, bytes]:
     return {path.relative_to(ROOT): path.read_bytes() for path in files}
 
 
-def pages(rpcs: Sequence[contract.Rpc]) -> dict[Path, bytes]:
-    """Returns the up-to-date files that are made from the rpcs' options and from reasons.txt."""
+def pages(rpcs: Sequence[contract.Rpc], fields: rules.Contract) -> dict[Path, bytes]:
+    """Returns the up-to-date files that are made from the rpcs' options, the rules of fields, and reasons.txt."""
     written = {path: write((ROOT / path).read_text(encoding="utf-8"), rpcs) for path, write in derived.PAGES.items()}
     written |= {derived.SERVICE_CONFIG: derived.service_config(rpcs), reasons.PAGE: reasons.errors_page()}
+    written |= {checks.MODULE: checks.module(fields), FIELDS: fields_page(fields)}
     return {path: text.encode() for path, text in written.items()}
+
+
+def fields_page(fields: rules.Contract) -> str:
+    """Returns docs/fields.md with its tables."""
+    text = (ROOT / FIELDS).read_text(encoding="utf-8")
+    return filled(filled(text, "requests", tables.requests(fields)), "messages", tables.messages(fields))
 
 
 def main() -> int:
@@ -72,10 +89,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a committed file is stale")
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
-        wanted = generate(Path(folder))
-        rpcs = contract.read(Path(folder) / DESCRIPTORS[0])
+        wanted, described_contract = generate(Path(folder))
+    rpcs = contract.read(described_contract)
     found = committed({path.parent for path in wanted})
-    derivatives = pages(rpcs)
+    derivatives = pages(rpcs, rules.read(described_contract))
     wanted |= derivatives
     found |= {path: (ROOT / path).read_bytes() for path in derivatives if (ROOT / path).is_file()}
     stale = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))

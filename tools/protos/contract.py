@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
-
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message_factory import GetMessageClass
 
 NO_SIDE_EFFECTS = 1
 """A value of google.protobuf.MethodOptions.IdempotencyLevel."""
@@ -44,21 +39,15 @@ class Rpc(NamedTuple):
         return f"/{self.service}/{self.name}"
 
 
-def read(descriptors: Path) -> list[Rpc]:
-    """Returns the rpcs in a serialised FileDescriptorSet with its imports, by service. Raises ValueError for one without a
-    policy."""
-    files = FileDescriptorSet.FromString(descriptors.read_bytes())
-    pool = DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    # Options of a separate pool, which know its extensions.
-    options = GetMessageClass(pool.FindMessageTypeByName("google.protobuf.MethodOptions"))
+def read(files: Any) -> list[Rpc]:
+    """Returns the rpcs in descriptors, by service; see files.described. Raises ValueError for one without a policy."""
+    pool = files.DESCRIPTOR.file.pool
     policy, http = (pool.FindExtensionByName(name) for name in ("bertscope.v1.policy", "google.api.http"))
     rpcs = (
         _rpc(
             f"{file.package}.{service.name}",
             method,
-            options.FromString(method.options.SerializeToString()),
+            method.options,
             policy,
             http,
             pool.FindMessageTypeByName(method.input_type.removeprefix(".")).fields_by_name,

@@ -17,7 +17,8 @@ from bertscope_service.ablation.sweep import Sweep
 from bertscope_service.analyses.ablation import Effect, Event, MetricEffect, Order, Point, Start, Summary, SweepQuery
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_folder, check_items, check_model_id, parse_layer_heads
+from bertscope_service.api.checks import check_folder, check_model_id, parse_layer_heads
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, check_draws, render_bootstrap
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
@@ -27,7 +28,6 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_gradients, require_objective, require_observable
 from bertscope_service.api.sweeps import check_rankable, parse_sweep
 from bertscope_service.encoders.base import HeadSet, Shape
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 Response = ablation_pb2.SweepHeadsResponse
@@ -52,7 +52,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
     async def _sweep(self, request: ablation_pb2.SweepHeadsRequest, call: Call) -> Sweep:
         plan = partial(plan_sweep, memory_bytes=self._memory_bytes)
         means = request.mode == common_pb2.HeadIntervention.MODE_MEAN
-        (query, objective), conditions = await call.read(request, plan, check_items, means=means)
+        (query, objective), conditions = await call.read(request, plan, means=means)
         change = Change(query.mode, query.scale, await call.means(conditions))
         encoder, gradients = call.model.encoder, None
         evaluation = await call.compute(partial(Evaluation, encoder, objective, call.bulk(), change, query.memory_bytes))
@@ -63,7 +63,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
     async def RankHeads(self, request: ablation_pb2.RankHeadsRequest, context: Context) -> ablation_pb2.RankHeadsResponse:
         registry = self._backend.registry
         with registry.use(request.model) as model:
-            objective, conditions = await Call.of(self._backend, model, context).read(request, plan_ranking, check_items)
+            objective, conditions = await Call.of(self._backend, model, context).read(request, plan_ranking)
             call = Call.of(self._backend, await registry.with_gradients(model), context)
             ranking = await rank_heads(call.model.encoder, objective, await call.gates(conditions), call.bulk())
             return render_ranking(ranking, objective, call.model)
@@ -71,6 +71,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
     async def PruneHeads(self, request: ablation_pb2.PruneHeadsRequest, context: Context) -> ablation_pb2.PruneHeadsResponse:
         registry = self._backend.registry
         with registry.use(request.model) as model:
+            check_fields(request, self._backend.limits)
             heads, model_id, folder = parse_prune(request, model.encoder.shape, model.name)
             await asyncio.to_thread(self._backend.policy.check_folder, folder)
             pruned = await registry.prune(model, model_id, heads, folder, lambda _: None)
@@ -84,7 +85,7 @@ def plan_sweep(
 
     Raises InvalidArgument, and Unsupported for a model without the head that the objective needs, or without attention.
     """
-    asked = parse_objective(request, limits)
+    asked = parse_objective(request)
     require_objective(model, asked)
     require_observable(model)
     query = parse_sweep(request, asked, model.encoder.shape, model.name, memory_bytes)
@@ -96,7 +97,7 @@ def plan_sweep(
 def plan_ranking(request: ablation_pb2.RankHeadsRequest, model: LoadedModel, limits: RequestLimits) -> Objective:
     """Returns the objective whose loss is differentiated. Raises InvalidArgument, and Unsupported for a model without
     gradients."""
-    asked = parse_objective(request, limits)
+    asked = parse_objective(request)
     check_rankable(asked)
     require_objective(model, asked)
     require_gradients(model)
@@ -107,8 +108,6 @@ def parse_prune(
     request: ablation_pb2.PruneHeadsRequest, shape: Shape, model: str
 ) -> tuple[Mapping[int, tuple[int, ...]], str, Path | None]:
     """Returns the heads to remove, by layer, the id of the new model, and its folder. Raises InvalidArgument."""
-    if not request.heads:
-        raise InvalidArgument("heads", "heads is empty; name the heads to remove", "NO_HEADS")
     heads = parse_layer_heads(request.heads, "heads", shape, model)
     return dict(heads), check_model_id(request.model_id), check_folder(request.folder)
 

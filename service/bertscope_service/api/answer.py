@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.rounds import Rounds
-from bertscope_service.api.checks import check_texts, check_tokens
+from bertscope_service.api.checks import check_tokens
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
@@ -63,7 +64,6 @@ class Plan(Protocol):
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
-CheckCount = Callable[[Sequence[object], str], None]
 Read = Callable[[RequestT, LoadedModel, RequestLimits], T]
 """Checks a request and plans its answer; may run in a thread. Raises InvalidArgument, and Unsupported for a model without a
 required capability."""
@@ -111,7 +111,7 @@ class Call:
         `size`: number of characters to read; the size of the request if it is None. Raises InvalidArgument, Unsupported, and
         Overloaded if other replies take up the memory for replies.
         """
-        limits, fields = self.backend.limits, request.DESCRIPTOR.fields_by_name
+        fields = request.DESCRIPTOR.fields_by_name
         field = next(name for name in ("texts", "input", "inputs") if name in fields or name == "inputs")
 
         def bounded(request: RequestT, model: LoadedModel, limits: RequestLimits) -> PlanT:
@@ -120,8 +120,7 @@ class Call:
             return planned
 
         large = (request.ByteSize() if size is None else size) > INLINE_CHARACTERS
-        check = partial(check_texts, limits=limits)
-        planned, conditions = await self.read(request, bounded, check, large=large, priority=Priority.INTERACTIVE)
+        planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
         # Reserved before the run, because computing a large reply takes as much memory.
         self.backend.reply_memory.hold(self.client, planned.reply_bytes)
         return planned, await self.gates(conditions)
@@ -130,7 +129,6 @@ class Call:
         self,
         request: Any,
         plan: Read[Any, T],
-        check_count: CheckCount,
         *,
         large: bool = True,
         means: bool = False,
@@ -138,17 +136,18 @@ class Call:
     ) -> tuple[T, Conditions]:
         """Plans a request, in a thread if it is `large`. Returns the plan and the conditions of its run.
 
-        `check_count`: refuses too few or too many reference texts. `means`: the request needs them whatever its interventions
+        `means`: the request needs reference texts whatever its interventions
         are. Raises Overloaded if other requests take up the memory for plans.
         """
         if large:
             self.backend.request_memory.hold(self.client, request.ByteSize())
 
         def work() -> tuple[T, Conditions]:
+            check_fields(request, self.backend.limits)
             interventions = read_interventions(getattr(request, "interventions", ()), self.model)
             needed = means or interventions.needs_means
             texts = getattr(request, "reference_texts", ())
-            check_reference_texts(texts, self.backend.limits, check_count, needed=needed)
+            check_reference_texts(texts, needed=needed)
             planned = plan(request, self.model, self.backend.limits)
             return planned, Conditions(interventions, read_references(texts, self.model))
 

@@ -18,9 +18,8 @@ from bertscope_service.api.attention_description import plan_description, render
 from bertscope_service.api.attention_features import plan_features, render_features
 from bertscope_service.api.attention_quantities import QUANTITY_NUMBERS, check_pairs, read_quantity, require_quantity
 from bertscope_service.api.attention_relations import plan_relations, render_relations
-from bertscope_service.api.checks import check_inputs, check_numbers
+from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.data_types import DATA_TYPES, read_data_type
-from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
@@ -78,20 +77,18 @@ def plan_extract_attention(
 ) -> AttentionPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model whose attention can't be observed."""
     require_observable(model)
-    query = parse_extract_attention(request, model.encoder.shape, limits, model.name)
+    query = parse_extract_attention(request, model.encoder.shape, model.name)
     require_quantity(model, query.quantity)
     plan = AttentionPlan(query, model.tokenizer)
     check_pairs(query.quantity, (text.sequence for text in plan.texts), limits)
     return plan
 
 
-def parse_extract_attention(
-    request: attention_pb2.ExtractAttentionRequest, shape: Shape, limits: RequestLimits, model: str
-) -> AttentionQuery:
+def parse_extract_attention(request: attention_pb2.ExtractAttentionRequest, shape: Shape, model: str) -> AttentionQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    inputs = check_inputs(request.inputs, limits)
+    inputs = read_texts(request.inputs)
     dtype = read_data_type(request.dtype)
-    words = meaning(BY_WORD, request.level, "level", "ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD", "UNKNOWN_LEVEL")
+    words = BY_WORD[request.level]
     quantity = read_quantity(request.quantity)
     if request.heads and not quantity.by_head:
         message = f"a layer has {quantity.value} once, not for each head; leave heads out, or ask for weights or norms"

@@ -10,8 +10,8 @@ from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope_service.analyses.attention_comparison import ComparisonPlan, ComparisonQuery, Group, Side
 from bertscope_service.analyses.observers.map_comparison import KeptMaps, MapDifferences
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.attention_description import check_punctuation, render_statistics, render_sums
-from bertscope_service.api.checks import check_inputs
+from bertscope_service.api.attention_description import render_statistics, render_sums
+from bertscope_service.api.checks import read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
@@ -67,9 +67,7 @@ def plan_comparison(
     if first is second and not request.interventions:
         message = f"{first.name} is compared with itself; name another model in other_model, or send interventions"
         raise InvalidArgument("other_model", message, "NOTHING_TO_COMPARE")
-    query = ComparisonQuery(
-        check_inputs(request.inputs, limits), check_punctuation(request.punctuation, limits), request.truncate
-    )
+    query = ComparisonQuery(read_texts(request.inputs), tuple(request.punctuation), request.truncate)
     sides = (Side(model.name, model.tokenizer, model.encoder.shape) for model in (first, second))
     return ComparisonPlan(query, *sides)
 

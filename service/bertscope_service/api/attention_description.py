@@ -16,12 +16,11 @@ from bertscope_service.analyses.attention_description import (
 from bertscope_service.analyses.attention_patterns import Pattern
 from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.api.attention_quantities import QUANTITY_NUMBERS, read_quantity, require_description, require_quantity
-from bertscope_service.api.checks import check_each, check_inputs, check_numbers
+from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.enums import numbers
-from bertscope_service.api.limits import MAX_PUNCTUATION, RequestLimits
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 STATISTICS: Mapping[Statistic, Any] = numbers(Statistic, statistics_pb2.AttentionStatistic, "ATTENTION_STATISTIC_")
@@ -38,22 +37,14 @@ def plan_description(
     require_quantity(model, quantity)
     require_description(model, quantity)
     query = DescriptionQuery(
-        check_inputs(request.inputs, limits),
+        read_texts(request.inputs),
         check_numbers(request.layers, "layers", "layer", shape.layers, model.name),
-        check_punctuation(request.punctuation, limits),
+        tuple(request.punctuation),
         request.head_distances,
         request.truncate,
         quantity,
     )
     return DescriptionPlan(query, model.tokenizer, shape)
-
-
-def check_punctuation(entries: Sequence[str], limits: RequestLimits) -> tuple[str, ...]:
-    """Checks that there are not too many entries and that none is empty. Returns them."""
-    if len(entries) > MAX_PUNCTUATION:
-        message = f"punctuation has {len(entries)} entries and one call takes {MAX_PUNCTUATION}; name fewer"
-        raise InvalidArgument("punctuation", message, "TOO_MANY_PIECES", limit=MAX_PUNCTUATION)
-    return check_each(entries, "punctuation", limits)
 
 
 def render_description(

@@ -10,11 +10,11 @@ from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, Marke
 from bertscope_service.analyses.observers.columns import ColumnScores
 from bertscope_service.analyses.words import Span
 from bertscope_service.api.attention_description import render_sums
-from bertscope_service.api.checks import check_input, check_texts
-from bertscope_service.api.limits import MAX_FEATURES, MAX_SPANS, RequestLimits
+from bertscope_service.api.checks import read_text
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.api.spans import check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -27,19 +27,17 @@ def plan_features(request: relations_pb2.ScoreFeaturesRequest, model: LoadedMode
 
 def parse_features(request: relations_pb2.ScoreFeaturesRequest, limits: RequestLimits) -> FeatureQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.texts, "texts", limits)
-    if request.features or not request.special_tokens:
-        check_names(request.features, "features", MAX_FEATURES)
-    texts = tuple(_text(text, f"texts[{index}]", len(request.features), limits) for index, text in enumerate(request.texts))
+    if not (request.features or request.special_tokens):
+        raise InvalidArgument("features", "features is empty; name at least one", "EMPTY_NAME")
+    texts = tuple(_text(text, f"texts[{index}]", len(request.features)) for index, text in enumerate(request.texts))
     if not request.special_tokens and not any(text.spans for text in texts):
         message = "no text has a marked part, so there is nothing to score; mark one, or set special_tokens"
         raise InvalidArgument("texts", message, "NO_SPAN")
     return FeatureQuery(texts, tuple(request.features), request.special_tokens)
 
 
-def _text(text: relations_pb2.FeatureText, field: str, features: int, limits: RequestLimits) -> MarkedText:
-    given = check_input(text.input, f"{field}.input", limits)
-    check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
+def _text(text: relations_pb2.FeatureText, field: str, features: int) -> MarkedText:
+    given = read_text(text.input)
     spans = tuple(_span(marked, f"{field}.spans[{index}]", given, features) for index, marked in enumerate(text.spans))
     return MarkedText(given, spans)
 

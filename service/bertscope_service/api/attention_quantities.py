@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bertscope.v1 import attention_statistics_pb2
 
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
-from bertscope_service.api.enums import meaning, members, numbers
+from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.errors import InvalidArgument, Unsupported
@@ -23,7 +23,7 @@ QUANTITIES: dict[int, Quantity] = {
 
 def read_quantity(number: int) -> Quantity:
     """Returns the quantity in a request's field of this name."""
-    return meaning(QUANTITIES, number, "quantity", "one that AttentionQuantity names", "UNKNOWN_QUANTITY")
+    return QUANTITIES[number]
 
 
 def require_description(model: LoadedModel, quantity: Quantity) -> None:

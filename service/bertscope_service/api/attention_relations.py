@@ -19,11 +19,11 @@ from bertscope_service.analyses.relations import (
 )
 from bertscope_service.analyses.words import Span
 from bertscope_service.api.attention_description import render_sums
-from bertscope_service.api.checks import check_input, check_texts
-from bertscope_service.api.limits import MAX_PAIRS, MAX_RELATIONS, MAX_WORDS, RequestLimits
+from bertscope_service.api.checks import read_text
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.api.spans import check_count, check_names, check_span
+from bertscope_service.api.spans import check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -36,21 +36,17 @@ def plan_relations(request: relations_pb2.ScoreRelationsRequest, model: LoadedMo
 
 def parse_relations(request: relations_pb2.ScoreRelationsRequest, limits: RequestLimits) -> RelationQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.texts, "texts", limits)
-    check_names(request.relations, "relations", MAX_RELATIONS)
-    texts = tuple(_text(text, f"texts[{index}]", len(request.relations), limits) for index, text in enumerate(request.texts))
+    texts = tuple(_text(text, f"texts[{index}]", len(request.relations)) for index, text in enumerate(request.texts))
     if not any(len(text.pairs) for text in texts):
         raise InvalidArgument("texts", "no text has a pair, so there is nothing to score; give at least one pair", "NO_PAIR")
     return RelationQuery(texts, tuple(request.relations), request.details)
 
 
-def _text(text: relations_pb2.RelationText, field: str, relations: int, limits: RequestLimits) -> LinkedText:
-    given = check_input(text.input, f"{field}.input", limits)
-    check_count(text.words, f"{field}.words", MAX_WORDS, "TOO_MANY_WORDS")
+def _text(text: relations_pb2.RelationText, field: str, relations: int) -> LinkedText:
+    given = read_text(text.input)
     words = [check_span(span, f"{field}.words[{index}]", given) for index, span in enumerate(text.words)]
     for index, (before, word) in enumerate(pairwise(words), start=1):
         _check_order(before, word, f"{field}.words[{index}]")
-    check_count(text.pairs, f"{field}.pairs", MAX_PAIRS, "TOO_MANY_PAIRS")
     return LinkedText(given, tuple(words), _pairs(text.pairs, f"{field}.pairs", words, relations))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
@@ -14,6 +15,7 @@ from bertscope_service.api.answer import Call, Context
 from bertscope_service.api.benchmark_plan import Plan, Resources, make_plan, require_agreement
 from bertscope_service.api.benchmark_reports import Result, render_progress, render_report
 from bertscope_service.api.benchmark_requests import parse_asked, parse_benchmark, parse_models
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.requirements import require_objective
 from bertscope_service.api.studies import run_studies
@@ -45,6 +47,7 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
 
     async def BenchmarkModels(self, request: benchmark_pb2.BenchmarkModelsRequest, context: Context) -> AsyncIterator[Response]:
         began, resources = time.monotonic(), self._resources
+        await asyncio.to_thread(check_fields, request, self._backend.limits)
         names, baseline = parse_models(request)
         asked = parse_asked(request)
         with ExitStack() as held:
@@ -84,7 +87,7 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
         """Checks the whole request before anything runs. Raises InvalidArgument, Unsupported."""
         max_tokens = min(model.tokenizer.max_tokens for model in models)
         call = Call.of(self._backend, models[baseline], context)
-        query = await call.compute(partial(parse_benchmark, request, max_tokens, self._backend.limits))
+        query = await call.compute(partial(parse_benchmark, request, max_tokens))
         if query.agreement_texts:
             require_agreement(models, baseline)
         for model in models:

@@ -9,22 +9,13 @@ from bertscope.v1 import benchmark_pb2
 
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
-from bertscope_service.api.checks import check_each
-from bertscope_service.api.enums import meaning
 from bertscope_service.api.intervals import check_draws, parse_bootstrap
-from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
 from bertscope_service.api.objectives import parse_objective
 from bertscope_service.api.provenance import parse_runtime
 from bertscope_service.benchmark.copies import CopyRequest
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.errors import InvalidArgument
 
-MAX_MODELS = 32
-MAX_LENGTHS = 8
-MAX_BATCH = 1024
-MIN_RUNS, MAX_RUNS = 3, 100_000
-MAX_MIN_SECONDS, MAX_MAX_SECONDS = 3600.0, 86_400.0
-MAX_TOP_K = 100
 USUAL_TOP_K = 5
 REFUSE = {
     benchmark_pb2.OTHERS_UNSPECIFIED: False,
@@ -46,15 +37,8 @@ class BenchmarkQuery:
 def parse_models(request: benchmark_pb2.BenchmarkModelsRequest) -> tuple[list[str], int]:
     """Returns the models' names and the index of the baseline. Raises InvalidArgument."""
     names = list(request.models)
-    if not names:
-        raise InvalidArgument("models", "models is empty; name at least one", "NO_MODEL")
-    if len(names) > MAX_MODELS:
-        message = f"models has {len(names)} entries and one call takes {MAX_MODELS}; leave some out"
-        raise InvalidArgument("models", message, "TOO_MANY_MODELS", limit=MAX_MODELS)
     for index, name in enumerate(names):
         field = f"models[{index}]"
-        if not name:
-            raise InvalidArgument(field, f'{field} is empty; write "models/{{id}}"', "NO_NAME")
         if name in names[:index]:
             raise InvalidArgument(field, f"{name} is listed twice in models; list each once", "DUPLICATE")
     baseline = request.baseline or names[0]
@@ -73,40 +57,25 @@ def parse_asked(request: benchmark_pb2.BenchmarkModelsRequest) -> CopyRequest:
     return CopyRequest(request.as_loaded, "" if runtime == "auto" else runtime)
 
 
-def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: int, limits: RequestLimits) -> BenchmarkQuery:
+def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: int) -> BenchmarkQuery:
     """Converts the request without its models, which all read `max_tokens` tokens. Raises InvalidArgument."""
-    measurement = parse_measurement(request.measurement, max_tokens, limits)
-    texts = _texts(request.agreement_texts, "agreement_texts", limits)
+    measurement = parse_measurement(request.measurement, max_tokens)
+    texts = tuple(request.agreement_texts)
     check_draws(measurement.bootstrap, len(texts) or 1, "measurement.bootstrap")
-    if request.top_k > MAX_TOP_K:
-        message = f"top_k is {request.top_k}; use 1 to {MAX_TOP_K}"
-        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE", limit=MAX_TOP_K)
-    return BenchmarkQuery(measurement, texts, request.top_k or None, _objective(request, measurement, limits))
+    return BenchmarkQuery(measurement, texts, request.top_k or None, _objective(request, measurement))
 
 
-def parse_measurement(given: benchmark_pb2.Measurement, max_tokens: int, limits: RequestLimits) -> Measurement:
+def parse_measurement(given: benchmark_pb2.Measurement, max_tokens: int) -> Measurement:
     """Converts the request's measurement. Raises InvalidArgument."""
     usual, field = Measurement(), "measurement"
-    refuse = meaning(REFUSE, given.others, f"{field}.others", "OTHERS_WAIT or OTHERS_REFUSE", "UNKNOWN_OTHERS")
-    min_runs = given.min_runs or usual.min_runs
-    if not MIN_RUNS <= min_runs <= MAX_RUNS:
-        message = f"{field}.min_runs is {min_runs}; use {MIN_RUNS} to {MAX_RUNS}"
-        raise InvalidArgument(f"{field}.min_runs", message, "RUNS_OUT_OF_RANGE")
+    refuse = REFUSE[given.others]
     min_seconds = given.min_seconds if given.HasField("min_seconds") else usual.min_seconds
-    # In this form the condition refuses NaN too.
-    if not 0 <= min_seconds <= MAX_MIN_SECONDS:
-        message = f"{field}.min_seconds is {min_seconds}; use 0 to {MAX_MIN_SECONDS:g}"
-        raise InvalidArgument(f"{field}.min_seconds", message, "SECONDS_OUT_OF_RANGE")
     max_seconds = given.max_seconds if given.HasField("max_seconds") else usual.max_seconds
-    if not 0 < max_seconds <= MAX_MAX_SECONDS:
-        message = f"{field}.max_seconds is {max_seconds}; use a number over 0, at most {MAX_MAX_SECONDS:g}"
-        raise InvalidArgument(f"{field}.max_seconds", message, "SECONDS_OUT_OF_RANGE")
-    texts = _texts(given.texts, f"{field}.texts", limits)
     return Measurement(
         lengths=_lengths(given, max_tokens),
-        texts=texts,
+        texts=tuple(given.texts),
         batch_sizes=_batch_sizes(given.batch_sizes, f"{field}.batch_sizes") or usual.batch_sizes,
-        min_runs=min_runs,
+        min_runs=given.min_runs or usual.min_runs,
         min_seconds=min_seconds,
         max_seconds=max_seconds,
         bootstrap=parse_bootstrap(given.bootstrap, f"{field}.bootstrap"),
@@ -124,9 +93,6 @@ def _lengths(given: benchmark_pb2.Measurement, max_tokens: int) -> tuple[int, ..
         return ()
     if not lengths:
         return tuple(sorted({min(length, max_tokens) for length in Measurement().lengths}))
-    if len(lengths) > MAX_LENGTHS:
-        message = f"{field} has {len(lengths)} entries and one call takes {MAX_LENGTHS}; leave some out"
-        raise InvalidArgument(field, message, "TOO_MANY_LENGTHS", limit=MAX_LENGTHS)
     for index, length in enumerate(lengths):
         if not 1 <= length <= max_tokens:
             message = f"{field}[{index}] is {length}; use 1 to {max_tokens}, which all of the models read"
@@ -139,9 +105,6 @@ def _lengths(given: benchmark_pb2.Measurement, max_tokens: int) -> tuple[int, ..
 def _batch_sizes(sizes: Sequence[int], field: str) -> tuple[int, ...]:
     """Checks batch sizes; there may be none."""
     for index, size in enumerate(sizes):
-        if not 1 <= size <= MAX_BATCH:
-            message = f"{field}[{index}] is {size}; use 1 to {MAX_BATCH}"
-            raise InvalidArgument(f"{field}[{index}]", message, "BATCH_SIZE_OUT_OF_RANGE", limit=MAX_BATCH)
         if index and size <= sizes[index - 1]:
             message = (
                 f"{field}[{index}] is {size} and follows {sizes[index - 1]}; list batch sizes in ascending order, each once"
@@ -150,20 +113,10 @@ def _batch_sizes(sizes: Sequence[int], field: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _texts(texts: Sequence[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
-    """Checks texts; there may be none."""
-    if len(texts) > MAX_ITEMS:
-        message = f"{field} has {len(texts)} entries and one call takes {MAX_ITEMS}; leave some out"
-        raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=MAX_ITEMS)
-    return check_each(texts, field, limits)
-
-
-def _objective(
-    request: benchmark_pb2.BenchmarkModelsRequest, measurement: Measurement, limits: RequestLimits
-) -> ObjectiveQuery | None:
+def _objective(request: benchmark_pb2.BenchmarkModelsRequest, measurement: Measurement) -> ObjectiveQuery | None:
     if not request.HasField("objective"):
         return None
-    query = parse_objective(request, limits)
+    query = parse_objective(request)
     if isinstance(query, DivergenceQuery):
         message = "objective is a divergence, which agreement_texts measure; give those, or another objective"
         raise InvalidArgument("objective.divergence", message, "OBJECTIVE_UNSUITED")

@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bertscope.v1 import cloze_pb2, common_pb2, inspection_pb2
+from bertscope.v1 import cloze_pb2, cloze_scores_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service import cancellation
-from bertscope_service.api.limits import MAX_ITEMS, RequestLimits
+from bertscope_service.api.field_checks import FILL_MASK_TOP_K
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.encoders.base import HeadSet, Shape, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 TopK = cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest | inspection_pb2.InspectRequest
 """A request that says how many predictions to give."""
 
-TextEntry = common_pb2.TextInput | lens_pb2.LensInput | lens_pb2.AttributedInput
+TextEntry = common_pb2.TextInput | cloze_scores_pb2.ScoredInput | lens_pb2.LensInput | lens_pb2.AttributedInput
 """A message with a text, and the second one of a pair."""
 
-DEFAULT_TOP_K = 5
 MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -44,19 +44,9 @@ def check_text(text: str, field: str, limits: RequestLimits) -> str:
     return text
 
 
-def check_each(texts: Iterable[str], field: str, limits: RequestLimits) -> tuple[str, ...]:
-    """Checks each text; see check_text. Returns them."""
-    checked = tuple(texts)
-    for index, text in enumerate(checked):
-        cancellation.check()
-        if len(text) > limits.text_characters or not text or text.isspace():
-            check_text(text, f"{field}[{index}]", limits)
-    return checked
-
-
 def check_top_k(request: TopK, vocabulary_size: int) -> int:
     """Returns the number of predictions to give, checked."""
-    top_k = request.top_k if request.HasField("top_k") else min(DEFAULT_TOP_K, vocabulary_size)
+    top_k = request.top_k if request.HasField("top_k") else min(FILL_MASK_TOP_K, vocabulary_size)
     if not 1 <= top_k <= vocabulary_size:
         message = f"top_k is {top_k}; ask for 1 to {vocabulary_size}, the size of the vocabulary"
         raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
@@ -71,16 +61,14 @@ def check_tokens(sequences: Iterable[TokenSequence], field: str, limits: Request
         raise InvalidArgument(field, message, "TOO_MANY_TOKENS", limit=limits.tokens)
 
 
-def check_input(entry: TextEntry, field: str, limits: RequestLimits) -> tuple[str, str | None]:
-    """Checks a text, and the second one of a pair. Returns both."""
-    text = check_text(entry.text, f"{field}.text", limits)
-    return text, check_text(entry.text_pair, f"{field}.text_pair", limits) if entry.HasField("text_pair") else None
+def read_text(entry: TextEntry) -> tuple[str, str | None]:
+    """Returns a text, and the second one of a pair."""
+    return entry.text, entry.text_pair if entry.HasField("text_pair") else None
 
 
-def check_inputs(entries: Sequence[common_pb2.TextInput], limits: RequestLimits) -> tuple[tuple[str, str | None], ...]:
-    """Checks the texts and pairs of a request, in its field `inputs`. Returns them."""
-    check_texts(entries, "inputs", limits)
-    return tuple(check_input(entry, f"inputs[{index}]", limits) for index, entry in enumerate(entries))
+def read_texts(entries: Iterable[common_pb2.TextInput]) -> tuple[tuple[str, str | None], ...]:
+    """Returns the texts and pairs of a request."""
+    return tuple(map(read_text, entries))
 
 
 def check_numbers(numbers: Sequence[int], field: str, what: str, count: int, model: str) -> tuple[int, ...]:
@@ -114,15 +102,6 @@ def parse_layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shap
         numbers = check_numbers(entry.heads, f"{field}[{index}].heads", "head", shape.heads, model)
         heads[entry.layer] = tuple(sorted(numbers))
     return tuple(sorted(heads.items()))
-
-
-def check_items(entries: Sequence[object], field: str) -> None:
-    """Checks that an objective has 1 to MAX_ITEMS items."""
-    if not entries:
-        raise InvalidArgument(field, f"{field} is empty; give at least one", "NO_ITEM")
-    if len(entries) > MAX_ITEMS:
-        message = f"{field} has {len(entries)} entries and one call takes {MAX_ITEMS}; leave some out"
-        raise InvalidArgument(field, message, "TOO_MANY_ITEMS", limit=MAX_ITEMS)
 
 
 def check_model_id(model_id: str) -> str:

@@ -19,12 +19,13 @@ from bertscope_service.analyses.token_classification import (
 )
 from bertscope_service.analyses.words import Span
 from bertscope_service.api.answer import Backend, Context, answer
-from bertscope_service.api.checks import check_input, check_inputs, check_texts
+from bertscope_service.api.checks import read_text, read_texts
 from bertscope_service.api.enums import numbers
-from bertscope_service.api.limits import MAX_SPANS, RequestLimits
+from bertscope_service.api.field_checks import CLASSIFY_TOKENS_TOP_K
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_labels, require_regression, require_token_classification
-from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -56,7 +57,7 @@ class ClassificationServicer(classification_pb2_grpc.ClassificationServiceServic
 def plan_classify(request: classification_pb2.ClassifyRequest, model: LoadedModel, limits: RequestLimits) -> ClassifyPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model without labels."""
     require_labels(model)
-    query = ClassifyQuery(check_inputs(request.inputs, limits), request.truncate)
+    query = ClassifyQuery(read_texts(request.inputs), request.truncate)
     several, shape = model.encoder.capabilities.multi_label, model.encoder.shape
     return ClassifyPlan(query, model.tokenizer, shape.head_labels if several else shape.labels, multi_label=several)
 
@@ -91,7 +92,7 @@ def plan_values(
 ) -> PredictValuesPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that gives no value."""
     require_regression(model)
-    return PredictValuesPlan(ClassifyQuery(check_inputs(request.inputs, limits), request.truncate), model.tokenizer)
+    return PredictValuesPlan(ClassifyQuery(read_texts(request.inputs), request.truncate), model.tokenizer)
 
 
 def render_values(
@@ -111,18 +112,16 @@ def plan_tokens(
 ) -> ClassifyTokensPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that gives tokens no labels."""
     require_token_classification(model)
-    check_texts(request.inputs, "inputs", limits)
-    inputs = tuple(_tagged_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs))
-    labels, top_k = model.encoder.shape.head_labels, request.top_k or 1
+    inputs = tuple(_tagged_input(given, f"inputs[{index}]") for index, given in enumerate(request.inputs))
+    labels, top_k = model.encoder.shape.head_labels, request.top_k or CLASSIFY_TOKENS_TOP_K
     if top_k > len(labels):
         message = f"top_k is {top_k}; ask for 1 to {len(labels)}, the number of labels"
         raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
     return ClassifyTokensPlan(ClassifyTokensQuery(inputs, top_k, request.truncate), model.tokenizer, labels)
 
 
-def _tagged_input(given: classification_pb2.TaggedInput, field: str, limits: RequestLimits) -> TaggedInput:
-    texts = check_input(given.input, f"{field}.input", limits)
-    check_count(given.words, f"{field}.words", MAX_SPANS, "TOO_MANY_SPANS")
+def _tagged_input(given: classification_pb2.TaggedInput, field: str) -> TaggedInput:
+    texts = read_text(given.input)
     words = tuple(check_span(word, f"{field}.words[{index}]", texts) for index, word in enumerate(given.words))
     check_apart(words, f"{field}.words")
     return TaggedInput(f"{field}.input", texts, words)

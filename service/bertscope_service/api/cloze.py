@@ -10,7 +10,7 @@ from bertscope.v1 import cloze_facts_pb2, cloze_pb2, cloze_pb2_grpc, cloze_score
 
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.api.answer import INLINE_CHARACTERS, Backend, Context, answer
-from bertscope_service.api.checks import check_each, check_texts, check_top_k
+from bertscope_service.api.checks import check_top_k
 from bertscope_service.api.cloze_candidates import NOTHING_GIVEN, candidate_characters, read_candidates
 from bertscope_service.api.cloze_comparison import compare_texts
 from bertscope_service.api.cloze_facts import facts_size, plan_facts, render_facts
@@ -67,12 +67,10 @@ def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limit
 
 def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> ClozeQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.texts, "texts", limits)
-    texts = check_each(request.texts, "texts", limits)
-    given = read_candidates(request, shape.vocabulary_size, limits)
+    given = read_candidates(request, shape.vocabulary_size)
     top_k = check_top_k(request, shape.vocabulary_size) if given is NOTHING_GIVEN else 0
     return ClozeQuery(
-        texts,
+        tuple(request.texts),
         top_k,
         given.candidates,
         request.truncate,
@@ -80,7 +78,7 @@ def parse_fill_mask(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Re
         given.text_candidates,
         given.piece_ids,
         request.logits,
-        read_text_pairs(request, limits),
+        read_text_pairs(request),
         request.next_sentence,
     )
 

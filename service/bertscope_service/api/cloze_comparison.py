@@ -9,13 +9,12 @@ from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.text_sets import ComparedSet, CompareQuery, ComparisonPlan, Counts, Outcome, TextSet
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.cloze_scores import check_scored, run_masked
+from bertscope_service.api.cloze_scores import read_scored, run_masked
 from bertscope_service.api.enums import numbers
-from bertscope_service.api.limits import MAX_GROUPS, MAX_SET_TEXTS, RequestLimits
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
-from bertscope_service.api.scoring import SCORING_NUMBERS, read_scoring
-from bertscope_service.api.spans import check_names
+from bertscope_service.api.scoring import SCORING_NUMBERS, SCORINGS
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -40,20 +39,15 @@ def plan_compare_texts(request: scores_pb2.CompareTextsRequest, model: LoadedMod
 
 def parse_compare_texts(request: scores_pb2.CompareTextsRequest, limits: RequestLimits) -> CompareQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    if not request.sets:
-        raise InvalidArgument("sets", "sets is empty; give at least one", "NO_TEXT")
     count = sum(len(one.texts) for one in request.sets)
     if count > limits.texts:
         message = f"sets have {count} texts and this server takes {limits.texts}; send them in parts"
         raise InvalidArgument("sets", message, "TOO_MANY_TEXTS", limit=limits.texts)
-    sets = tuple(_set(one, f"sets[{index}]", limits) for index, one in enumerate(request.sets))
-    return CompareQuery(sets, read_scoring(request.scoring, "scoring"), request.truncate, limits.tokens)
+    sets = tuple(_set(one, f"sets[{index}]") for index, one in enumerate(request.sets))
+    return CompareQuery(sets, SCORINGS[request.scoring], request.truncate, limits.tokens)
 
 
-def _set(one: scores_pb2.TextSet, field: str, limits: RequestLimits) -> TextSet:
-    if not 2 <= len(one.texts) <= MAX_SET_TEXTS:
-        message = f"{field}.texts has {len(one.texts)} entries; give 2 to {MAX_SET_TEXTS}"
-        raise InvalidArgument(f"{field}.texts", message, "SET_SIZE_OUT_OF_RANGE", limit=MAX_SET_TEXTS)
+def _set(one: scores_pb2.TextSet, field: str) -> TextSet:
     if one.right >= len(one.texts):
         message = f"{field}.right is {one.right} and the set has texts 0 to {len(one.texts) - 1}"
         raise InvalidArgument(f"{field}.right", message, "RIGHT_OUT_OF_RANGE")
@@ -62,9 +56,7 @@ def _set(one: scores_pb2.TextSet, field: str, limits: RequestLimits) -> TextSet:
             name = f"{field}.texts[{index}].{'skip_words' if text.skip_words else 'max_words'}"
             message = f"{name} is set; scores of parts are not compared, so leave it out, or mark a region with spans"
             raise InvalidArgument(name, message, "WORDS_OUT_OF_RANGE")
-    if one.groups:
-        check_names(one.groups, f"{field}.groups", MAX_GROUPS)
-    texts = tuple(check_scored(text, f"{field}.texts[{index}]", limits) for index, text in enumerate(one.texts))
+    texts = tuple(read_scored(text, f"{field}.texts[{index}]") for index, text in enumerate(one.texts))
     return TextSet(texts, one.right, tuple(one.groups))
 
 

@@ -11,32 +11,17 @@ from bertscope_service.analyses.decoded_facts import DECODINGS, DecodedFactPlan
 from bertscope_service.analyses.fact_choices import Skipped
 from bertscope_service.analyses.fact_queries import OBJECT, SUBJECT, Fact, FactQuery, Relation, Scoring, Template
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
-from bertscope_service.api.checks import check_texts
-from bertscope_service.api.enums import meaning, members, numbers
-from bertscope_service.api.limits import (
-    MAX_FACT_CHARACTERS,
-    MAX_FACT_PIECES,
-    MAX_FACT_PREDICTIONS,
-    MAX_OBJECTS,
-    MAX_PRIMES,
-    MAX_RELATIONS,
-    MAX_TEMPLATES,
-    MAX_TYPED_CANDIDATES,
-    MAX_VOCABULARY,
-    RequestLimits,
-)
+from bertscope_service.api.enums import members, numbers
+from bertscope_service.api.field_checks import QUERY_FACTS_MAX_PIECES, QUERY_FACTS_TOP_K
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
-from bertscope_service.api.spans import check_count, check_names
+from bertscope_service.api.spans import check_names
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
-DEFAULT_TOP_K = 1
-DEFAULT_MAX_PIECES = 5
-
 SCORINGS = members(Scoring, facts_pb2.ObjectScoring, "OBJECT_SCORING_")
-SCORING_NAMES = ", ".join(facts_pb2.ObjectScoring.keys()[1:])
 SCORING_NUMBERS = numbers(Scoring, facts_pb2.ObjectScoring, "OBJECT_SCORING_")
 SKIPPED = numbers(Skipped, facts_pb2.FactResult.Skipped, "SKIPPED_")
 
@@ -58,29 +43,21 @@ def plan_facts(request: facts_pb2.QueryFactsRequest, model: LoadedModel, limits:
 def parse_facts(request: facts_pb2.QueryFactsRequest, entries: int, masks: tuple[str, ...], limits: RequestLimits) -> FactQuery:
     """Converts the request to a query of a model with `entries` in its vocabulary and these mask tokens. Raises
     InvalidArgument."""
-    wanted = request.scoring or facts_pb2.OBJECT_SCORING_SINGLE_ENTRY
-    scoring = meaning(SCORINGS, wanted, "scoring", SCORING_NAMES, "UNKNOWN_SCORING")
-    check_names([relation.name for relation in request.relations], "relations", MAX_RELATIONS)
+    scoring = SCORINGS[request.scoring or facts_pb2.OBJECT_SCORING_SINGLE_ENTRY]
+    check_names([relation.name for relation in request.relations], "relations")
     relations = tuple(_relation(each, f"relations[{i}]", scoring, masks) for i, each in enumerate(request.relations))
-    check_texts(request.facts, "facts", limits)
     facts = tuple(_fact(each, f"facts[{i}]", len(relations), masks) for i, each in enumerate(request.facts))
     if request.vocabulary and scoring is not Scoring.SINGLE_ENTRY:
         raise _unused("vocabulary")
     if request.prior and scoring is not Scoring.SINGLE_ENTRY:
         raise _unused("prior")
-    check_count(request.vocabulary, "vocabulary", MAX_VOCABULARY, "TOO_MANY_ENTRIES")
-    vocabulary = _texts(request.vocabulary, "vocabulary")
-    top_k = request.top_k if request.HasField("top_k") else DEFAULT_TOP_K
-    if top_k > MAX_FACT_PREDICTIONS:
-        message = f"top_k is {top_k}; ask for 0 to {MAX_FACT_PREDICTIONS}"
-        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE")
     return FactQuery(
         relations,
         facts,
         entries,
-        vocabulary,
+        tuple(request.vocabulary),
         scoring,
-        top_k=min(top_k, entries),
+        top_k=min(request.top_k if request.HasField("top_k") else QUERY_FACTS_TOP_K, entries),
         prior=request.prior,
         max_pieces=_max_pieces(request, scoring),
         max_row_tokens=limits.tokens,
@@ -93,11 +70,7 @@ def _max_pieces(request: facts_pb2.QueryFactsRequest, scoring: Scoring) -> int:
             message = "max_pieces is only for OBJECT_SCORING_LEFT_TO_RIGHT and OBJECT_SCORING_CONFIDENCE_FIRST; leave it out"
             raise InvalidArgument("max_pieces", message, "UNUSED")
         return 1
-    pieces = request.max_pieces if request.HasField("max_pieces") else DEFAULT_MAX_PIECES
-    if not 1 <= pieces <= MAX_FACT_PIECES:
-        message = f"max_pieces is {pieces}; use 1 to {MAX_FACT_PIECES}"
-        raise InvalidArgument("max_pieces", message, "MAX_PIECES_OUT_OF_RANGE")
-    return pieces
+    return request.max_pieces if request.HasField("max_pieces") else QUERY_FACTS_MAX_PIECES
 
 
 def _unused(field: str) -> InvalidArgument:
@@ -105,7 +78,6 @@ def _unused(field: str) -> InvalidArgument:
 
 
 def _relation(relation: facts_pb2.FactRelation, field: str, scoring: Scoring, masks: tuple[str, ...]) -> Relation:
-    _check_list(relation.templates, f"{field}.templates", MAX_TEMPLATES)
     templates = tuple(_template(each, f"{field}.templates[{i}]", masks) for i, each in enumerate(relation.templates))
     _check_distinct([template.text for template in templates], f"{field}.templates")
     if scoring is Scoring.CANDIDATES and not relation.candidates:
@@ -114,14 +86,11 @@ def _relation(relation: facts_pb2.FactRelation, field: str, scoring: Scoring, ma
     if scoring in DECODINGS and relation.candidates:
         message = f"{field}.candidates is only for OBJECT_SCORING_SINGLE_ENTRY and OBJECT_SCORING_CANDIDATES; leave it out"
         raise InvalidArgument(f"{field}.candidates", message, "UNUSED")
-    check_count(relation.candidates, f"{field}.candidates", MAX_TYPED_CANDIDATES, "TOO_MANY_ENTRIES")
-    candidates = _texts(relation.candidates, f"{field}.candidates")
-    _check_distinct(candidates, f"{field}.candidates")
-    return Relation(templates, candidates)
+    return Relation(templates, tuple(relation.candidates))
 
 
 def _template(template: facts_pb2.FactTemplate, field: str, masks: tuple[str, ...]) -> Template:
-    text = _without_mask(_text(template.text, f"{field}.text"), f"{field}.text", masks)
+    text = _without_mask(template.text, f"{field}.text", masks)
     for place, name in ((SUBJECT, "subject"), (OBJECT, "object")):
         found = text.count(place)
         if found != 1:
@@ -134,19 +103,9 @@ def _fact(fact: facts_pb2.Fact, field: str, relations: int, masks: tuple[str, ..
     if fact.relation >= relations:
         message = f"{field}.relation is {fact.relation}; relations has {relations} entries, counted from 0"
         raise InvalidArgument(f"{field}.relation", message, "RELATION_OUT_OF_RANGE")
-    subject = _without_mask(_text(fact.subject, f"{field}.subject"), f"{field}.subject", masks)
-    _check_list(fact.objects, f"{field}.objects", MAX_OBJECTS)
-    check_count(fact.primes, f"{field}.primes", MAX_PRIMES, "TOO_MANY_ENTRIES")
-    primes = _texts(fact.primes, f"{field}.primes")
-    for index, prime in enumerate(primes):
-        _without_mask(prime, f"{field}.primes[{index}]", masks)
-    return Fact(fact.relation, subject, _texts(fact.objects, f"{field}.objects"), primes)
-
-
-def _check_list(entries: Sequence[object], field: str, limit: int) -> None:
-    if not entries:
-        raise InvalidArgument(field, f"{field} is empty; give at least one", "EMPTY_LIST")
-    check_count(entries, field, limit, "TOO_MANY_ENTRIES")
+    subject = _without_mask(fact.subject, f"{field}.subject", masks)
+    primes = tuple(_without_mask(prime, f"{field}.primes[{i}]", masks) for i, prime in enumerate(fact.primes))
+    return Fact(fact.relation, subject, tuple(fact.objects), primes)
 
 
 def _check_distinct(texts: Sequence[str], field: str) -> None:
@@ -156,22 +115,6 @@ def _check_distinct(texts: Sequence[str], field: str) -> None:
         raise InvalidArgument(
             f"{field}[{index}]", f"{field}[{index}] is listed for the second time; list each once", "DUPLICATE"
         )
-
-
-def _texts(texts: Sequence[str], field: str) -> tuple[str, ...]:
-    for index, text in enumerate(texts):
-        if not text or len(text) > MAX_FACT_CHARACTERS or text.isspace():
-            _text(text, f"{field}[{index}]")
-    return tuple(texts)
-
-
-def _text(text: str, field: str) -> str:
-    if len(text) > MAX_FACT_CHARACTERS:
-        message = f"{field} has {len(text)} characters and may have {MAX_FACT_CHARACTERS}; shorten it"
-        raise InvalidArgument(field, message, "TEXT_TOO_LARGE", limit=MAX_FACT_CHARACTERS)
-    if not text or text.isspace():
-        raise InvalidArgument(field, f"{field} is empty; leave it out or write some text", "EMPTY_TEXT")
-    return text
 
 
 def _without_mask(text: str, field: str, masks: tuple[str, ...]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 
 from bertscope.v1 import cloze_pb2
 
-from bertscope_service.analyses.decoding import MAX_BEAM_WIDTH, Decoding
-from bertscope_service.analyses.fillings import MAX_PIECES, FilledMasks, FillingPlan, FillingQuery
-from bertscope_service.api.checks import check_each, check_texts, check_top_k
+from bertscope_service.analyses.decoding import Decoding
+from bertscope_service.analyses.fillings import FilledMasks, FillingPlan, FillingQuery
+from bertscope_service.api.checks import check_top_k
 from bertscope_service.api.cloze_candidates import GivenWords
 from bertscope_service.api.cloze_pairs import read_text_pairs, require_for_masks, require_heads
-from bertscope_service.api.enums import meaning, members
+from bertscope_service.api.enums import members
+from bertscope_service.api.field_checks import FILL_MASK_BEAM_WIDTH, FILL_MASK_MAX_PIECES
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -21,7 +22,6 @@ from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
-DEFAULT_BEAM_WIDTH = 5
 INDEPENDENT = (cloze_pb2.MASK_DECODING_UNSPECIFIED, cloze_pb2.MASK_DECODING_INDEPENDENT)
 JOINT: dict[int, Decoding] = members(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
@@ -41,8 +41,6 @@ def plan_fillings(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits
 
 def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: RequestLimits) -> FillingQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.texts, "texts", limits)
-    texts = check_each(request.texts, "texts", limits)
     decoding = _decoding(request)
     given = [field for field in GivenWords._fields if getattr(request, field)]
     if given:
@@ -53,21 +51,21 @@ def parse_fillings(request: cloze_pb2.FillMaskRequest, shape: Shape, limits: Req
         raise InvalidArgument("logits", message, "LOGITS_WITH_DECODING")
     width = 1
     if decoding is Decoding.BEAM:
-        width = _beam_width(request)
+        width = request.beam_width if request.HasField("beam_width") else FILL_MASK_BEAM_WIDTH
     elif request.HasField("beam_width"):
         message = "beam_width is for MASK_DECODING_BEAM alone; leave it out, or set that decoding"
         raise InvalidArgument("beam_width", message, "BEAM_WIDTH_UNUSED")
     size = shape.vocabulary_size
     top_k = check_top_k(request, size)
     return FillingQuery(
-        texts,
+        tuple(request.texts),
         decoding,
         top_k,
         min(width, size),
-        _max_pieces(request),
+        request.max_pieces if request.HasField("max_pieces") else FILL_MASK_MAX_PIECES,
         request.truncate,
         limits.tokens,
-        read_text_pairs(request, limits),
+        read_text_pairs(request),
         request.next_sentence,
     )
 
@@ -82,23 +80,7 @@ def _decoding(request: cloze_pb2.FillMaskRequest) -> Decoding:
             raise InvalidArgument("max_pieces", message, "MAX_PIECES_WITH_INDEPENDENT")
         message = "beam_width is for MASK_DECODING_BEAM alone; leave it out, or set that decoding"
         raise InvalidArgument("beam_width", message, "BEAM_WIDTH_UNUSED")
-    return meaning(JOINT, number, "decoding", "one that MaskDecoding names", "UNKNOWN_DECODING")
-
-
-def _beam_width(request: cloze_pb2.FillMaskRequest) -> int:
-    width = request.beam_width if request.HasField("beam_width") else DEFAULT_BEAM_WIDTH
-    if not 1 <= width <= MAX_BEAM_WIDTH:
-        message = f"beam_width is {width}; use 1 to {MAX_BEAM_WIDTH}"
-        raise InvalidArgument("beam_width", message, "BEAM_WIDTH_OUT_OF_RANGE")
-    return width
-
-
-def _max_pieces(request: cloze_pb2.FillMaskRequest) -> int:
-    most = request.max_pieces if request.HasField("max_pieces") else 1
-    if not 1 <= most <= MAX_PIECES:
-        message = f"max_pieces is {most}; use 1 to {MAX_PIECES}"
-        raise InvalidArgument("max_pieces", message, "MAX_PIECES_OUT_OF_RANGE")
-    return most
+    return JOINT[number]
 
 
 def render_fillings(plan: FillingPlan, first: Sequence[Any], model: LoadedModel) -> cloze_pb2.FillMaskResponse:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from bertscope.v1 import cloze_pb2
 
-from bertscope_service.api.checks import check_each
-from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_cloze, require_next_sentence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -27,8 +25,8 @@ def require_for_masks(masks: Sequence[Sequence[int]], model: LoadedModel) -> Non
         require_cloze(model)
 
 
-def read_text_pairs(request: cloze_pb2.FillMaskRequest, limits: RequestLimits) -> tuple[str, ...]:
-    """Returns the second texts of a request, checked; none if it has texts alone. Raises InvalidArgument."""
+def read_text_pairs(request: cloze_pb2.FillMaskRequest) -> tuple[str, ...]:
+    """Returns the second texts of a request; none if it has texts alone. Raises InvalidArgument."""
     pairs = request.text_pairs
     if pairs and len(pairs) != len(request.texts):
         message = f"text_pairs has {len(pairs)} entries for {len(request.texts)} texts; give one for each text, or none"
@@ -36,4 +34,4 @@ def read_text_pairs(request: cloze_pb2.FillMaskRequest, limits: RequestLimits) -
     if request.next_sentence and not pairs:
         message = "next_sentence asks whether a second text follows, and there is none; set text_pairs, or leave it out"
         raise InvalidArgument("next_sentence", message, "NO_TEXT_PAIR")
-    return check_each(pairs, "text_pairs", limits)
+    return tuple(pairs)

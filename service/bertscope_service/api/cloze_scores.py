@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
@@ -13,14 +12,13 @@ from bertscope_service.analyses.masked_rows import MaskedRows
 from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
 from bertscope_service.api.answer import Backend, Call, Context, Read
-from bertscope_service.api.checks import check_text, check_texts
-from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
+from bertscope_service.api.checks import read_text
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze
-from bertscope_service.api.scoring import SCORING_NUMBERS, read_scoring
-from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.scoring import SCORING_NUMBERS, SCORINGS
+from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.engine.rows import Row
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 
@@ -54,7 +52,7 @@ async def run_masked(call: Call, request: Any, read: Read[Any, PlanT]) -> tuple[
 
     Rows are built when they may run soon: those of a text of 512 tokens would take as much memory as 262,144 tokens.
     """
-    plan, conditions = await call.read(request, read, partial(check_texts, limits=call.backend.limits))
+    plan, conditions = await call.read(request, read)
     call.backend.reply_memory.hold(call.client, plan.reply_bytes)
     gates = await call.gates(conditions)
     masked, encoder = plan.masked, call.model.encoder
@@ -74,23 +72,16 @@ def plan_score_texts(request: scores_pb2.ScoreTextsRequest, model: LoadedModel, 
 
 def parse_score_texts(request: scores_pb2.ScoreTextsRequest, limits: RequestLimits) -> ScoreQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.inputs, "inputs", limits)
-    inputs = tuple(check_scored(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs))
-    return ScoreQuery(inputs, read_scoring(request.scoring, "scoring"), request.truncate, limits.tokens, request.pieces)
+    inputs = tuple(read_scored(given, f"inputs[{index}]") for index, given in enumerate(request.inputs))
+    return ScoreQuery(inputs, SCORINGS[request.scoring], request.truncate, limits.tokens, request.pieces)
 
 
-def check_scored(given: scores_pb2.ScoredInput, field: str, limits: RequestLimits) -> ScoredInput:
-    """Checks a text or pair and the parts of it to score. Returns them."""
-    text = check_text(given.text, f"{field}.text", limits)
-    pair = check_text(given.text_pair, f"{field}.text_pair", limits) if given.HasField("text_pair") else None
-    check_count(given.spans, f"{field}.spans", MAX_SCORED_SPANS, "TOO_MANY_SPANS")
-    spans = tuple(check_span(span, f"{field}.spans[{index}]", (text, pair)) for index, span in enumerate(given.spans))
+def read_scored(given: scores_pb2.ScoredInput, field: str) -> ScoredInput:
+    """Returns a text or pair and the parts of it to score. Raises InvalidArgument."""
+    texts = read_text(given)
+    spans = tuple(check_span(span, f"{field}.spans[{index}]", texts) for index, span in enumerate(given.spans))
     check_apart(spans, f"{field}.spans")
-    max_words = given.max_words if given.HasField("max_words") else None
-    if max_words == 0:
-        message = f"{field}.max_words is 0; use 1 or more, or leave it out to score all words"
-        raise InvalidArgument(f"{field}.max_words", message, "WORDS_OUT_OF_RANGE")
-    return ScoredInput(text, pair, spans, given.skip_words, max_words, field)
+    return ScoredInput(*texts, spans, given.skip_words, given.max_words if given.HasField("max_words") else None, field)
 
 
 def render_score_texts(plan: ScorePlan, seen: Sequence[GoldScores], model: LoadedModel) -> scores_pb2.ScoreTextsResponse:

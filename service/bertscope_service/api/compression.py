@@ -9,9 +9,9 @@ from typing import Any
 
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 
-from bertscope_service.api.checks import check_each, check_folder, check_model_id, check_numbers, parse_layer_heads
-from bertscope_service.api.enums import meaning, members
-from bertscope_service.api.limits import MAX_CORPUS_TEXTS, MAX_ITEMS, MAX_STEPS, RequestLimits
+from bertscope_service.api.checks import check_folder, check_model_id, check_numbers, parse_layer_heads
+from bertscope_service.api.enums import members
+from bertscope_service.api.field_checks import VOCABULARY_REDUCTION_MIN_COUNT, WEIGHT_ONLY_QUANTIZATION_BITS
 from bertscope_service.checkpoints.steps import (
     Criterion,
     EliminateTokens,
@@ -31,7 +31,6 @@ from bertscope_service.checkpoints.steps import (
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 
-USUAL_BITS = 4
 HALF_PRECISIONS = {common_pb2.PRECISION_FLOAT16: "fp16", common_pb2.PRECISION_BFLOAT16: "bf16"}
 CRITERIA = {0: Criterion.MAGNITUDE} | members(Criterion, compression_pb2.FeedForwardRemoval.Criterion, "CRITERION_")
 
@@ -47,22 +46,18 @@ class CompressQuery:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The context of a step: its field, and the shape, limits and model that it is checked against."""
+    """The context of a step: its field, and the shape and model that it is checked against."""
 
     field: str
     shape: Shape
-    limits: RequestLimits
     model: str
 
-    def texts(self, texts: Sequence[str], most: int) -> tuple[str, ...]:
-        """Checks that there are 1 to `most` texts. Returns them."""
-        field = f"{self.field}.texts"
+    def texts(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """Checks that there are texts. Returns them."""
         if not texts:
+            field = f"{self.field}.texts"
             raise InvalidArgument(field, f"{field} is empty; give at least one text", "NO_TEXT")
-        if len(texts) > most:
-            message = f"{field} has {len(texts)} entries and a step takes {most}; leave some out"
-            raise InvalidArgument(field, message, "TOO_MANY_TEXTS", limit=most)
-        return check_each(texts, field, self.limits)
+        return tuple(texts)
 
     def no_texts(self, texts: Sequence[str], why: str) -> None:
         if texts:
@@ -70,15 +65,12 @@ class Where:
             raise InvalidArgument(field, f"{field} is only {why}; leave it out", "TEXTS_UNUSED")
 
 
-def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, limits: RequestLimits, model: str) -> CompressQuery:
-    """Converts the request, checking each step by itself; `shape` is that of the model named `model`.
+def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, model: str) -> CompressQuery:
+    """Converts the request, whose fields are checked, checking each step by itself; `shape` is that of the model named `model`.
 
     Raises InvalidArgument.
     """
     model_id, folder = check_model_id(request.model_id), check_folder(request.folder)
-    if not 1 <= len(request.steps) <= MAX_STEPS:
-        message = f"steps has {len(request.steps)} entries; give 1 to {MAX_STEPS}"
-        raise InvalidArgument("steps", message, "STEPS_OUT_OF_RANGE", limit=MAX_STEPS)
     steps: dict[str, Step] = {}
     for index, entry in enumerate(request.steps):
         field, kind = f"steps[{index}]", entry.WhichOneof("step")
@@ -87,23 +79,20 @@ def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, limits
         if kind in steps:
             message = f"{field} is a second step {kind}; give each kind at most once"
             raise InvalidArgument(field, message, "DUPLICATE_STEP")
-        steps[kind] = KINDS[kind](getattr(entry, kind), Where(f"{field}.{kind}", shape, limits, model))
+        steps[kind] = KINDS[kind](getattr(entry, kind), Where(f"{field}.{kind}", shape, model))
     return CompressQuery(model_id, tuple(steps.values()), folder)
 
 
 def _weight_only(given: compression_pb2.WeightOnlyQuantization, _: Where) -> Step:
-    return WeightOnly(given.bits or USUAL_BITS, given.block_size)
+    return WeightOnly(given.bits or WEIGHT_ONLY_QUANTIZATION_BITS, given.block_size)
 
 
 def _half(given: compression_pb2.HalfPrecision, where: Where) -> Step:
-    field, names = f"{where.field}.precision", "PRECISION_FLOAT16 or PRECISION_BFLOAT16"
-    return Half(meaning(HALF_PRECISIONS, given.precision, field, names, "UNKNOWN_PRECISION"))
+    return Half(HALF_PRECISIONS[given.precision])
 
 
 def _layers(given: compression_pb2.LayerSelection, where: Where) -> Step:
     field = f"{where.field}.layers"
-    if not given.layers:
-        raise InvalidArgument(field, f"{field} is empty; list the layers to keep", "NO_LAYERS")
     return KeepLayers(check_numbers(given.layers, field, "layer", where.shape.layers, where.model))
 
 
@@ -117,20 +106,19 @@ def _heads(given: compression_pb2.HeadRemoval, where: Where) -> Step:
     if given.heads:
         message = f"{where.field}.heads and share exclude each other; set one of them"
         raise InvalidArgument(f"{where.field}.share", message, "HEADS_WITH_SHARE")
-    return RemoveHeads(share=given.share, texts=where.texts(given.texts, MAX_ITEMS))
+    return RemoveHeads(share=given.share, texts=where.texts(given.texts))
 
 
 def _feed_forward(given: compression_pb2.FeedForwardRemoval, where: Where) -> Step:
-    field, names = f"{where.field}.criterion", "CRITERION_MAGNITUDE or CRITERION_IMPORTANCE"
-    criterion = meaning(CRITERIA, given.criterion, field, names, "UNKNOWN_CRITERION")
+    criterion = CRITERIA[given.criterion]
     if criterion is Criterion.IMPORTANCE:
-        return RemoveFeedForward(given.share, criterion, where.texts(given.texts, MAX_ITEMS))
+        return RemoveFeedForward(given.share, criterion, where.texts(given.texts))
     where.no_texts(given.texts, "for CRITERION_IMPORTANCE")
     return RemoveFeedForward(given.share, criterion)
 
 
-def _vocabulary(given: compression_pb2.VocabularyReduction, where: Where) -> Step:
-    return ReduceVocabulary(where.texts(given.texts, MAX_CORPUS_TEXTS), given.min_count or 1)
+def _vocabulary(given: compression_pb2.VocabularyReduction, _: Where) -> Step:
+    return ReduceVocabulary(tuple(given.texts), given.min_count or VOCABULARY_REDUCTION_MIN_COUNT)
 
 
 KINDS: dict[str, Callable[[Any, Where], Step]] = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from bertscope.v1 import common_pb2
 
-from bertscope_service.api.enums import meaning
-
 FORMATS = {
     common_pb2.DATA_TYPE_UNSPECIFIED: torch.float32,
     common_pb2.DATA_TYPE_FLOAT32: torch.float32,
@@ -16,6 +14,6 @@ FORMATS = {
 DATA_TYPES = {kind: number for number, kind in FORMATS.items() if number}
 
 
-def read_data_type(number: int) -> torch.dtype:
-    """Returns the number format in a request's field `dtype`. Raises InvalidArgument."""
-    return meaning(FORMATS, number, "dtype", "DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")
+def read_data_type(number: common_pb2.DataType.ValueType) -> torch.dtype:
+    """Returns the number format in a request's field `dtype`."""
+    return FORMATS[number]

@@ -7,10 +7,8 @@ from bertscope.v1 import inspection_pb2
 
 from bertscope_service.analyses.inspection import InspectionPlan, InspectionQuery, ViewQuery
 from bertscope_service.api.attention import BY_WORD
-from bertscope_service.api.checks import check_input, check_top_k, parse_layer_heads
-from bertscope_service.api.cloze_candidates import check_words
-from bertscope_service.api.enums import meaning
-from bertscope_service.api.limits import MAX_MAP_VIEWS, MAX_PIXELS, RequestLimits
+from bertscope_service.api.checks import check_top_k, parse_layer_heads, read_text
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
@@ -36,40 +34,32 @@ def parse_inspection(
     request: inspection_pb2.InspectRequest, shape: Shape, limits: RequestLimits, model: str
 ) -> InspectionQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    text, text_pair = check_input(request.input, "input", limits)
-    if len(request.maps) > MAX_MAP_VIEWS:
-        message = f"maps has {len(request.maps)} entries and one call takes {MAX_MAP_VIEWS}; ask again for the others"
-        raise InvalidArgument("maps", message, "TOO_MANY_MAPS", limit=MAX_MAP_VIEWS)
-    levels = "ATTENTION_LEVEL_PIECE or ATTENTION_LEVEL_WORD"
+    text, text_pair = read_text(request.input)
     return InspectionQuery(
         text,
         text_pair,
         check_top_k(request, shape.vocabulary_size),
-        check_words(request.candidates, "candidates", limits) if request.candidates else (),
+        tuple(request.candidates),
         request.truncate,
         request.compare_untouched and bool(request.interventions),
         request.divergences,
         tuple(_read_view(request, index, shape, model) for index in range(len(request.maps))),
-        meaning(BY_WORD, request.level, "level", levels, "UNKNOWN_LEVEL"),
+        BY_WORD[request.level],
     )
 
 
 def _read_view(request: inspection_pb2.InspectRequest, index: int, shape: Shape, model: str) -> ViewQuery:
     """Returns one entry of `maps`. Raises InvalidArgument."""
     view, field = request.maps[index], f"maps[{index}]"
-    if view.pixels > MAX_PIXELS:
-        message = f"{field}.pixels is {view.pixels}; use 1 to {MAX_PIXELS}, or 0 for whole maps"
-        raise InvalidArgument(f"{field}.pixels", message, "PIXELS_OUT_OF_RANGE", limit=MAX_PIXELS)
     if view.untouched and request.interventions and not request.compare_untouched:
         message = f"{field}.untouched asks for maps of a run that is not asked for; set compare_untouched"
         raise InvalidArgument(f"{field}.untouched", message, "UNTOUCHED_NOT_RUN")
-    formats = "MAP_FORMAT_UINT8, MAP_FORMAT_FLOAT16 or MAP_FORMAT_FLOAT32"
     heads = parse_layer_heads(view.heads, f"{field}.heads", shape, model) if view.heads else ()
     return ViewQuery(
         heads or tuple((layer, tuple(range(shape.heads))) for layer in range(shape.layers)),
         view.pixels,
         (view.rows.start, view.rows.end) if view.HasField("rows") else None,
         (view.columns.start, view.columns.end) if view.HasField("columns") else None,
-        meaning(FORMATS, view.format, f"{field}.format", formats, "UNKNOWN_FORMAT"),
+        FORMATS[view.format],
         view.untouched,
     )

@@ -21,15 +21,9 @@ def parse_bootstrap(given: ablation_pb2.Bootstrap, field: str) -> Bootstrap:
     """Converts the request's bootstrap. Raises InvalidArgument; `field` is the path of the message."""
     usual = Bootstrap()
     confidence = given.confidence if given.HasField("confidence") else usual.confidence
-    if not bounds.MIN_CONFIDENCE <= confidence <= bounds.MAX_CONFIDENCE:
-        message = f"{field}.confidence is {confidence}; use {bounds.MIN_CONFIDENCE} to {bounds.MAX_CONFIDENCE}"
-        raise InvalidArgument(f"{field}.confidence", message, "CONFIDENCE_OUT_OF_RANGE")
     # A higher confidence takes more resamples.
     enough = max(usual.resamples, round(TAIL_RESAMPLES / (1 - confidence)))
     resamples = given.resamples if given.HasField("resamples") else enough
-    if not bounds.MIN_RESAMPLES <= resamples <= bounds.MAX_RESAMPLES:
-        message = f"{field}.resamples is {resamples}; use {bounds.MIN_RESAMPLES} to {bounds.MAX_RESAMPLES}"
-        raise InvalidArgument(f"{field}.resamples", message, "RESAMPLES_OUT_OF_RANGE")
     return Bootstrap(resamples, given.seed, confidence)
 
 

@@ -17,7 +17,7 @@ from bertscope_service.ablation.ranking import rank_heads
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_model_id
 from bertscope_service.api.compression import parse_compress, render_steps
-from bertscope_service.api.enums import meaning
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.model_rendering import render_model, render_page, render_progress
 from bertscope_service.api.pages import parse_page
 from bertscope_service.api.progress import progress_of
@@ -25,7 +25,6 @@ from bertscope_service.api.provenance import ASKABLE_PRECISIONS, PRECISIONS, par
 from bertscope_service.checkpoints.sources import Progress
 from bertscope_service.checkpoints.steps import RemoveHeads, StepProgress
 from bertscope_service.compression.importance import masked_lm_objective
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
 
@@ -46,6 +45,7 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         self._settings = settings
 
     async def ListModels(self, request: model_pb2.ListModelsRequest, context: Context) -> model_pb2.ListModelsResponse:
+        check_fields(request, self._backend.limits)
         return render_page(self._backend.registry.entries(), *parse_page(request))
 
     async def GetModel(self, request: model_pb2.GetModelRequest, context: Context) -> model_pb2.GetModelResponse:
@@ -54,6 +54,7 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
     async def LoadModel(
         self, request: model_pb2.LoadModelRequest, context: Context
     ) -> AsyncIterator[model_pb2.LoadModelResponse]:
+        check_fields(request, self._backend.limits)
         spec = parse_load(request, self._settings)
         confinement = await asyncio.to_thread(self._backend.policy.confine, spec.source, spec.revision)
         spec = replace(spec, confinement=confinement)
@@ -78,7 +79,8 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
         backend = self._backend
         with backend.registry.use(request.model) as model:
             call = Call.of(backend, model, context)
-            asked = await call.compute(partial(parse_compress, request, model.encoder.shape, backend.limits, model.name))
+            await call.compute(partial(check_fields, request, backend.limits))
+            asked = await call.compute(partial(parse_compress, request, model.encoder.shape, model.name))
             await asyncio.to_thread(backend.policy.check_folder, asked.folder)
 
             async def rank(step: RemoveHeads, field: str) -> NDArray[np.float64]:
@@ -97,18 +99,16 @@ class ModelServicer(model_pb2_grpc.ModelServiceServicer):
             yield model_pb2.CompressModelResponse(model=render_model(new))
 
     async def UnloadModel(self, request: model_pb2.UnloadModelRequest, context: Context) -> model_pb2.UnloadModelResponse:
-        await self._backend.registry.unload(parse_unload(request))
+        check_fields(request, self._backend.limits)
+        await self._backend.registry.unload(request.name)
         return model_pb2.UnloadModelResponse()
 
 
 def parse_load(request: model_pb2.LoadModelRequest, settings: LoadDefaults) -> LoadSpec:
     """Converts the request to a specification. Raises InvalidArgument."""
-    if not request.source.strip():
-        raise InvalidArgument("source", "source is empty; give a hub id or a folder on the server", "NO_SOURCE")
     precisions = {PRECISIONS[precision]: precision for precision in ASKABLE_PRECISIONS}
     precisions[common_pb2.PRECISION_UNSPECIFIED] = settings.precision
-    names = "PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16"
-    precision = meaning(precisions, request.precision, "precision", names, "UNKNOWN_PRECISION")
+    precision = precisions[request.precision]
     device, runtime = request.device or settings.device, parse_runtime(request.runtime, settings.runtime)
     return load_spec(request.model_id, request.source, device, precision, runtime, request.revision)
 
@@ -117,13 +117,6 @@ def load_spec(model_id: str, source: str, device: str, precision: str, runtime: 
     """Builds a specification; `model_id` "" becomes the last part of the source. Raises InvalidArgument for a malformed id."""
     chosen = check_model_id(model_id or source.rstrip("/").rpartition("/")[2].removesuffix(".onnx"))
     return LoadSpec(chosen, source, device, precision, revision, runtime=runtime)
-
-
-def parse_unload(request: model_pb2.UnloadModelRequest) -> str:
-    """Returns the model's name; unlike elsewhere, an empty one does not mean the default model. Raises InvalidArgument."""
-    if not request.name:
-        raise InvalidArgument("name", 'name is empty; say which model to unload, "models/{id}"', "NO_NAME")
-    return request.name
 
 
 def stage_of(progress: Progress | StepProgress) -> Hashable:

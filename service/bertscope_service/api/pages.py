@@ -8,18 +8,14 @@ from collections.abc import Sequence
 
 from bertscope.v1 import model_pb2
 
+from bertscope_service.api.field_checks import LIST_MODELS_PAGE_SIZE
 from bertscope_service.errors import InvalidArgument
-
-DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE = 50, 1000
 
 
 def parse_page(request: model_pb2.ListModelsRequest) -> tuple[int, str]:
     """Returns the page size and the name of the last model on the page before ("" for the first page). Raises
     InvalidArgument."""
-    size = request.page_size or DEFAULT_PAGE_SIZE
-    if size > MAX_PAGE_SIZE:
-        message = f"page_size is {size}; ask for at most {MAX_PAGE_SIZE}"
-        raise InvalidArgument("page_size", message, "PAGE_SIZE_OUT_OF_RANGE")
+    size = request.page_size or LIST_MODELS_PAGE_SIZE
     try:
         after = base64.b64decode(request.page_token, altchars=b"-_", validate=True).decode()
         if bool(after) != bool(request.page_token):

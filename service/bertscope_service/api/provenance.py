@@ -6,7 +6,6 @@ from weakref import WeakKeyDictionary
 
 from bertscope.v1 import common_pb2
 
-from bertscope_service.api.enums import meaning
 from bertscope_service.models.loaded import LoadedModel
 
 PRECISIONS = {
@@ -26,7 +25,7 @@ def parse_runtime(runtime: int, usual: str) -> str:
     """Returns "torch", "onnx" or "auto"; `usual` if a request leaves it open. Raises InvalidArgument."""
     runtimes: dict[int, str] = {message: name for name, message in RUNTIMES.items()}
     runtimes |= {common_pb2.RUNTIME_AUTO: "auto", common_pb2.RUNTIME_UNSPECIFIED: usual}
-    return meaning(runtimes, runtime, "runtime", "RUNTIME_TORCH, RUNTIME_ONNX or RUNTIME_AUTO", "UNKNOWN_RUNTIME")
+    return runtimes[runtime]
 
 
 def render_provenance(model: LoadedModel) -> common_pb2.Provenance:

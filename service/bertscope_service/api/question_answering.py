@@ -12,18 +12,14 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.passages import PassageQuestion
 from bertscope_service.analyses.question_answering import AnswerPlan, AnswerQuery
 from bertscope_service.api.answer import Backend, Context, answer
-from bertscope_service.api.checks import check_text, check_texts
-from bertscope_service.api.limits import MAX_ANSWER_TOKENS, MAX_BEST_SPANS, RequestLimits
+from bertscope_service.api.field_checks import ANSWER_QUESTIONS_BEST, ANSWER_QUESTIONS_MAX_ANSWER_TOKENS
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_question_answering
-from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 SearchSettings = answering_pb2.AnswerQuestionsRequest | ablation_pb2.LabelledQuestions
 """A message that says how spans are searched."""
-
-DEFAULT_BEST = 3
-DEFAULT_ANSWER_TOKENS = 30
 
 
 class QuestionAnsweringServicer(question_answering_pb2_grpc.QuestionAnsweringServiceServicer):
@@ -46,38 +42,24 @@ def plan_answers(request: answering_pb2.AnswerQuestionsRequest, model: LoadedMod
 
 def parse_answers(request: answering_pb2.AnswerQuestionsRequest, limits: RequestLimits) -> AnswerQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    check_texts(request.inputs, "inputs", limits)
-    inputs = tuple(check_question(one, f"inputs[{index}]", limits) for index, one in enumerate(request.inputs))
-    best = request.best if request.HasField("best") else DEFAULT_BEST
-    if not 1 <= best <= MAX_BEST_SPANS:
-        message = f"best is {best}; ask for 1 to {MAX_BEST_SPANS} spans"
-        raise InvalidArgument("best", message, "BEST_OUT_OF_RANGE", limit=MAX_BEST_SPANS)
-    longest = check_answer_tokens(request, "max_answer_tokens")
-    return AnswerQuery(inputs, best, longest, check_stride(request, "stride"), limits.tokens)
+    inputs = tuple(read_question(one, f"inputs[{index}]") for index, one in enumerate(request.inputs))
+    best = request.best if request.HasField("best") else ANSWER_QUESTIONS_BEST
+    return AnswerQuery(inputs, best, read_answer_tokens(request), read_stride(request), limits.tokens)
 
 
-def check_question(given: answering_pb2.Question, field: str, limits: RequestLimits) -> PassageQuestion:
-    """Checks a question and its passage. Returns them."""
-    question = check_text(given.question, f"{field}.question", limits)
-    return PassageQuestion(question, check_text(given.passage, f"{field}.passage", limits), field)
+def read_question(given: answering_pb2.Question, field: str) -> PassageQuestion:
+    """Returns a question and its passage."""
+    return PassageQuestion(given.question, given.passage, field)
 
 
-def check_answer_tokens(given: SearchSettings, field: str) -> int:
-    """Returns the most tokens of a span, checked."""
-    longest = given.max_answer_tokens if given.HasField("max_answer_tokens") else DEFAULT_ANSWER_TOKENS
-    if not 1 <= longest <= MAX_ANSWER_TOKENS:
-        message = f"{field} is {longest}; use 1 to {MAX_ANSWER_TOKENS}"
-        raise InvalidArgument(field, message, "ANSWER_TOKENS_OUT_OF_RANGE", limit=MAX_ANSWER_TOKENS)
-    return longest
+def read_answer_tokens(given: SearchSettings) -> int:
+    """Returns the most tokens of a span."""
+    return given.max_answer_tokens if given.HasField("max_answer_tokens") else ANSWER_QUESTIONS_MAX_ANSWER_TOKENS
 
 
-def check_stride(given: SearchSettings, field: str) -> int | None:
+def read_stride(given: SearchSettings) -> int | None:
     """Returns the stride, which each passage may restrict further; None for the usual one."""
-    if not given.HasField("stride"):
-        return None
-    if not given.stride:
-        raise InvalidArgument(field, f"{field} is 0; use 1 or more, or leave it out", "STRIDE_OUT_OF_RANGE")
-    return given.stride
+    return given.stride if given.HasField("stride") else None
 
 
 def render_answers(

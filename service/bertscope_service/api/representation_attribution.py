@@ -17,8 +17,7 @@ from bertscope_service.analyses.attribution import AttributedInput, AttributionP
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.attribution import AttributionScores
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_input, check_texts
-from bertscope_service.api.cloze_candidates import check_candidate
+from bertscope_service.api.checks import read_text
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
@@ -35,7 +34,7 @@ async def attribute_logits(
     """Answers AttributeLogits. `memory_bytes`: maximum memory for the states that ablations share."""
     with backend.registry.use(request.model) as model:
         call = Call.of(backend, model, context)
-        plan, conditions = await call.read(request, plan_attribution, partial(check_texts, limits=backend.limits))
+        plan, conditions = await call.read(request, plan_attribution)
         backend.reply_memory.hold(call.client, plan.reply_bytes)
         means = await call.means(conditions)
         gates, rows, encoder = conditions.interventions.gates(means), plan.rows, model.encoder
@@ -81,17 +80,14 @@ def plan_attribution(request: lens_pb2.AttributeLogitsRequest, model: LoadedMode
     )
     if why is not None:
         raise Unsupported(f"{model.name} can't attribute logits: {why}", "NO_ATTRIBUTION", model=model.name)
-    check_texts(request.inputs, "inputs", limits)
-    inputs = tuple(_check_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs))
+    inputs = tuple(map(_read_input, request.inputs))
     query = AttributionQuery(inputs, request.ablate, request.truncate, limits.tokens)
     return AttributionPlan(query, model.tokenizer, model.encoder.shape)
 
 
-def _check_input(given: lens_pb2.AttributedInput, field: str, limits: RequestLimits) -> AttributedInput:
-    text, pair = check_input(given, field, limits)
-    first = check_candidate(given.answer, f"{field}.answer", limits)
-    second = check_candidate(given.other_answer, f"{field}.other_answer", limits)
-    return AttributedInput(text, pair, (first, second), given.mask if given.HasField("mask") else None)
+def _read_input(given: lens_pb2.AttributedInput) -> AttributedInput:
+    mask = given.mask if given.HasField("mask") else None
+    return AttributedInput(*read_text(given), (given.answer, given.other_answer), mask)
 
 
 def render_attribution(

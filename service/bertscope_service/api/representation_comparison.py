@@ -9,7 +9,7 @@ from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
 from bertscope_service.analyses.representation_comparison import RepresentationPlan, RepresentationQuery, SimilaritySums
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_inputs, check_numbers
+from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
@@ -56,7 +56,7 @@ def plan_comparison(
     layers, others = (model.encoder.shape.layers + 1 for model in (first, second))
     alike = request.layers if first is second else ()
     query = RepresentationQuery(
-        inputs=check_inputs(request.inputs, limits),
+        inputs=read_texts(request.inputs),
         layers=check_numbers(request.layers, "layers", "layer", layers, first.name),
         other_layers=check_numbers(request.other_layers or alike, "other_layers", "layer", others, second.name),
         twice=first is not second or bool(request.interventions),

@@ -15,9 +15,8 @@ from bertscope_service.analyses.observers.state_quantities import StateQuantity
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesPlan, StatesQuery
 from bertscope_service.analyses.texts import check_finite
-from bertscope_service.api.checks import check_inputs
+from bertscope_service.api.checks import read_texts
 from bertscope_service.api.data_types import read_data_type
-from bertscope_service.api.enums import meaning
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
@@ -61,12 +60,12 @@ def plan_embed(request: states_pb2.EmbedTextsRequest, model: LoadedModel, limits
         normalize = request.normalize if request.HasField("normalize") else declared.normalised
         declared = replace(declared, normalised=False)  # Vectors are divided by their length when all are there.
     query = StatesQuery(
-        inputs=tuple(StatesInput(*texts) for texts in check_inputs(request.inputs, limits)),
+        inputs=tuple(StatesInput(*texts) for texts in read_texts(request.inputs)),
         layers=(model.encoder.shape.layers,),
         dtype=read_data_type(common_pb2.DATA_TYPE_FLOAT32),
         truncate=request.truncate,
         unit=Unit.TEXT,
-        pooling=meaning(POOLINGS, pooling, "pooling", "one that StatePooling names", "UNKNOWN_POOLING"),
+        pooling=POOLINGS[pooling],
         declared=declared,
     )
     return EmbedPlan(query, model.tokenizer, size, pooling, normalize=normalize)

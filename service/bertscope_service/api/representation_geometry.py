@@ -10,8 +10,8 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
 from bertscope_service.analyses.geometry import GeometryPlan, GeometryQuery, LayerSums
-from bertscope_service.api.checks import check_inputs, check_numbers
-from bertscope_service.api.limits import MAX_WORDS, RequestLimits
+from bertscope_service.api.checks import check_numbers, read_texts
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_names
@@ -23,7 +23,7 @@ def plan_geometry(request: geometry_pb2.DescribeGeometryRequest, model: LoadedMo
     require_states(model)
     shape = model.encoder.shape
     query = GeometryQuery(
-        inputs=check_inputs(request.inputs, limits),
+        inputs=read_texts(request.inputs),
         layers=check_numbers(request.layers, "layers", "layer", shape.layers + 1, model.name),
         pieces=request.pieces,
         special_tokens=request.special_tokens,
@@ -35,9 +35,8 @@ def plan_geometry(request: geometry_pb2.DescribeGeometryRequest, model: LoadedMo
 
 
 def check_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Checks that words are at most MAX_WORDS, and different without their letter case. Returns them without blanks around."""
-    if words:
-        check_names([word.strip().casefold() for word in words], "words", MAX_WORDS)
+    """Checks that words are different without their letter case. Returns them without blanks around."""
+    check_names([word.strip().casefold() for word in words], "words")
     return tuple(word.strip() for word in words)
 
 

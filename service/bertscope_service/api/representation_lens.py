@@ -8,13 +8,11 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery, LensText, at_most_zero
 from bertscope_service.analyses.observers.lens import LensScores, Translators
-from bertscope_service.api.checks import check_input, check_numbers, check_texts, check_top_k
-from bertscope_service.api.cloze_candidates import check_words
-from bertscope_service.api.enums import meaning
-from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
+from bertscope_service.api.checks import check_numbers, check_top_k, read_text
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_cloze, require_states
-from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.api.tokens import render_piece
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -23,7 +21,7 @@ from bertscope_service.encoders.torch.architectures import PRE_NORM
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
-NORMALISES = {
+NORMALISES: dict[int, bool | None] = {
     lens_pb2.LENS_NORMALISATION_UNSPECIFIED: None,
     lens_pb2.LENS_NORMALISATION_NONE: False,
     lens_pb2.LENS_NORMALISATION_FINAL: True,
@@ -42,14 +40,13 @@ def plan_lens(request: lens_pb2.ReadLayersRequest, model: LoadedModel, limits: R
     read, and FailedPrecondition for a model with other weights than the translators were trained on."""
     require_cloze(model)
     require_states(model)
-    check_texts(request.inputs, "inputs", limits)
     shape = model.encoder.shape
     layers = check_numbers(request.layers, "layers", "state", shape.layers + 1, model.name)
     query = LensQuery(
-        tuple(check_lens_input(given, f"inputs[{index}]", limits) for index, given in enumerate(request.inputs)),
+        tuple(read_lens_input(given, f"inputs[{index}]") for index, given in enumerate(request.inputs)),
         layers,
         check_top_k(request, shape.vocabulary_size),
-        check_words(request.candidates, "candidates", limits),
+        tuple(request.candidates),
         request.all_pieces,
         normalises(request.normalisation, model),
         request.truncate,
@@ -58,10 +55,9 @@ def plan_lens(request: lens_pb2.ReadLayersRequest, model: LoadedModel, limits: R
     return LensPlan(query, model.tokenizer)
 
 
-def check_lens_input(given: lens_pb2.LensInput, field: str, limits: RequestLimits) -> LensInput:
-    """Checks a text or pair and the parts of it to read. Returns them."""
-    texts = check_input(given, field, limits)
-    check_count(given.spans, f"{field}.spans", MAX_SCORED_SPANS, "TOO_MANY_SPANS")
+def read_lens_input(given: lens_pb2.LensInput, field: str) -> LensInput:
+    """Returns a text or pair and the parts of it to read. Raises InvalidArgument."""
+    texts = read_text(given)
     spans = tuple(check_span(span, f"{field}.spans[{index}]", texts) for index, span in enumerate(given.spans))
     check_apart(spans, f"{field}.spans")
     return LensInput(*texts, spans)
@@ -99,10 +95,8 @@ def check_translators(request: lens_pb2.ReadLayersRequest, layers: Sequence[int]
 
 
 def normalises(number: int, model: LoadedModel) -> bool:
-    """Returns whether states before the last get the model's last normalisation. Raises InvalidArgument, and Unsupported for a
-    model without one."""
-    allowed = "LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL"
-    asked = meaning(NORMALISES, number, "normalisation", allowed, "UNKNOWN_NORMALISATION")
+    """Returns whether states before the last get the model's last normalisation. Raises Unsupported for a model without one."""
+    asked = NORMALISES[number]
     if asked is None:
         asked = model.encoder.shape.architecture in PRE_NORM
     decomposition = decomposition_of(model.encoder)

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.probe_scores import Probes, ProbeScores
 from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery, LayerAnswers
 from bertscope_service.analyses.probes import EMPTY, TRUNCATED, LabelledText
-from bertscope_service.api.checks import check_input, check_numbers, check_texts
-from bertscope_service.api.enums import meaning
-from bertscope_service.api.limits import MAX_CLASSES, MAX_HIDDEN_UNITS, MAX_SPANS, RequestLimits
+from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.field_checks import APPLY_PROBE_TOP_K
+from bertscope_service.api.limits import MAX_HIDDEN_UNITS, RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.representation_probes import MIN_CLASSES, POOLINGS
+from bertscope_service.api.representation_probes import POOLINGS
 from bertscope_service.api.requirements import require_states
-from bertscope_service.api.spans import check_count, check_names, check_others, check_span
+from bertscope_service.api.spans import check_others, check_span
 from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -49,18 +49,13 @@ def plan_application(request: Request, model: LoadedModel, limits: RequestLimits
             "else; load that model, or leave weights_digest out to apply the probes all the same"
         )
         raise FailedPrecondition(message, "OTHER_WEIGHTS")
-    check_texts(request.inputs, "inputs", limits)
-    if len(request.labels) < MIN_CLASSES:
-        message = f"labels has {len(request.labels)} entries; name the 2 to {MAX_CLASSES} classes of the probes"
-        raise InvalidArgument("labels", message, "ONE_CLASS")
-    check_names(request.labels, "labels", MAX_CLASSES)
     classes = len(request.labels)
     pairs = any(span.HasField("other") for text in request.inputs for span in text.spans[:1])
     query = ApplicationQuery(
-        tuple(_text(text, f"inputs[{index}]", classes, limits, pairs=pairs) for index, text in enumerate(request.inputs)),
+        tuple(_text(text, f"inputs[{index}]", classes, pairs=pairs) for index, text in enumerate(request.inputs)),
         check_probes(request.probes, model, classes, pairs=pairs),
-        meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
-        request.top_k or 1,
+        POOLINGS[request.pooling],
+        request.top_k or APPLY_PROBE_TOP_K,
         request.truncate,
     )
     if query.top_k > classes:
@@ -72,8 +67,6 @@ def plan_application(request: Request, model: LoadedModel, limits: RequestLimits
 def check_probes(probes: Sequence[probes_pb2.ProbeWeights], model: LoadedModel, classes: int, *, pairs: bool) -> Probes:
     """Checks that probes are of different layers and of one form, fit the model's states and the classes, and are finite.
     Returns them in ascending order of their layers."""
-    if not probes:
-        raise InvalidArgument("probes", "probes is empty; give at least one, as TrainProbe sends them", "NO_PROBE")
     shape = model.encoder.shape
     check_numbers([probe.layer for probe in probes], "probes", "layer", shape.layers + 1, model.name)
     units = _hidden_units(probes[0])
@@ -105,9 +98,8 @@ def _hidden_units(probe: probes_pb2.ProbeWeights) -> int:
     return units
 
 
-def _text(text: application_pb2.ProbedText, field: str, classes: int, limits: RequestLimits, *, pairs: bool) -> LabelledText:
-    given = check_input(text.input, f"{field}.input", limits)
-    check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
+def _text(text: application_pb2.ProbedText, field: str, classes: int, *, pairs: bool) -> LabelledText:
+    given = read_text(text.input)
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
     others = check_others(text.spans, f"{field}.spans", given, "inputs", pairs=pairs)
     labels = np.array([entry.label if entry.HasField("label") else NO_LABEL for entry in text.spans], dtype=np.int64)

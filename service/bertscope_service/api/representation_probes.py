@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -18,23 +17,17 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.probes import LabelledText, ProbePart, ProbePlan, ProbeQuery
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_input, check_items, check_numbers
-from bertscope_service.api.enums import meaning
+from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.field_checks import TRAIN_PROBE_SEEDS
 from bertscope_service.api.limits import (
-    MAX_CLASSES,
-    MAX_EPOCHS,
-    MAX_HIDDEN_UNITS,
-    MAX_L2,
     MAX_PROBE_SPANS,
     MAX_PROBE_TEXTS,
-    MAX_SEEDS,
-    MAX_SPANS,
     RequestLimits,
 )
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
-from bertscope_service.api.spans import check_count, check_names, check_others, check_span
+from bertscope_service.api.spans import check_others, check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
@@ -72,7 +65,7 @@ async def train_probe(
         def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedProbes:
             return plan_probes(request, model, limits, space.memory_bytes)
 
-        planned, conditions = await call.read(request, plan, check_items)
+        planned, conditions = await call.read(request, plan)
         probes, encoder, classes = planned.plan, model.encoder, len(request.labels)
         needed = probe_bytes(probes, encoder, classes, planned.settings)
         with space.hold(state_bytes(probes, encoder), needed, planned.memory_bytes) as on_disk:
@@ -97,18 +90,14 @@ def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, mem
     """Plans the training. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model that
     shows no hidden states."""
     require_states(model)
-    if len(request.labels) < MIN_CLASSES:
-        message = f"labels has {len(request.labels)} entries; name 2 to {MAX_CLASSES} classes"
-        raise InvalidArgument("labels", message, "ONE_CLASS")
-    check_names(request.labels, "labels", MAX_CLASSES)
     settings = parse_settings(request)
-    train, dev, test = _parts(request, limits)
+    train, dev, test = _parts(request)
     query = ProbeQuery(
         train,
         dev,
         test,
         layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", model.encoder.shape.layers + 1, model.name))),
-        pooling=meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
+        pooling=POOLINGS[request.pooling],
         truncate=request.truncate,
         seed=request.seed,
     )
@@ -120,10 +109,8 @@ def parse_settings(request: Request) -> Settings:
     """Returns how probes are trained. Raises InvalidArgument."""
     usual = Settings()
     l2 = request.l2 if request.HasField("l2") else usual.l2
-    if not (math.isfinite(l2) and 0 <= l2 <= MAX_L2):
-        raise InvalidArgument("l2", f"l2 is {l2:g}; use 0 to {MAX_L2:g}", "L2_OUT_OF_RANGE", limit=MAX_L2)
-    seeds = parse_count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
-    to_minimum = meaning(TO_MINIMUM, request.ending, "ending", "ENDING_DEV or ENDING_MINIMUM", "UNKNOWN_ENDING")
+    seeds = request.seeds or TRAIN_PROBE_SEEDS
+    to_minimum = TO_MINIMUM[request.ending]
     if to_minimum and request.patience:
         message = "patience goes with ENDING_DEV; ENDING_MINIMUM trains to the minimum whatever the dev texts say"
         raise InvalidArgument("patience", message, "PATIENCE_WITHOUT_DEV")
@@ -134,20 +121,13 @@ def parse_settings(request: Request) -> Settings:
     epochs = MINIMUM_EPOCHS if to_minimum else usual.max_epochs
     return Settings(
         l2,
-        parse_count(request.max_epochs, "max_epochs", MAX_EPOCHS, epochs, "MAX_EPOCHS_OUT_OF_RANGE"),
-        parse_count(request.patience, "patience", MAX_EPOCHS, usual.patience, "PATIENCE_OUT_OF_RANGE"),
+        request.max_epochs or epochs,
+        request.patience or usual.patience,
         tuple((request.seed + index) % 2**64 for index in range(seeds)),
         to_minimum,
-        parse_count(request.hidden_units, "hidden_units", MAX_HIDDEN_UNITS, 0, "HIDDEN_UNITS_OUT_OF_RANGE", 0),
+        request.hidden_units,
         request.mix,
     )
-
-
-def parse_count(given: int, field: str, most: int, usual: int, reason: str, least: int = 1) -> int:
-    """Returns a number of a request, `usual` for 0. Raises InvalidArgument for one over `most`."""
-    if given > most:
-        raise InvalidArgument(field, f"{field} is {given}; use {least} to {most}", reason, limit=most)
-    return given or usual
 
 
 def parse_memory_bytes(request: Request | TrainStructuralProbeRequest | TrainLensRequest, most: int) -> int:
@@ -160,10 +140,8 @@ def parse_memory_bytes(request: Request | TrainStructuralProbeRequest | TrainLen
     return request.memory_bytes
 
 
-def _parts(request: Request, limits: RequestLimits) -> list[list[LabelledText]]:
+def _parts(request: Request) -> list[list[LabelledText]]:
     """Returns the texts of the three parts, checked."""
-    if not request.train:
-        raise InvalidArgument("train", "train is empty; give texts to train on", "NO_TEXT")
     parts = {"train": request.train, "dev": request.dev, "test": request.test}
     texts, spans = (sum(counts) for counts in ((len(part) for part in parts.values()), map(_span_count, parts.values())))
     for what, count, most in (("texts", texts, MAX_PROBE_TEXTS), ("spans", spans, MAX_PROBE_SPANS)):
@@ -173,7 +151,7 @@ def _parts(request: Request, limits: RequestLimits) -> list[list[LabelledText]]:
     classes = len(request.labels)
     pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
     return [
-        [_text(text, f"{name}[{index}]", classes, limits, pairs=pairs) for index, text in enumerate(part)]
+        [_text(text, f"{name}[{index}]", classes, pairs=pairs) for index, text in enumerate(part)]
         for name, part in parts.items()
     ]
 
@@ -182,9 +160,8 @@ def _span_count(texts: Sequence[probes_pb2.ProbeText]) -> int:
     return sum(len(text.spans) for text in texts)
 
 
-def _text(text: probes_pb2.ProbeText, field: str, classes: int, limits: RequestLimits, *, pairs: bool) -> LabelledText:
-    given = check_input(text.input, f"{field}.input", limits)
-    check_count(text.spans, f"{field}.spans", MAX_SPANS, "TOO_MANY_SPANS")
+def _text(text: probes_pb2.ProbeText, field: str, classes: int, *, pairs: bool) -> LabelledText:
+    given = read_text(text.input)
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
     others = check_others(text.spans, f"{field}.spans", given, "train", pairs=pairs)
     labels = np.array([entry.label for entry in text.spans], dtype=np.int64)

@@ -12,13 +12,13 @@ from bertscope_service.analyses.observers.state_quantities import StateQuantity
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesPlan, StatesQuery, TextStates
 from bertscope_service.analyses.words import Span
-from bertscope_service.api.checks import check_inputs, check_numbers
+from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.data_types import DATA_TYPES, read_data_type
-from bertscope_service.api.enums import meaning, members, numbers
-from bertscope_service.api.limits import MAX_SCORED_SPANS, RequestLimits
+from bertscope_service.api.enums import members, numbers
+from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_declared_pooling, require_quantity, require_states
-from bertscope_service.api.spans import check_apart, check_count, check_span
+from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.tensor_streams import TensorStream
 from bertscope_service.api.tokens import render_token
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
@@ -48,19 +48,19 @@ def plan_extract_hidden_states(
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     shape = model.encoder.shape
-    quantity = meaning(QUANTITIES, request.quantity, "quantity", "one that StateQuantity names", "UNKNOWN_QUANTITY")
+    quantity = QUANTITIES[request.quantity]
     sizes = require_quantity(model, quantity)
-    unit = meaning(UNITS, request.unit, "unit", "one that StateUnit names", "UNKNOWN_UNIT")
+    unit = UNITS[request.unit]
     declared = _check_declared(request, unit, model) if request.pooling == DECLARED else None
     what, count = ("state", shape.layers + 1) if quantity is StateQuantity.HIDDEN else ("layer", shape.layers)
     layers = check_numbers(request.layers, "layers", what, count, model.name)
     query = StatesQuery(
-        inputs=_check_inputs(request, unit, limits),
+        inputs=_check_inputs(request, unit),
         layers=layers if declared is None else (shape.layers,),
         dtype=read_data_type(request.dtype),
         truncate=request.truncate,
         unit=unit,
-        pooling=meaning(POOLINGS, request.pooling, "pooling", "one that StatePooling names", "UNKNOWN_POOLING"),
+        pooling=POOLINGS[request.pooling],
         declared=declared,
         quantity=quantity,
     )
@@ -95,9 +95,9 @@ def check_prompt(inputs: Iterable[common_pb2.TextInput], declared: DeclaredPooli
         raise InvalidArgument(f"inputs[{pair}].text_pair", message, "PROMPT_OF_PAIR")
 
 
-def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, limits: RequestLimits) -> tuple[StatesInput, ...]:
+def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit) -> tuple[StatesInput, ...]:
     """Checks the texts and pairs, and their marked parts. Returns them."""
-    inputs = check_inputs(request.inputs, limits)
+    inputs = read_texts(request.inputs)
     if unit is not Unit.SPAN:
         if request.spans:
             message = "parts of texts are marked, and the unit is no span; leave spans out, or set unit to STATE_UNIT_SPAN"
@@ -113,9 +113,6 @@ def _check_inputs(request: states_pb2.ExtractHiddenStatesRequest, unit: Unit, li
 
 
 def _check_spans(given: Sequence[common_pb2.CharacterSpan], field: str, texts: tuple[str, str | None]) -> tuple[Span, ...]:
-    if not given:
-        raise InvalidArgument(field, f"{field} is empty; mark a part of the text", "NO_SPAN")
-    check_count(given, field, MAX_SCORED_SPANS, "TOO_MANY_SPANS")
     spans = tuple(check_span(span, f"{field}[{index}]", texts) for index, span in enumerate(given))
     check_apart(spans, field)
     return spans

@@ -15,21 +15,18 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import TreePart, TreePlan, TreeQuery, TreeText
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_input, check_items, check_numbers
-from bertscope_service.api.enums import meaning
+from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.field_checks import TRAIN_STRUCTURAL_PROBE_SEEDS
 from bertscope_service.api.limits import (
-    MAX_EPOCHS,
     MAX_PROBE_SPANS,
     MAX_PROBE_TEXTS,
-    MAX_SEEDS,
-    MAX_TREE_WORDS,
     RequestLimits,
 )
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.representation_probes import POOLING_NUMBERS, POOLINGS, parse_count, parse_memory_bytes
+from bertscope_service.api.representation_probes import POOLING_NUMBERS, POOLINGS, parse_memory_bytes
 from bertscope_service.api.requirements import require_states
-from bertscope_service.api.spans import check_count, check_span
+from bertscope_service.api.spans import check_span
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.probing.states import StateSpace
@@ -73,7 +70,7 @@ async def train_structural_probe(
         def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedStructuralProbes:
             return plan_structural_probes(request, model, limits, space.memory_bytes)
 
-        planned, conditions = await call.read(request, plan, check_items)
+        planned, conditions = await call.read(request, plan)
         trees, encoder = planned.plan, model.encoder
         size = structural_size(trees, encoder, planned.settings)
         longest = max(len(tree) for part in trees.parts for tree in part.trees)
@@ -100,13 +97,13 @@ def plan_structural_probes(
     shows no hidden states."""
     require_states(model)
     settings = _settings(request, model.encoder.shape.hidden_size)
-    train, dev, test = _parts(request, limits)
+    train, dev, test = _parts(request)
     query = TreeQuery(
         train,
         dev,
         test,
         layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", model.encoder.shape.layers + 1, model.name))),
-        pooling=meaning(POOLINGS, request.pooling, "pooling", "POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING"),
+        pooling=POOLINGS[request.pooling],
         truncate=request.truncate,
         seed=request.seed,
     )
@@ -115,20 +112,20 @@ def plan_structural_probes(
 
 
 def _settings(request: Request, hidden: int) -> StructuralSettings:
-    seeds = parse_count(request.seeds, "seeds", MAX_SEEDS, 1, "SEEDS_OUT_OF_RANGE")
+    seeds = request.seeds or TRAIN_STRUCTURAL_PROBE_SEEDS
+    if request.rank > hidden:
+        raise InvalidArgument("rank", f"rank is {request.rank}; use 1 to {hidden}", "RANK_OUT_OF_RANGE", limit=hidden)
     return StructuralSettings(
-        meaning(QUANTITIES, request.quantity, "quantity", "QUANTITY_DISTANCE or QUANTITY_DEPTH", "UNKNOWN_QUANTITY"),
-        parse_count(request.rank, "rank", hidden, min(RANK, hidden), "RANK_OUT_OF_RANGE"),
-        parse_count(request.max_epochs, "max_epochs", MAX_EPOCHS, EPOCHS, "MAX_EPOCHS_OUT_OF_RANGE"),
-        parse_count(request.patience, "patience", MAX_EPOCHS, PATIENCE, "PATIENCE_OUT_OF_RANGE"),
+        QUANTITIES[request.quantity],
+        request.rank or min(RANK, hidden),
+        request.max_epochs or EPOCHS,
+        request.patience or PATIENCE,
         tuple((request.seed + index) % 2**64 for index in range(seeds)),
     )
 
 
-def _parts(request: Request, limits: RequestLimits) -> list[list[TreeText]]:
+def _parts(request: Request) -> list[list[TreeText]]:
     """Returns the texts of the three parts, checked."""
-    if not request.train:
-        raise InvalidArgument("train", "train is empty; give texts to train on", "NO_TEXT")
     parts = {"train": request.train, "dev": request.dev, "test": request.test}
     texts = sum(map(len, parts.values()))
     words = sum(len(text.words) for part in parts.values() for text in part)
@@ -139,12 +136,11 @@ def _parts(request: Request, limits: RequestLimits) -> list[list[TreeText]]:
         if count > most:
             message = f"train, dev and test have {count} {what} together and one call takes {most}; leave some out"
             raise InvalidArgument("train", message, reason, limit=most)
-    return [[_text(text, f"{name}[{index}]", limits) for index, text in enumerate(part)] for name, part in parts.items()]
+    return [[_text(text, f"{name}[{index}]") for index, text in enumerate(part)] for name, part in parts.items()]
 
 
-def _text(text: structural_pb2.TreeText, field: str, limits: RequestLimits) -> TreeText:
-    given = check_input(text.input, f"{field}.input", limits)
-    check_count(text.words, f"{field}.words", MAX_TREE_WORDS, "TOO_MANY_WORDS")
+def _text(text: structural_pb2.TreeText, field: str) -> TreeText:
+    given = read_text(text.input)
     spans = {
         index: check_span(word.span, f"{field}.words[{index}].span", given)
         for index, word in enumerate(text.words)

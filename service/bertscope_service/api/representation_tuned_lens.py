@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.tuned_lens import GivenText, LensPart, TunedLensPlan, TunedLensQuery
 from bertscope_service.api.answer import Backend, Call, Context
-from bertscope_service.api.checks import check_input, check_items, check_numbers
-from bertscope_service.api.limits import MAX_EPOCHS, MAX_PROBE_SPANS, MAX_PROBE_TEXTS, RequestLimits
+from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.limits import MAX_PROBE_SPANS, MAX_PROBE_TEXTS, RequestLimits
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_lens import normalises
-from bertscope_service.api.representation_probes import parse_count, parse_memory_bytes
+from bertscope_service.api.representation_probes import parse_memory_bytes
 from bertscope_service.api.requirements import require_cloze, require_gradients, require_states
 from bertscope_service.api.tensor_chunks import CHUNK_BYTES
 from bertscope_service.errors import InvalidArgument
@@ -61,7 +61,7 @@ async def train_lens(request: Request, backend: Backend, context: Context, space
         def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedLens:
             return plan_tuned_lens(request, model, limits, space.memory_bytes)
 
-        planned, conditions = await Call.of(backend, model, context).read(request, plan, check_items)
+        planned, conditions = await Call.of(backend, model, context).read(request, plan)
         # A model that runs in ONNX is read once more, with gradients.
         call = Call.of(backend, await backend.registry.with_gradients(model), context)
         lens, encoder = planned.plan, call.model.encoder
@@ -92,31 +92,29 @@ def plan_tuned_lens(request: Request, model: LoadedModel, limits: RequestLimits,
     require_states(model)
     require_gradients(model)
     last = model.encoder.shape.layers
-    train, dev = _parts(request, limits)
+    train, dev = _parts(request)
     query = TunedLensQuery(
         train,
         dev,
         layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", last, model.name))),
         last=last,
-        mask_rate=_share(request.mask_rate) if request.HasField("mask_rate") else MASK_RATE,
+        mask_rate=request.mask_rate if request.HasField("mask_rate") else MASK_RATE,
         truncate=request.truncate,
         seed=request.seed,
         pieces=MAX_PROBE_SPANS,
     )
     settings = TunedLensSettings(
         normalises(request.normalisation, model),
-        _rate(request.learning_rate) if request.HasField("learning_rate") else RATE,
-        parse_count(request.max_epochs, "max_epochs", MAX_EPOCHS, EPOCHS, "MAX_EPOCHS_OUT_OF_RANGE"),
-        parse_count(request.patience, "patience", MAX_EPOCHS, PATIENCE, "PATIENCE_OUT_OF_RANGE"),
+        request.learning_rate if request.HasField("learning_rate") else RATE,
+        request.max_epochs or EPOCHS,
+        request.patience or PATIENCE,
     )
     allowed = parse_memory_bytes(request, memory_bytes)
     return PlannedLens(TunedLensPlan(query, model.tokenizer), settings, allowed)
 
 
-def _parts(request: Request, limits: RequestLimits) -> list[list[GivenText]]:
+def _parts(request: Request) -> list[list[GivenText]]:
     """Returns the texts of both parts, checked."""
-    if not request.train:
-        raise InvalidArgument("train", "train is empty; give texts to train on", "NO_TEXT")
     texts = len(request.train) + len(request.dev)
     if texts > MAX_PROBE_TEXTS:
         message = f"train and dev have {texts} texts together and one call takes {MAX_PROBE_TEXTS}; leave some out"
@@ -124,22 +122,9 @@ def _parts(request: Request, limits: RequestLimits) -> list[list[GivenText]]:
 
     def read(given: Sequence[common_pb2.TextInput], name: str) -> list[GivenText]:
         fields = [f"{name}[{index}]" for index in range(len(given))]
-        return [GivenText(field, check_input(text, field, limits)) for field, text in zip(fields, given, strict=True)]
+        return [GivenText(field, read_text(text)) for field, text in zip(fields, given, strict=True)]
 
     return [read(request.train, "train"), read(request.dev, "dev")]
-
-
-def _share(rate: float) -> float:
-    if not 0 <= rate <= 1:
-        raise InvalidArgument("mask_rate", f"mask_rate is {rate}; use 0 to 1", "MASK_RATE_OUT_OF_RANGE")
-    return rate
-
-
-def _rate(rate: float) -> float:
-    if not 0 < rate <= 1:
-        message = f"learning_rate is {rate}; use more than 0, at most 1"
-        raise InvalidArgument("learning_rate", message, "LEARNING_RATE_OUT_OF_RANGE")
-    return rate
 
 
 def render_progress(progress: TunedLensProgress) -> tuned_pb2.TrainLensProgress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.masked_rows import Scoring
-from bertscope_service.api.enums import meaning, members, numbers
+from bertscope_service.api.enums import members, numbers
 
 _PREFIX = "PSEUDO_LOG_LIKELIHOOD_"
 SCORING_NUMBERS = numbers(Scoring, common_pb2.PseudoLogLikelihood, _PREFIX)
@@ -13,8 +13,3 @@ SCORINGS: dict[int, Scoring] = {
     common_pb2.PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED: Scoring.WITHIN_WORD,
     **members(Scoring, common_pb2.PseudoLogLikelihood, _PREFIX),
 }
-
-
-def read_scoring(number: int, field: str) -> Scoring:
-    """Returns the scoring in a request's field."""
-    return meaning(SCORINGS, number, field, "one that PseudoLogLikelihood names", "UNKNOWN_SCORING")

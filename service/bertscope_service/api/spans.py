@@ -15,11 +15,8 @@ from bertscope_service.api.limits import MAX_NAME_CHARACTERS
 from bertscope_service.errors import InvalidArgument
 
 
-def check_names(names: Sequence[str], field: str, limit: int) -> None:
-    """Checks that names are 1 to `limit`, none empty, none twice, each of at most MAX_NAME_CHARACTERS."""
-    if not names:
-        raise InvalidArgument(field, f"{field} is empty; name at least one", "EMPTY_NAME")
-    check_count(names, field, limit, "TOO_MANY_NAMES")
+def check_names(names: Sequence[str], field: str) -> None:
+    """Checks that no name is empty, longer than MAX_NAME_CHARACTERS or listed twice."""
     seen: set[str] = set()
     for index, name in enumerate(names):
         if not name or name.isspace():
@@ -31,13 +28,6 @@ def check_names(names: Sequence[str], field: str, limit: int) -> None:
             message = f"{field}[{index}] is listed for the second time; list each once"
             raise InvalidArgument(f"{field}[{index}]", message, "DUPLICATE")
         seen.add(name)
-
-
-def check_count(entries: Sequence[object], field: str, limit: int, reason: str) -> None:
-    """Checks that a list has at most `limit` entries."""
-    if len(entries) > limit:
-        message = f"{field} has {len(entries)} entries and may have {limit}; leave some out, or send them in parts"
-        raise InvalidArgument(field, message, reason, limit=limit)
 
 
 def check_span(span: common_pb2.CharacterSpan, field: str, texts: tuple[str, str | None]) -> Span:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from contextlib import aclosing
@@ -12,8 +13,8 @@ from bertscope.v1 import benchmark_pb2
 from bertscope_service.api.benchmark_plan import Resources
 from bertscope_service.api.benchmark_reports import load_warnings, render_model_report, render_progress
 from bertscope_service.api.benchmark_requests import parse_measurement
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.intervals import check_draws
-from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import parse_runtime
 from bertscope_service.benchmark.build import Builder
@@ -42,7 +43,8 @@ class StudiesQuery:
 async def run_studies(request: benchmark_pb2.BenchmarkStudiesRequest, resources: Resources) -> AsyncGenerator[Response, None]:
     """Measures published systems. Yields progress and rows when they are ready, then a summary. Raises InvalidArgument."""
     began, found, settings = time.monotonic(), list[Measured](), resources.settings
-    query = parse_studies(request, resources.backend.limits, settings.runtime)
+    await asyncio.to_thread(check_fields, request, resources.backend.limits)
+    query = parse_studies(request, settings.runtime)
     precision = "fp32" if settings.precision == "auto" else settings.precision
     builder = Builder(choose_device(settings.device), precision, resources.read)
     studies = Studies(
@@ -71,13 +73,13 @@ def kind_of(response: Response) -> Hashable:
     return response.progress.stage if response.HasField("progress") else response.row.published.system
 
 
-def parse_studies(request: benchmark_pb2.BenchmarkStudiesRequest, limits: RequestLimits, runtime: str) -> StudiesQuery:
+def parse_studies(request: benchmark_pb2.BenchmarkStudiesRequest, runtime: str) -> StudiesQuery:
     """Converts the request; `runtime` is the server's own. Raises InvalidArgument."""
     if request.measurement.texts:
         field = "measurement.texts"
         message = f"{field} can't be read: the systems are shapes without a vocabulary; give lengths instead"
         raise InvalidArgument(field, message, "NO_TOKENIZER")
-    measurement = parse_measurement(request.measurement, MAX_TOKENS, limits)
+    measurement = parse_measurement(request.measurement, MAX_TOKENS)
     check_draws(measurement.bootstrap, 1, "measurement.bootstrap")
     systems = choose_systems(request.systems, heavy=request.heavy)
     return StudiesQuery(systems, measurement, parse_runtime(request.runtime, runtime))

@@ -8,9 +8,9 @@ from bertscope.v1 import ablation_pb2
 
 from bertscope_service.analyses.ablation import Greedy, Order, SweepQuery, every_head, every_layer, head_count
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
-from bertscope_service.api import limits as bounds
 from bertscope_service.api.checks import parse_layer_heads
-from bertscope_service.api.enums import meaning, members
+from bertscope_service.api.enums import members
+from bertscope_service.api.field_checks import GREEDY_STEP
 from bertscope_service.api.intervals import METRICS, parse_bootstrap
 from bertscope_service.api.interventions import parse_change
 from bertscope_service.encoders.base import HeadSet, Shape
@@ -62,19 +62,14 @@ def check_rankable(objective: ObjectiveQuery) -> None:
 
 
 def _sets(request: ablation_pb2.SweepHeadsRequest, shape: Shape, model: str) -> tuple[HeadSet, ...]:
-    every = meaning(SCOPES, request.scope, "scope", "SCOPE_EVERY_HEAD or SCOPE_EVERY_LAYER", "UNKNOWN_SCOPE")
+    every = SCOPES[request.scope]
     if not request.sets:
         return _existing(every(shape.layers, shape.heads), shape, model)
     if request.scope:
         raise InvalidArgument("scope", "scope and sets exclude each other; set one of them", "SCOPE_WITH_SETS")
-    if len(request.sets) > bounds.MAX_SETS:
-        message = f"sets has {len(request.sets)} entries and one call takes {bounds.MAX_SETS}; send them in parts"
-        raise InvalidArgument("sets", message, "TOO_MANY_SETS", limit=bounds.MAX_SETS)
     places: dict[HeadSet, int] = {}
     for index, entry in enumerate(request.sets):
         field = f"sets[{index}]"
-        if not entry.layers:
-            raise InvalidArgument(f"{field}.layers", f"{field}.layers is empty; name at least one layer", "EMPTY_SET")
         heads = parse_layer_heads(entry.layers, f"{field}.layers", shape, model)
         if heads in places:
             message = f"{field} has the same heads as sets[{places[heads]}]; list each set once"
@@ -126,8 +121,7 @@ def _memory_bytes(request: ablation_pb2.SweepHeadsRequest, most: int) -> int:
 
 
 def _greedy(given: ablation_pb2.Greedy, objective: ObjectiveQuery, sets: int) -> Greedy:
-    names = "ORDER_EFFECT, ORDER_IMPORTANCE or ORDER_BEST_REMAINING"
-    order = meaning(ORDERS, given.order, "greedy.order", names, "UNKNOWN_ORDER")
+    order = ORDERS[given.order]
     if order is Order.IMPORTANCE and not objective.has_loss:
         message = "greedy.order is ORDER_IMPORTANCE and the objective has no loss; set ORDER_EFFECT or ORDER_BEST_REMAINING"
         raise InvalidArgument("greedy.order", message, "OBJECTIVE_WITHOUT_LOSS")
@@ -141,4 +135,4 @@ def _greedy(given: ablation_pb2.Greedy, objective: ObjectiveQuery, sets: int) ->
         asked = ablation_pb2.Metric.Name(given.metric) if given.metric in ablation_pb2.Metric.values() else given.metric
         message = f"greedy.metric is {asked}, which this objective does not measure; set one of {names}"
         raise InvalidArgument("greedy.metric", message, "UNKNOWN_METRIC")
-    return Greedy(order, given.step or 1, given.max_removed or sets, metrics.get(given.metric))
+    return Greedy(order, given.step or GREEDY_STEP, given.max_removed or sets, metrics.get(given.metric))

@@ -39,7 +39,7 @@ from bertscope_service.api.ablation import (
     render_start,
     render_summary,
 )
-from bertscope_service.api.checks import check_items
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.intervals import check_draws, parse_bootstrap
 from bertscope_service.api.interventions import check_reference_texts
 from bertscope_service.api.limits import RequestLimits
@@ -70,14 +70,17 @@ def refusal(parse: Any, *arguments: Any) -> tuple[str, str, str]:
 def objective(**fields: Any) -> Any:
     """The query of an objective, the same for both requests that have one."""
     given = ablation.Objective(**fields)
-    query = parse_objective(ablation.SweepHeadsRequest(objective=given), LIMITS)
-    assert parse_objective(ablation.RankHeadsRequest(objective=given), LIMITS) == query
+    check_fields(ablation.RankHeadsRequest(objective=given), LIMITS)
+    query = parse_objective(ablation.SweepHeadsRequest(objective=given))
+    assert parse_objective(ablation.RankHeadsRequest(objective=given)) == query
     return query
 
 
 def sweep(query: Any = LOSS, **fields: Any) -> Any:
     fields.setdefault("mode", ZERO)
-    return parse_sweep(ablation.SweepHeadsRequest(**fields), query, SHAPE, "models/m", MEMORY)
+    request = ablation.SweepHeadsRequest(**fields)
+    check_fields(request, LIMITS)
+    return parse_sweep(request, query, SHAPE, "models/m", MEMORY)
 
 
 def head_set(heads: dict[int, list[int]]) -> Any:
@@ -227,7 +230,8 @@ def test_bad_reference_texts(texts: list[str], needed: bool, field: str, words: 
 
 
 def references(texts: list[str], *, needed: bool) -> None:
-    check_reference_texts(texts, LIMITS, check_items, needed=needed)
+    check_fields(ablation.RankHeadsRequest(reference_texts=texts), LIMITS)
+    check_reference_texts(texts, needed=needed)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +292,9 @@ def test_importance_needs_a_loss() -> None:
 
 
 def prune(**fields: Any) -> Any:
-    return parse_prune(ablation.PruneHeadsRequest(**fields), SHAPE, "models/m")
+    request = ablation.PruneHeadsRequest(**fields)
+    check_fields(request, LIMITS)
+    return parse_prune(request, SHAPE, "models/m")
 
 
 def test_prune() -> None:
@@ -380,7 +386,7 @@ def test_done_sets_are_left_out() -> None:
         ({"sets": [{0: [0]}], "done": [{0: [0]}, {0: [1]}]}, "TOO_MANY_DONE", "over after 1"),
         ({"done": [{0: [0]}, {0: [1]}], "greedy": ablation.Greedy(max_removed=1)}, "TOO_MANY_DONE", "over after 1"),
         ({"done": [{9: [0]}]}, "OUT_OF_RANGE", "layer 9"),
-        ({"done": [{}]}, "UNKNOWN_SET", "none of the sets"),
+        ({"done": [{}]}, "EMPTY_SET", "name at least one layer"),
     ],
 )
 def test_sets_that_can_not_be_done(fields: dict[str, Any], reason: str, said: str) -> None:

@@ -27,7 +27,7 @@ from tests.support.fakes import FakeEncoder, SumObserver
 pytestmark = pytest.mark.asyncio
 
 Head = common_pb2.HeadIntervention
-LIMITS = RequestLimits(texts=4, text_characters=20, candidates=10, tokens=100)
+LIMITS = RequestLimits(texts=4, text_characters=10_000, candidates=10, tokens=100)
 
 
 class SumPlan:
@@ -206,7 +206,7 @@ async def test_whatever_ends_a_call_lets_go_of_its_model_and_its_room(site: Site
 async def test_rows_of_bulk_work_know_no_bound_of_tokens(site: Site) -> None:
     site.tokens = 1000
     request, call = cloze_pb2.FillMaskRequest(texts=["a"]), Call(site.backend, site.model, "me", None)
-    plan, conditions = await call.read(request, site.plan, path.check_texts, large=False)  # type: ignore[arg-type]
+    plan, conditions = await call.read(request, site.plan, large=False)  # type: ignore[arg-type]
     assert len(plan.rows[0][0]) == 1000
     assert (conditions.interventions.untouched, list(conditions.references)) == (Interventions.none(2, 1).untouched, [])
 

@@ -10,6 +10,7 @@ from bertscope.v1 import common_pb2 as common
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.api.benchmark_requests import parse_benchmark, parse_models
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.errors import InvalidArgument
@@ -41,20 +42,24 @@ def test_models_and_their_baseline() -> None:
     ],
 )
 def test_models_that_are_refused(request_: Request, field: str, reason: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
+    def read() -> None:
+        check_fields(request_, LIMITS)
         parse_models(request_)
+
+    with pytest.raises(InvalidArgument) as caught:
+        read()
     assert (caught.value.field, caught.value.reason) == (field, reason)
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    query = parse_benchmark(Request(models=["models/a"]), 512, LIMITS)
+    query = parse_benchmark(Request(models=["models/a"]), 512)
     assert query.measurement == Measurement((32, 128), (), (1, 2, 4, 8, 16, 32), 20, 1.0, 600.0, Bootstrap(), False)
     assert (query.agreement_texts, query.top_k, query.objective) == ((), None, None)
 
 
 @pytest.mark.parametrize(("reads", "lengths"), [(512, (32, 128)), (64, (32, 64)), (20, (20,))])
 def test_usual_lengths_are_those_that_models_read(reads: int, lengths: tuple[int, ...]) -> None:
-    assert parse_benchmark(Request(), reads, LIMITS).measurement.lengths == lengths
+    assert parse_benchmark(Request(), reads).measurement.lengths == lengths
 
 
 def test_everything_is_taken_over() -> None:
@@ -70,12 +75,12 @@ def test_everything_is_taken_over() -> None:
     request.top_k = 100
     request.agreement_texts.extend(["The [MASK] sat."] * 5)
     request.objective.masked_lm_loss.texts.append("The cat sat.")
-    query = parse_benchmark(request, MAX_TOKENS, LIMITS)
+    query = parse_benchmark(request, MAX_TOKENS)
     assert query.measurement == Measurement((64, 1), (), (1, 3, 1024), 3, 0.0, 86_400.0, Bootstrap(100, 7, 0.9), True)
     assert query.agreement_texts == ("The [MASK] sat.",) * 5
     assert query.top_k == 100
     assert query.objective == MaskedLmQuery(("The cat sat.",), 0, 0.15, False)
-    texts = parse_benchmark(measured(texts=["a"] * 9), MAX_TOKENS, LIMITS).measurement
+    texts = parse_benchmark(measured(texts=["a"] * 9), MAX_TOKENS).measurement
     assert (texts.lengths, texts.texts) == ((), ("a",) * 9)
 
 
@@ -136,7 +141,12 @@ DIVERGENCE = ablation.Objective(divergence=ablation.Divergence(inputs=[common.Te
     ],
 )
 def test_what_is_refused(request_: Request, field: str, reason: str) -> None:
+    def read() -> None:
+        request_.models.extend([] if request_.models else ["models/a"])
+        check_fields(request_, LIMITS)
+        parse_benchmark(request_, MAX_TOKENS)
+
     with pytest.raises(InvalidArgument) as caught:
-        parse_benchmark(request_, MAX_TOKENS, LIMITS)
+        read()
     assert (caught.value.field, caught.value.reason) == (field, reason)
     assert caught.value.message

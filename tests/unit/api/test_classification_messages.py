@@ -15,8 +15,9 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
-from bertscope_service.api.checks import check_inputs
+from bertscope_service.api.checks import read_texts
 from bertscope_service.api.classification import render_classify
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_classification, require_objective
 from bertscope_service.encoders.base import Capabilities, Shape, TokenSequence
@@ -69,7 +70,7 @@ def test_models_with_what_an_objective_needs() -> None:
 
 def test_classify() -> None:
     request = classification.ClassifyRequest(inputs=[TEXT, common_pb2.TextInput(text="a", text_pair="b")], truncate=True)
-    assert check_inputs(request.inputs, LIMITS) == (("a", None), ("a", "b"))
+    assert read_texts(request.inputs) == (("a", None), ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +84,7 @@ def test_classify() -> None:
 )
 def test_bad_classify(inputs: Any, field: str, words: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        check_inputs(classification.ClassifyRequest(inputs=inputs).inputs, LIMITS)
+        check_fields(classification.ClassifyRequest(inputs=inputs), LIMITS)
     assert caught.value.field == field
     assert words in caught.value.message
 

@@ -8,6 +8,7 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.api.compression import CompressQuery, parse_compress, render_steps
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.checkpoints.steps import (
     Criterion,
@@ -34,7 +35,9 @@ IMPORTANCE = compression.FeedForwardRemoval.CRITERION_IMPORTANCE
 
 def parse(*steps: dict[str, Any], **fields: Any) -> CompressQuery:
     fields = {"model_id": "small", "steps": [compression.CompressionStep(**step) for step in steps]} | fields
-    return parse_compress(model.CompressModelRequest(**fields), SHAPE, RequestLimits(64, 20, 1000, 1_000_000), "models/bert")
+    request = model.CompressModelRequest(**fields)
+    check_fields(request, RequestLimits(64, 20, 1000, 1_000_000))
+    return parse_compress(request, SHAPE, "models/bert")
 
 
 def half(precision: int) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +16,12 @@ from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.api.attention import parse_extract_attention
-from bertscope_service.api.checks import check_texts
 from bertscope_service.api.cloze import parse_fill_mask
+from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.interventions import check_reference_texts, parse_interventions
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.model_rendering import render_model, render_page, render_progress
-from bertscope_service.api.models import load_spec, parse_load, parse_unload
+from bertscope_service.api.models import load_spec, parse_load
 from bertscope_service.api.pages import parse_page
 from bertscope_service.api.tensor_chunks import CHUNK_BYTES, TENSOR_FIELD, render_chunks
 from bertscope_service.checkpoints.sources import Progress, Stage
@@ -48,12 +47,16 @@ def refusal(parse: Any, *arguments: Any) -> tuple[str, str]:
 
 
 def fill(**fields: Any) -> Any:
-    return parse_fill_mask(cloze.FillMaskRequest(**fields), SHAPE, LIMITS)
+    request = cloze.FillMaskRequest(**fields)
+    check_fields(request, LIMITS)
+    return parse_fill_mask(request, SHAPE, LIMITS)
 
 
 def extract(**fields: Any) -> Any:
     fields.setdefault("inputs", [common_pb2.TextInput(text="a")])
-    return parse_extract_attention(attention.ExtractAttentionRequest(**fields), SHAPE, LIMITS, "models/m")
+    request = attention.ExtractAttentionRequest(**fields)
+    check_fields(request, LIMITS)
+    return parse_extract_attention(request, SHAPE, "models/m")
 
 
 def test_fill_mask() -> None:
@@ -121,7 +124,9 @@ def test_bad_extract_attention(fields: dict[str, Any], field: str, words: str) -
 
 
 def gates(*interventions: dict[str, Any]) -> Any:
-    return parse_interventions([Intervention(**fields) for fields in interventions], SHAPE, "models/m").gates()
+    request = cloze.FillMaskRequest(texts=["a"], interventions=[Intervention(**fields) for fields in interventions])
+    check_fields(request, LIMITS)
+    return parse_interventions(request.interventions, SHAPE, "models/m").gates()
 
 
 def test_no_interventions_are_no_gates() -> None:
@@ -161,8 +166,12 @@ def test_mean_interventions_become_constants() -> None:
 )
 def test_bad_reference_texts(mode: Any, texts: list[str], field: str, words: str) -> None:
     needed = bool(parse_interventions([Intervention(mode=mode)], SHAPE, "models/m").mean.any())
-    check_count = partial(check_texts, limits=LIMITS)
-    found, message = refusal(lambda: check_reference_texts(texts, LIMITS, check_count, needed=needed))
+
+    def check() -> None:
+        check_fields(cloze.FillMaskRequest(texts=["a"], reference_texts=texts), LIMITS)
+        check_reference_texts(texts, needed=needed)
+
+    found, message = refusal(check)
     assert found == field
     assert words in message
 
@@ -289,7 +298,13 @@ def test_load_model() -> None:
     ],
 )
 def test_bad_load_model(fields: dict[str, Any], field: str, words: str) -> None:
-    found, message = refusal(parse_load, model.LoadModelRequest(**fields), SETTINGS)
+    request = model.LoadModelRequest(**fields)
+
+    def load() -> None:
+        check_fields(request, LIMITS)
+        parse_load(request, SETTINGS)
+
+    found, message = refusal(load)
     assert found == field
     assert words in message
 
@@ -320,7 +335,8 @@ def test_a_page_that_holds_all_has_no_next() -> None:
 def test_page_sizes() -> None:
     assert parse_page(model.ListModelsRequest()) == (50, "")
     assert parse_page(model.ListModelsRequest(page_size=1000)) == (1000, "")
-    assert refusal(parse_page, model.ListModelsRequest(page_size=1001))[0] == "page_size"
+    check_fields(model.ListModelsRequest(page_size=1000), LIMITS)
+    assert refusal(check_fields, model.ListModelsRequest(page_size=1001), LIMITS)[0] == "page_size"
 
 
 @pytest.mark.parametrize("token", ["a", "abc", "_w==", "/w=="])
@@ -335,8 +351,8 @@ def test_a_page_token_of_a_model_that_is_gone() -> None:
 
 
 def test_unload_needs_a_name() -> None:
-    assert parse_unload(model.UnloadModelRequest(name="models/a")) == "models/a"
-    assert refusal(parse_unload, model.UnloadModelRequest())[0] == "name"
+    check_fields(model.UnloadModelRequest(name="models/a"), LIMITS)
+    assert refusal(check_fields, model.UnloadModelRequest(), LIMITS)[0] == "name"
 
 
 def test_a_model_that_loads_shows_what_is_known() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from bertscope_service.contract import METHODS
 
-from tools.protos import contract
-from tools.protos.files import PROTOS
+from tools.protos import checks, contract, rules
+from tools.protos.files import PROTOS, described, without_rules
 from tools.protos.lint import buf, image
 from tools.protos.sections import filled
 
@@ -66,14 +66,14 @@ def test_breaking_finds(
 
 
 @pytest.mark.parametrize("left_out", ["role: ROLE_READ ", " work: WORK_INTERACTIVE"])
-def test_an_rpc_without_a_policy_is_named(copy: Path, tmp_path: Path, left_out: str) -> None:
+def test_an_rpc_without_a_policy_is_named(copy: Path, left_out: str) -> None:
     replace(copy / CLOZE, left_out, "")
     with pytest.raises(ValueError, match=r"ClozeService\.FillMask lacks its \(bertscope\.v1\.policy\)"):
-        contract.read(image(copy, tmp_path / "spoilt.binpb"))
+        contract.read(described(copy))
 
 
-def test_what_is_read_here_is_what_the_server_reads(tmp_path: Path) -> None:
-    read = {rpc.path: rpc for rpc in contract.read(image(PROTOS, tmp_path / "ours.binpb"))}
+def test_what_is_read_here_is_what_the_server_reads() -> None:
+    read = {rpc.path: rpc for rpc in contract.read(described(PROTOS))}
     assert set(read) == set(METHODS)
     for path, method in METHODS.items():
         found = read[path]
@@ -92,3 +92,25 @@ def test_only_what_stands_between_its_lines_is_replaced() -> None:
     assert filled(text, "list", ["- 1", "- 2"]) == text.replace("  - old\n", "  - 1\n  - 2\n")
     with pytest.raises(ValueError, match="no section for other"):
         filled(text, "other", [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("uint32 = {gte: 1, lte: 100}", "uint32 = {in: [1, 2]}", "beam_width: no check is made from in"),
+        ('string.pattern = "[^', 'string.prefix = "[^', "no check is made from prefix"),
+        ("NO_CANDIDATE", "NO_SUCH_REASON", "reasons that reasons.txt lacks: NO_SUCH_REASON"),
+    ],
+)
+def test_a_rule_of_a_field_that_would_not_be_checked_is_named(copy: Path, old: str, new: str, finding: str) -> None:
+    replace(copy / ("bertscope/v1/common.proto" if "string" in old else CLOZE), old, new)
+    with pytest.raises(ValueError, match=finding):
+        checks.module(rules.read(described(copy)))
+
+
+def test_modules_are_made_without_the_rules_of_fields() -> None:
+    contract = described(PROTOS)
+    assert "buf/validate/validate.proto" in {file.name for file in contract.file}
+    plain = without_rules(contract)
+    assert not {"buf/validate/validate.proto", "bertscope/v1/fields.proto"} & {file.name for file in plain.file}
+    assert b"buf.validate" not in plain.SerializeToString()
