@@ -8,7 +8,8 @@ import pytest
 from bertscope.questions.labels.answers import answer_questions_request, asked_questions, read_answered_questions
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.values.messages import with_items
-from bertscope_workbench.command.views.answers import document, print_answer
+from bertscope_workbench.command.options.texts import answers_document
+from bertscope_workbench.command.views.answers import fields, print_answer
 from rich.console import Console
 
 PASSAGE = "東京 is large 😀 [bold]."
@@ -97,6 +98,6 @@ def test_output() -> None:
     assert [words for line in lines if "0.7500" in line for words in line.split()][:2] == ["東京", "0-2"]
     assert any("(no answer)" in line and "-1.000" in line for line in lines)
     assert "read in 2 windows" in lines[-1]
-    (result,) = document([answer])["results"]
+    (result,) = answers_document([answer], fields)["results"]
     assert "passage" not in result
     assert result["spans"][1]["text"] == "😀"

@@ -10,7 +10,8 @@ import pytest
 from bertscope.questions.cloze.answers import FilledTexts, read_filled_texts
 from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
-from bertscope_workbench.command.views.cloze import document, print_answer
+from bertscope_workbench.command.options.texts import answers_document
+from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.command.views.output import json_text
 from rich.console import Console
 
@@ -94,7 +95,7 @@ def test_the_command_prints_a_column_for_each_mask(answers):
 
 
 def test_json_has_every_number(answers):
-    found = json.loads(json_text(document(list(answers))))
+    found = json.loads(json_text(answers_document(list(answers))))
     (result,) = found["results"]
     assert result["fillings"][0]["spans"][0]["log_probabilities"] == [-0.5, -0.25]
     assert result["fillings"][1]["mean_log_probability"] == -2.0

@@ -7,7 +7,8 @@ from bertscope.questions.cloze.answers import read_cloze
 from bertscope.questions.cloze.candidates import ClozeItem
 from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.v1 import cloze_pb2
-from bertscope_workbench.command.views.cloze import document, print_answer
+from bertscope_workbench.command.options.texts import answers_document
+from bertscope_workbench.command.views.cloze import print_answer
 from rich.console import Console
 
 PAIR = ClozeItem("He [MASK].", "It [MASK].")
@@ -51,7 +52,7 @@ def test_a_pair_with_masks_and_one_without():
     assert table["token"].isna().tolist() == table["segment"].isna().tolist() == [False, False, True]
     assert "the second text follows the first: 0.2500" in shown(first)
     assert shown(second).splitlines()[:2] == ["A.", "B."]
-    assert document([second])["results"][0]["next_sentence_probability"] == 0.0
+    assert answers_document([second])["results"][0]["next_sentence_probability"] == 0.0
     assert (first.to_row()["next_sentence_probability"], first.to_row()["truncated_tokens"]) == (0.25, 0)
 
 

@@ -14,7 +14,7 @@ import typer
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered
 from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.answers import document, print_answer
+from bertscope_workbench.command.views.answers import fields, print_answer
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
 
@@ -76,7 +76,7 @@ def answer(
         "answering",
         lambda client: client.answer_questions_stream,
         print_answer,
-        document,
+        fields,
         best=best,
         max_answer_tokens=max_answer_tokens,
         stride=stride,

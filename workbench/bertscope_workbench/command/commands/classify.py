@@ -9,7 +9,7 @@ from typing import Annotated
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.classification import document, print_answer
+from bertscope_workbench.command.views.classification import fields, print_answer
 
 
 @grouped
@@ -20,4 +20,4 @@ def classify(
     call: CallOptions,
 ) -> None:
     asked = AskedItems(to, given, file, call)
-    asked.answer("classifying", lambda client: client.classify_stream, print_answer, document, truncate=call.truncate)
+    asked.answer("classifying", lambda client: client.classify_stream, print_answer, fields, truncate=call.truncate)

@@ -18,7 +18,7 @@ from bertscope.values.validation import TextOrPair
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
 from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.cloze import document, print_answer
+from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.readers import files
 
@@ -99,7 +99,6 @@ def fill(
         "filling",
         lambda client: partial(fill_mask, client),
         print_answer,
-        document,
         top_k=top_k,
         candidates=[*words, *(candidate or [])] or None,
         truncate=call.truncate,

@@ -12,8 +12,9 @@ import typer
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.groups import grouped
+from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.output import UsageError, console, print_json
-from bertscope_workbench.command.views.regression import document, print_ranking, print_value
+from bertscope_workbench.command.views.regression import print_ranking, print_value
 
 
 @grouped
@@ -31,13 +32,13 @@ def predict(
         raise UsageError("--query goes with neither --pair nor --output")
     asked = AskedItems(to, given, file, call)
     if query is None:
-        asked.answer("predicting", lambda client: client.predict_values_stream, print_value, document, truncate=call.truncate)
+        asked.answer("predicting", lambda client: client.predict_values_stream, print_value, truncate=call.truncate)
         return
     arguments = to.arguments()
     with to.connect(call.timeout) as client:
         candidates = [text for _, text in asked.read()]
         ranked = client.rank_candidates(query, candidates, model=call.model, truncate=call.truncate, **arguments)
     if call.json:
-        print_json(document(ranked) | {"query": query})
+        print_json(answers_document(ranked) | {"query": query})
     else:
         print_ranking(console(), query, ranked)

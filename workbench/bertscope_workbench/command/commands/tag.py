@@ -13,7 +13,7 @@ import typer
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, TextArguments
 from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.tagging import document, print_tagged
+from bertscope_workbench.command.views.tagging import print_tagged
 
 
 @grouped
@@ -30,4 +30,4 @@ def tag(
 ) -> None:
     asked = AskedItems(to, given, file, call)
     show = partial(print_tagged, words=words or top_k > 1)
-    asked.answer("tagging", lambda client: client.classify_tokens_stream, show, document, top_k=top_k, truncate=call.truncate)
+    asked.answer("tagging", lambda client: client.classify_tokens_stream, show, top_k=top_k, truncate=call.truncate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.items import ItemOptions, ItemSource, write_rows
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.options.texts import answer_texts, read_texts
+from bertscope_workbench.command.options.texts import answer_texts, answers_document, read_texts
 from bertscope_workbench.command.views.output import UsageError, console
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.files import ItemKind
@@ -130,11 +131,11 @@ class AskedItems:
         doing: str,
         method: Callable[[Client], Callable[..., Generator[Any, None, None]]],
         show: Callable[[Console, Any], None],
-        document: Callable[[list[Any]], Any],
+        fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict,
         **asked: Any,
     ) -> None:
-        """Asks about the items by a method of the client, and prints each answer as it comes, or one document of them all; or
-        writes a row for each. `asked` are the arguments of the command's own options."""
+        """Asks about the items by a method of the client, and prints each answer as it comes, or the `fields` of all in one
+        document; or writes a row for each. `asked` are the arguments of the command's own options."""
         arguments = self.to.arguments() | asked
         source = self.file.source(self.kind)
         with self.to.connect(self.call.timeout) as client:
@@ -142,5 +143,5 @@ class AskedItems:
             if source is not None and self.to.rows is not None:
                 write_rows(source, self.to, ask, arguments, doing)
                 return
-            as_document = document if self.call.json else None
+            as_document = partial(answers_document, fields=fields) if self.call.json else None
             answer_texts(self.read(), partial(ask, **arguments), show=partial(show, console()), document=as_document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -52,8 +53,9 @@ def _placed(texts: Iterable[tuple[int | None, T]], lines: array[int]) -> Iterato
         yield text
 
 
-def provenance_once(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns answers in JSON types; the provenance, which they share, once."""
+def answers_document(answers: Iterable[Any], fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict) -> dict[str, Any]:
+    """Returns answers in JSON types, each by its `fields`; the provenance, which they share, once."""
+    results = [fields(answer) for answer in answers]
     sources = [result.pop("provenance") for result in results]
     return {"provenance": sources[0] if sources else None, "results": results}
 

@@ -6,19 +6,15 @@ from typing import Any
 from bertscope import AnsweredQuestion
 from rich.console import Console
 
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import bar, plural, printable, probability, table
 
 SHOWN_PASSAGE = 60
 """Most characters of a passage in a title."""
 
 
-def document(answers: list[AnsweredQuestion]) -> dict[str, Any]:
-    """Returns the answers in JSON types, without the passages, which the caller has; the provenance, which they share, once."""
-    results = [dataclasses.asdict(answer) for answer in answers]
-    for result in results:
-        del result["passage"]
-    return provenance_once(results)
+def fields(answer: AnsweredQuestion) -> dict[str, Any]:
+    """Returns an answer in JSON types, without the passage, which the caller has."""
+    return {name: value for name, value in dataclasses.asdict(answer).items() if name != "passage"}
 
 
 def print_answer(screen: Console, answer: AnsweredQuestion) -> None:

@@ -6,13 +6,12 @@ from typing import Any
 from bertscope import ClassifiedText
 from rich.console import Console
 
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import bar, printable, probability, table
 
 
-def document(answers: list[ClassifiedText]) -> dict[str, Any]:
-    """Returns the answers in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(answer) | {"label": answer.label} for answer in answers])
+def fields(answer: ClassifiedText) -> dict[str, Any]:
+    """Returns an answer in JSON types."""
+    return dataclasses.asdict(answer) | {"label": answer.label}
 
 
 def print_answer(screen: Console, answer: ClassifiedText) -> None:

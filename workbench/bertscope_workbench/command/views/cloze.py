@@ -1,6 +1,5 @@
 """Formats filled masks as tables and as JSON."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import bar, printable, probability, table
-
-
-def document(answers: list[FilledText]) -> dict[str, Any]:
-    """Returns the answers in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(answer) for answer in answers])
 
 
 def print_answer(screen: Console, answer: FilledText) -> None:

@@ -1,6 +1,5 @@
 """Formats predictions at every layer as tables and as JSON."""
 
-import dataclasses
 from typing import Any
 
 from bertscope import LayerReading, LensPosition, LensText, LensTexts
@@ -8,7 +7,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.options.texts import provenance_once
+from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.output import bar, fits, printable, probability, table, titled
 
 OTHERS = 3
@@ -19,7 +18,7 @@ COMMON = 0.5
 
 def document(found: LensTexts) -> dict[str, Any]:
     """Returns the readings in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(text) for text in found])
+    return answers_document(found)
 
 
 def print_lens(screen: Console, found: LensText) -> None:

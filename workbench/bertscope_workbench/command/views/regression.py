@@ -1,19 +1,10 @@
 """Formats values of texts as lines, a table and JSON."""
 
-import dataclasses
-from typing import Any
-
 from bertscope import PredictedValue, RankedCandidates
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import plural, printable, table
-
-
-def document(answers: list[PredictedValue] | RankedCandidates) -> dict[str, Any]:
-    """Returns the answers in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(answer) for answer in answers])
 
 
 def print_value(screen: Console, answer: PredictedValue) -> None:

@@ -8,14 +8,14 @@ from bertscope import HiddenStates
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.options.texts import provenance_once
+from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.output import count, plural, printable, table
 from bertscope_workbench.readers.state_files import WrittenStates
 
 
 def document(found: list[HiddenStates]) -> dict[str, Any]:
     """Returns states in JSON types, rounded to 7 digits; the provenance, which they share, once."""
-    return provenance_once([_fields(text) for text in found])
+    return answers_document(found, _fields)
 
 
 def _fields(text: HiddenStates) -> dict[str, Any]:

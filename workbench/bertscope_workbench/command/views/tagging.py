@@ -1,18 +1,9 @@
 """Formats labels of words as tables and as JSON."""
 
-import dataclasses
-from typing import Any
-
 from bertscope import TaggedText
 from rich.console import Console
 
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import bar, plural, printable, probability, table
-
-
-def document(answers: list[TaggedText]) -> dict[str, Any]:
-    """Returns the answers in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(answer) for answer in answers])
 
 
 def print_tagged(screen: Console, answer: TaggedText, *, words: bool) -> None:
