@@ -14,7 +14,6 @@ from rich.console import Console
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.texts import provenance_once
 from bertscope_workbench.command.views.output import printable
 
 SHOWN = 6
@@ -36,12 +35,12 @@ def embed(
 ) -> None:
     asked = AskedItems(to, given, file, call)
     own = {"pooling": pooling, "normalize": normalize, "truncate": call.truncate}
-    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, document, **own)
+    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, fields, **own)
 
 
-def document(answers: list[EmbeddedText]) -> dict[str, Any]:
-    """Returns the answers in JSON types; the provenance, which they share, once."""
-    return provenance_once([dataclasses.asdict(answer) | {"vector": answer.vector.tolist()} for answer in answers])
+def fields(answer: EmbeddedText) -> dict[str, Any]:
+    """Returns an answer in JSON types."""
+    return dataclasses.asdict(answer) | {"vector": answer.vector.tolist()}
 
 
 def print_answer(screen: Console, answer: EmbeddedText) -> None:
