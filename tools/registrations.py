@@ -102,9 +102,17 @@ def call_classes(sources: Iterable[Path]) -> dict[str, CallClass]:
         for statement in ast.parse(path.read_text(encoding="utf-8"), path.name).body:
             if isinstance(statement, ast.ClassDef) and statement.name.startswith("Async"):
                 bases = tuple(ast.unparse(base) for base in statement.bases)
-                members = (node.name for node in statement.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-                found[statement.name] = CallClass(module, statement.name, bases, tuple(members))
+                found[statement.name] = CallClass(module, statement.name, bases, tuple(methods_of(statement)))
     return dict(sorted(found.items()))
+
+
+def methods_of(calls: ast.ClassDef) -> Iterator[str]:
+    """Yields the names of a class's methods, also of those that are made by a call: `classify = whole(...)`."""
+    for node in calls.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            yield ast.unparse(node.targets[0])
 
 
 def leaves(classes: Mapping[str, CallClass]) -> list[CallClass]:

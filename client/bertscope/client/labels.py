@@ -8,7 +8,7 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected
+from bertscope.client.streams import whole
 from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, classify_request, read_classified_texts
 from bertscope.questions.labels.regression import (
     PredictedValue,
@@ -36,32 +36,6 @@ from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_
 class ClassificationCalls(ManyTexts):
     """The methods of `Client` that classify texts and their words, and give texts values."""
 
-    def classify(
-        self,
-        inputs: Inputs,
-        *,
-        model: str | Model | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        timeout: float | None = None,
-    ) -> ClassifiedTexts:
-        """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
-
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
-        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
-        """
-        stream = self.classify_stream(
-            inputs,
-            model=model,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
-        )
-        return collected(stream, ClassifiedTexts)
-
     def classify_stream(
         self,
         inputs: Inputs,
@@ -73,7 +47,11 @@ class ClassificationCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[ClassifiedText, None, None]:
-        """Streams the results of `classify` in order, as they come, in memory that does not grow with the number of texts.
+        """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
+        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
@@ -83,35 +61,7 @@ class ClassificationCalls(ManyTexts):
         reply = classification_pb2.ClassifyResponse
         return self._answers(asked, build, reply, read_classified_texts, timeout, large=large, on_rejected=on_rejected)
 
-    def classify_tokens(
-        self,
-        inputs: ToTag | Iterable[ToTag],
-        *,
-        model: str | Model | None = None,
-        top_k: SupportsIndex = 1,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        timeout: float | None = None,
-    ) -> TaggedTexts:
-        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
-
-        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
-        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
-        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
-        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
-        Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
-        """
-        stream = self.classify_tokens_stream(
-            inputs,
-            model=model,
-            top_k=top_k,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
-        )
-        return collected(stream, TaggedTexts)
+    classify = whole(classify_stream, ClassifiedTexts)
 
     def classify_tokens_stream(
         self,
@@ -125,7 +75,13 @@ class ClassificationCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[TaggedText, None, None]:
-        """Streams the results of `classify_tokens` in order, as they come, in memory that does not grow with their number.
+        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
+
+        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
+        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
+        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
+        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
+        Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
@@ -137,30 +93,7 @@ class ClassificationCalls(ManyTexts):
         reply = classification_pb2.ClassifyTokensResponse
         return self._answers(asked, build, reply, read_tagged_texts, timeout, large=large, on_rejected=on_rejected)
 
-    def predict_values(
-        self,
-        inputs: Inputs,
-        *,
-        model: str | Model | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        timeout: float | None = None,
-    ) -> PredictedValues:
-        """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
-
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
-        """
-        stream = self.predict_values_stream(
-            inputs,
-            model=model,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
-        )
-        return collected(stream, PredictedValues)
+    classify_tokens = whole(classify_tokens_stream, TaggedTexts)
 
     def predict_values_stream(
         self,
@@ -173,7 +106,10 @@ class ClassificationCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[PredictedValue, None, None]:
-        """Streams the results of `predict_values` in order, as they come, in memory that does not grow with their number.
+        """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
@@ -184,6 +120,8 @@ class ClassificationCalls(ManyTexts):
         asked, large = asked_inputs(inputs), bool(request.reference_texts)
         reply = classification_pb2.PredictValuesResponse
         return self._answers(asked, build, reply, read_predicted_values, timeout, large=large, on_rejected=on_rejected)
+
+    predict_values = whole(predict_values_stream, PredictedValues)
 
     def rank_candidates(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected
+from bertscope.client.streams import whole
 from bertscope.questions.labels.answers import (
     AnsweredQuestion,
     AnsweredQuestions,
@@ -26,37 +26,6 @@ from bertscope.values.messages import Interventions, with_items
 class AnswerCalls(ManyTexts):
     """The methods of `Client` that answer questions."""
 
-    def answer_questions(
-        self,
-        questions: Questions,
-        *,
-        model: str | Model | None = None,
-        best: int | None = None,
-        max_answer_tokens: int | None = None,
-        stride: int | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        timeout: float | None = None,
-    ) -> AnsweredQuestions:
-        """Finds the spans of passages that answer questions best, with a model that was fine-tuned for it (on SQuAD, say).
-
-        A tuple (question, passage) is one question; a list or a generator of them is any number. `best` spans (3 unless set)
-        of at most `max_answer_tokens` (30 unless set) come back for each. A passage that is longer than the model reads is
-        read in windows that begin `stride` tokens after one another (128, or half a window if that is less). Raises
-        Unimplemented for a model without such a head.
-        """
-        stream = self.answer_questions_stream(
-            questions,
-            model=model,
-            best=best,
-            max_answer_tokens=max_answer_tokens,
-            stride=stride,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            timeout=timeout,
-        )
-        return collected(stream, AnsweredQuestions)
-
     def answer_questions_stream(
         self,
         questions: Questions,
@@ -70,7 +39,12 @@ class AnswerCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[AnsweredQuestion, None, None]:
-        """Streams the results of `answer_questions` in order, as they come, in memory that does not grow with their number.
+        """Finds the spans of passages that answer questions best, with a model that was fine-tuned for it (on SQuAD, say).
+
+        A tuple (question, passage) is one question; a list or a generator of them is any number. `best` spans (3 unless set)
+        of at most `max_answer_tokens` (30 unless set) come back for each. A passage that is longer than the model reads is
+        read in windows that begin `stride` tokens after one another (128, or half a window if that is less). Raises
+        Unimplemented for a model without such a head.
 
         `on_rejected` takes the index and the error of each question that the server rejects, which is then left out.
         """
@@ -91,3 +65,5 @@ class AnswerCalls(ManyTexts):
             pace=self._pace_by(lambda one: text_work((one.question, one.passage)), request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
+
+    answer_questions = whole(answer_questions_stream, AnsweredQuestions)

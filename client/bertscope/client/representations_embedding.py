@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected
+from bertscope.client.streams import whole
 from bertscope.questions.models.models import Model
 from bertscope.questions.representations.embeddings import (
     EmbeddedText,
@@ -24,39 +24,6 @@ from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_
 class EmbeddingCalls(ManyTexts):
     """The methods of `Client` that make vectors of texts."""
 
-    def embed_texts(
-        self,
-        inputs: Inputs,
-        *,
-        model: str | Model | None = None,
-        pooling: StatePooling | None = None,
-        normalize: bool | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        timeout: float | None = None,
-    ) -> EmbeddedTexts:
-        """Makes one vector of each text or pair: the states of its tokens in the last layer, joined.
-
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        `pooling` is "declared", what the model's folder declares for sentence-transformers (its prompt and its most tokens of a
-        text as well), unless it declares nothing: "mean" then. Others are "first", "last" and "max". `normalize` divides
-        vectors by their length; unset, as the folder declares with "declared", else not. `vectors` of the result is [texts,
-        size].
-        Raises Unimplemented for a model that shows no hidden states, or declares a pooling that can't be used.
-        """
-        stream = self.embed_texts_stream(
-            inputs,
-            model=model,
-            pooling=pooling,
-            normalize=normalize,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
-        )
-        return collected(stream, EmbeddedTexts)
-
     def embed_texts_stream(
         self,
         inputs: Inputs,
@@ -70,7 +37,14 @@ class EmbeddingCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[EmbeddedText, None, None]:
-        """Streams the results of `embed_texts` in order, as they come, in memory that does not grow with the number of texts.
+        """Makes one vector of each text or pair: the states of its tokens in the last layer, joined.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        `pooling` is "declared", what the model's folder declares for sentence-transformers (its prompt and its most tokens of a
+        text as well), unless it declares nothing: "mean" then. Others are "first", "last" and "max". `normalize` divides
+        vectors by their length; unset, as the folder declares with "declared", else not. `vectors` of the result is [texts,
+        size].
+        Raises Unimplemented for a model that shows no hidden states, or declares a pooling that can't be used.
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
@@ -85,3 +59,5 @@ class EmbeddingCalls(ManyTexts):
         build, asked = partial(with_items, request, "inputs"), asked_inputs(inputs)
         large, reply = bool(request.reference_texts), representation_states_pb2.EmbedTextsResponse
         return self._answers(asked, build, reply, read_embedded_texts, timeout, large=large, on_rejected=on_rejected)
+
+    embed_texts = whole(embed_texts_stream, EmbeddedTexts)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected
+from bertscope.client.streams import collected, whole
 from bertscope.questions.models.models import Model
 from bertscope.questions.representations.attribution import (
     Answers,
@@ -42,56 +42,6 @@ from bertscope.values.validation import TextOrPair
 class LensCalls(ManyTexts):
     """The methods of `Client` that read predictions between layers and take them apart."""
 
-    def read_layers(
-        self,
-        texts: ToRead | Iterable[ToRead],
-        *,
-        model: str | Model | None = None,
-        layers: Numbers | None = None,
-        top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] | None = None,
-        all_pieces: bool = False,
-        normalisation: LensNormalisation | None = None,
-        lens: TunedLens | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> LensTexts:
-        """Reads the masked-LM head at every layer ("logit lens"): what each state of a position predicts.
-
-        A text is a string with "[MASK]", a tuple of two for a pair, or a `LensInput`, of which some parts are read; any number
-        of them, also from a generator. With `all_pieces` every piece of a text is read. `layers` are states: 0 the embeddings,
-        k the output of layer k - 1; all unless given. Each reading has the `top_k` (5 unless set) likeliest entries, the
-        entropy, the divergence from the last layer's distribution, and the scores of `candidates`, each a single entry of the
-        vocabulary; a word of several is an error.
-
-        `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
-        "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
-        `lens` reads the other states through the maps that `train_lens` made; `layers` are then those that it has and the last,
-        and `normalisation` is the lens's. A model with other weights than it was trained on is FailedPrecondition.
-
-        One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
-        ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
-        """
-        stream = self.read_layers_stream(
-            texts,
-            model=model,
-            layers=layers,
-            top_k=top_k,
-            candidates=candidates,
-            all_pieces=all_pieces,
-            normalisation=normalisation,
-            lens=lens,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            on_rejected=on_rejected,
-            timeout=timeout,
-        )
-        return collected(stream, LensTexts)
-
     def read_layers_stream(
         self,
         texts: ToRead | Iterable[ToRead],
@@ -109,7 +59,21 @@ class LensCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[LensText, None, None]:
-        """Streams the results of `read_layers` in order, as they come, in memory that does not grow with the number of texts.
+        """Reads the masked-LM head at every layer ("logit lens"): what each state of a position predicts.
+
+        A text is a string with "[MASK]", a tuple of two for a pair, or a `LensInput`, of which some parts are read; any number
+        of them, also from a generator. With `all_pieces` every piece of a text is read. `layers` are states: 0 the embeddings,
+        k the output of layer k - 1; all unless given. Each reading has the `top_k` (5 unless set) likeliest entries, the
+        entropy, the divergence from the last layer's distribution, and the scores of `candidates`, each a single entry of the
+        vocabulary; a word of several is an error.
+
+        `normalisation` "none" gives the head the states as they are, "final" after the model's last normalisation; unless set,
+        "final" for a ModernBERT and "none" for all others. The last layer's predictions are those of `fill_mask` in any case.
+        `lens` reads the other states through the maps that `train_lens` made; `layers` are then those that it has and the last,
+        and `normalisation` is the lens's. A model with other weights than it was trained on is FailedPrecondition.
+
+        One answer for each text, in order. `timeout` holds for each call. A rejected text is an error that names its index
+        ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
 
         The calls begin when the first answer is requested. Closing the generator cancels running ones.
         """
@@ -128,6 +92,8 @@ class LensCalls(ManyTexts):
         if requests[1:]:
             return self._read_in_turn(asked, requests, on_rejected, timeout)
         return self._read(asked, requests[0], on_rejected, timeout)
+
+    read_layers = whole(read_layers_stream, LensTexts)
 
     def _read(
         self,

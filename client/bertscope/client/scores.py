@@ -7,9 +7,9 @@ from collections.abc import Generator, Iterable
 from contextlib import closing
 
 from bertscope.client.many_texts import ManyTexts
-from bertscope.client.streams import collected
+from bertscope.client.streams import whole
 from bertscope.questions.models.models import Model
-from bertscope.questions.scores.comparison import ComparedSet, TextComparison, read_compared_sets
+from bertscope.questions.scores.comparison import ComparedSet, read_compared_sets, text_comparison
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
 from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
 from bertscope.questions.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
@@ -22,44 +22,6 @@ from bertscope.values.messages import Interventions, with_items
 
 class ScoreCalls(ManyTexts):
     """The methods of `Client` that score and compare whole texts."""
-
-    def score_texts(
-        self,
-        texts: ToScore | Iterable[ToScore],
-        *,
-        model: str | Model | None = None,
-        scoring: Scoring = "within_word",
-        pieces: bool = True,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> ScoredTexts:
-        """Scores texts by pseudo-log-likelihood: the sum over their pieces of ln P(piece | the rest, piece masked).
-
-        A text is a string, a tuple of two for a pair, or a `ScoredInput`, of which some parts are scored with the rest as
-        context (`conditional("The keys to the cabinet", "are")`); any number of them, also from a generator. `scoring` says
-        what is masked beside the piece: "within_word" the later pieces of its word (Kauf and Ivanova 2023), "original" nothing
-        (Salazar et al. 2020), "whole_word" all of its word. Special tokens and the text's own masks are never scored.
-        Without `pieces`, the replies are smaller and have no words.
-
-        A text of n tokens is run about n times. Calls are as large as a few seconds allow, and long texts go in parts, so that
-        `timeout`, which holds for each call, suffices for texts of any length. A text that the server rejects is an error that
-        names its index ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
-        """
-        stream = self.score_texts_stream(
-            texts,
-            model=model,
-            scoring=scoring,
-            pieces=pieces,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            on_rejected=on_rejected,
-            timeout=timeout,
-        )
-        return collected(stream, ScoredTexts)
 
     def score_texts_stream(
         self,
@@ -74,7 +36,17 @@ class ScoreCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[ScoredText, None, None]:
-        """Streams the results of `score_texts` in order, as they come, in memory that does not grow with the number of texts.
+        """Scores texts by pseudo-log-likelihood: the sum over their pieces of ln P(piece | the rest, piece masked).
+
+        A text is a string, a tuple of two for a pair, or a `ScoredInput`, of which some parts are scored with the rest as
+        context (`conditional("The keys to the cabinet", "are")`); any number of them, also from a generator. `scoring` says
+        what is masked beside the piece: "within_word" the later pieces of its word (Kauf and Ivanova 2023), "original" nothing
+        (Salazar et al. 2020), "whole_word" all of its word. Special tokens and the text's own masks are never scored.
+        Without `pieces`, the replies are smaller and have no words.
+
+        A text of n tokens is run about n times. Calls are as large as a few seconds allow, and long texts go in parts, so that
+        `timeout`, which holds for each call, suffices for texts of any length. A text that the server rejects is an error that
+        names its index ("inputs[70000]"), unless `on_rejected` takes its index and the error: then it is left out.
 
         The calls begin when the first score is requested. Closing the generator cancels running ones.
         """
@@ -88,40 +60,7 @@ class ScoreCalls(ManyTexts):
         )
         return self._score_texts(request, texts, on_rejected, timeout)
 
-    def compare_texts(
-        self,
-        sets: ToCompare | Iterable[ToCompare],
-        *,
-        model: str | Model | None = None,
-        scoring: Scoring = "within_word",
-        critical_region: bool = False,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> TextComparison:
-        """Compares texts by their scores: how often the right text of a set scores highest, by group.
-
-        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
-        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
-        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
-
-        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
-        sets ("sets[70000]") and `timeout` are as in `score_texts`.
-        """
-        stream = self.compare_texts_stream(
-            sets,
-            model=model,
-            scoring=scoring,
-            critical_region=critical_region,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            on_rejected=on_rejected,
-            timeout=timeout,
-        )
-        return collected(stream, lambda found: TextComparison(tuple(found)))
+    score_texts = whole(score_texts_stream, ScoredTexts)
 
     def compare_texts_stream(
         self,
@@ -136,7 +75,14 @@ class ScoreCalls(ManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[ComparedSet, None, None]:
-        """Streams the sets of `compare_texts` in order, as they come, in memory that does not grow with their number.
+        """Compares texts by their scores: how often the right text of a set scores highest, by group.
+
+        A set is a minimal pair (good, bad), or a `TextSet`; any number of them, also from a generator or from `read_sets`. The
+        right text must score strictly higher than all others; ties are counted apart. Scores are those of `score_texts`. With
+        `critical_region`, only the words in which a set's texts differ are scored, given the rest.
+
+        Two models are compared by `compare_texts(sets, model="a").against(compare_texts(sets, model="b"))`. Calls, rejected
+        sets ("sets[70000]") and `timeout` are as in `score_texts`.
 
         The calls begin when the first set is requested. Closing the generator cancels running ones.
         """
@@ -160,6 +106,8 @@ class ScoreCalls(ManyTexts):
             pace=self._pace_by(lambda one: one.work, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
+
+    compare_texts = whole(compare_texts_stream, text_comparison)
 
     def _score_texts(
         self,

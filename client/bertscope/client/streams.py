@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Generic, Protocol, Self, TypeVar, cast
+from inspect import signature
+from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from bertscope.errors import BertscopeError, Cancelled, InvalidReply
+from bertscope.rpc.threads import Later
 
+Calls = TypeVar("Calls")
+Arguments = ParamSpec("Arguments")
 Message = TypeVar("Message")
 TakenMessage = TypeVar("TakenMessage", contravariant=True)
 Item = TypeVar("Item")
@@ -30,6 +34,23 @@ def collected(stream: Generator[Item, None, None], make: Callable[[list[Item]], 
             error.partial = make(found) if found else None
             raise
     return make(found)
+
+
+def whole(
+    method: Callable[Concatenate[Calls, Arguments], Generator[Item, None, None]], make: Callable[[list[Item]], Whole]
+) -> Callable[Concatenate[Calls, Arguments], Later[Whole]]:
+    """Returns the method that has the arguments of a streaming one, `NAME_stream`, and returns what all its answers make."""
+
+    def asked(self: Calls, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Whole:
+        return collected(method(self, *args, **kwargs), make)
+
+    kind = make.__name__ if isinstance(make, type) else make.__annotations__["return"]
+    once = f"All answers come at once, as {kind}; `{method.__name__}` gives them one by one, as they come."
+    asked.__module__, asked.__doc__ = method.__module__, f"{(method.__doc__ or '').rstrip()}\n\n        {once}"
+    asked.__name__ = method.__name__.removesuffix("_stream")
+    asked.__qualname__ = method.__qualname__.removesuffix("_stream")
+    setattr(asked, "__signature__", signature(method).replace(return_annotation=kind))  # noqa: B010  # types know none
+    return asked
 
 
 class Assembler(Protocol[TakenMessage, GivenItem, GivenWhole]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -22,6 +22,8 @@ Reply = TypeVar("Reply", bound=Message)
 T = TypeVar("T")
 
 sleep = asyncio.sleep
+Later = Coroutine[Any, Any, T]
+"""The result of a call of a method: to be awaited."""
 
 
 async def computed(work: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import grpc
 import grpc.experimental
@@ -25,6 +25,8 @@ STREAM_IN_CALLER = (grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 
 caller holds a lock that the other thread needs, and nothing would ever end the call."""
 
 sleep = time.sleep
+Later = Annotated[T, "at once"]
+"""The result of a call of a method: there when it returns."""
 
 
 def computed(work: Callable[[], T]) -> T:

@@ -11,7 +11,7 @@ from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
 from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.questions.models.models import Model
 from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import collected
+from bertscope.rpc.aio.streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
 from bertscope.values.choices import Decoding
@@ -20,68 +20,6 @@ from bertscope.values.messages import Interventions, Numbers
 
 class AsyncClozeCalls(AsyncManyTexts):
     """The methods of `AsyncClient` that fill masks."""
-
-    async def fill_mask(
-        self,
-        texts: str | Iterable[str],
-        *,
-        model: str | Model | None = None,
-        top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        decoding: Decoding | None = None,
-        beam_width: SupportsIndex | None = None,
-        max_pieces: SupportsIndex | None = None,
-        candidates_per_text: Iterable[Iterable[str]] | None = None,
-        piece_ids: Numbers | None = None,
-        logits: bool = False,
-        text_pairs: str | Iterable[str] | None = None,
-        next_sentence: bool = False,
-        timeout: float | None = None,
-    ) -> FilledTexts:
-        """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
-
-        Each text has at least one "[MASK]". Any number of texts, also from a generator: they go in calls that the server takes,
-        a few at a time. Up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model
-        cannot read whole; without it they are an error.
-
-        Several masks of a text are independent, or filled jointly with `decoding` "left_to_right", "confidence_first" or "beam"
-        (which keeps `beam_width` partial fillings, 5 unless set): each mask with the words chosen before in place. The answers
-        have top_k `fillings` then, likeliest first. With `max_pieces` a mask stands for 1 to so many vocabulary entries (10 at
-        most), decoded by a beam unless `decoding` says otherwise, and fillings are ordered by their mean_log_probability.
-
-        In place of `candidates` there may be `candidates_per_text`, a list for each text, or `piece_ids`, indices of vocabulary
-        entries. `logits` gives the scores before the softmax, too.
-
-        `text_pairs` are second texts, one for each, which the model reads after them; masks of both are filled. With
-        `next_sentence` each answer has the probability that the second text follows (Devlin et al. 2019, section 3.1), and no
-        text needs a mask. Raises Unimplemented for a model without that head ("next_sentence" in `Model.capabilities`).
-
-        One answer for each text, in order. `timeout` holds for each call.
-        A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
-        model is replaced by another one meanwhile.
-        """
-        stream = self.fill_mask_stream(
-            texts,
-            model=model,
-            top_k=top_k,
-            candidates=candidates,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            decoding=decoding,
-            beam_width=beam_width,
-            max_pieces=max_pieces,
-            candidates_per_text=candidates_per_text,
-            piece_ids=piece_ids,
-            logits=logits,
-            text_pairs=text_pairs,
-            next_sentence=next_sentence,
-            timeout=timeout,
-        )
-        return await collected(stream, FilledTexts)
 
     def fill_mask_stream(
         self,
@@ -104,10 +42,31 @@ class AsyncClozeCalls(AsyncManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[FilledText, None]:
-        """Streams the results of `fill_mask` in order, as they come, in memory that does not grow with the number of texts.
+        """Fills the masks of texts: the likeliest pieces of the vocabulary (top_k, 5 unless set), or given candidates.
 
-        The calls begin when the first answer is requested. Closing the generator cancels running ones. `on_rejected` takes the
-        index and the error of each text that the server rejects, which is then left out; without it that ends the stream.
+        Each text has at least one "[MASK]". Any number of texts, also from a generator: they go in calls that the server takes,
+        a few at a time. Up to 1000 candidates; top_k and candidates exclude each other. `truncate` cuts texts that the model
+        cannot read whole; without it they are an error.
+
+        Several masks of a text are independent, or filled jointly with `decoding` "left_to_right", "confidence_first" or "beam"
+        (which keeps `beam_width` partial fillings, 5 unless set): each mask with the words chosen before in place. The answers
+        have top_k `fillings` then, likeliest first. With `max_pieces` a mask stands for 1 to so many vocabulary entries (10 at
+        most), decoded by a beam unless `decoding` says otherwise, and fillings are ordered by their mean_log_probability.
+
+        In place of `candidates` there may be `candidates_per_text`, a list for each text, or `piece_ids`, indices of vocabulary
+        entries. `logits` gives the scores before the softmax, too.
+
+        `text_pairs` are second texts, one for each, which the model reads after them; masks of both are filled. With
+        `next_sentence` each answer has the probability that the second text follows (Devlin et al. 2019, section 3.1), and no
+        text needs a mask. Raises Unimplemented for a model without that head ("next_sentence" in `Model.capabilities`).
+
+        One answer for each text, in order. `timeout` holds for each call.
+        A rejected text is named by its index in the whole list ("texts[70000]"). Raises FailedPrecondition where the
+        model is replaced by another one meanwhile.
+
+        The calls begin when the first answer is requested. Closing the generator cancels running ones. `on_rejected` takes
+        the index and the error of each text that the server rejects, which is then left out; without it that ends the
+        stream.
         """
         request = fill_mask_request(
             model=model,
@@ -126,3 +85,5 @@ class AsyncClozeCalls(AsyncManyTexts):
         large, reply = bool(request.reference_texts), cloze_pb2.FillMaskResponse
         build, asked = partial(with_cloze_items, request), asked_cloze(texts, text_pairs, candidates_per_text)
         return self._answers(asked, build, reply, read_cloze, timeout, large=large, on_rejected=on_rejected)
+
+    fill_mask = whole(fill_mask_stream, FilledTexts)

@@ -13,7 +13,7 @@ from bertscope.questions.representations.embeddings import (
     read_embedded_texts,
 )
 from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import collected
+from bertscope.rpc.aio.streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import StatePooling
@@ -22,39 +22,6 @@ from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_
 
 class AsyncEmbeddingCalls(AsyncManyTexts):
     """The methods of `AsyncClient` that make vectors of texts."""
-
-    async def embed_texts(
-        self,
-        inputs: Inputs,
-        *,
-        model: str | Model | None = None,
-        pooling: StatePooling | None = None,
-        normalize: bool | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        timeout: float | None = None,
-    ) -> EmbeddedTexts:
-        """Makes one vector of each text or pair: the states of its tokens in the last layer, joined.
-
-        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
-        `pooling` is "declared", what the model's folder declares for sentence-transformers (its prompt and its most tokens of a
-        text as well), unless it declares nothing: "mean" then. Others are "first", "last" and "max". `normalize` divides
-        vectors by their length; unset, as the folder declares with "declared", else not. `vectors` of the result is [texts,
-        size].
-        Raises Unimplemented for a model that shows no hidden states, or declares a pooling that can't be used.
-        """
-        stream = self.embed_texts_stream(
-            inputs,
-            model=model,
-            pooling=pooling,
-            normalize=normalize,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            timeout=timeout,
-        )
-        return await collected(stream, EmbeddedTexts)
 
     def embed_texts_stream(
         self,
@@ -69,7 +36,14 @@ class AsyncEmbeddingCalls(AsyncManyTexts):
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> AsyncGenerator[EmbeddedText, None]:
-        """Streams the results of `embed_texts` in order, as they come, in memory that does not grow with the number of texts.
+        """Makes one vector of each text or pair: the states of its tokens in the last layer, joined.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        `pooling` is "declared", what the model's folder declares for sentence-transformers (its prompt and its most tokens of a
+        text as well), unless it declares nothing: "mean" then. Others are "first", "last" and "max". `normalize` divides
+        vectors by their length; unset, as the folder declares with "declared", else not. `vectors` of the result is [texts,
+        size].
+        Raises Unimplemented for a model that shows no hidden states, or declares a pooling that can't be used.
 
         `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
         """
@@ -84,3 +58,5 @@ class AsyncEmbeddingCalls(AsyncManyTexts):
         build, asked = partial(with_items, request, "inputs"), asked_inputs(inputs)
         large, reply = bool(request.reference_texts), representation_states_pb2.EmbedTextsResponse
         return self._answers(asked, build, reply, read_embedded_texts, timeout, large=large, on_rejected=on_rejected)
+
+    embed_texts = whole(embed_texts_stream, EmbeddedTexts)

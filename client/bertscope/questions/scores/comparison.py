@@ -214,6 +214,11 @@ class TextComparison:
         return data_frame(validation.choice("level", level, levels)(self))
 
 
+def text_comparison(sets: list[ComparedSet]) -> TextComparison:
+    """Returns the comparison of some sets."""
+    return TextComparison(tuple(sets))
+
+
 def group_columns(comparison: TextComparison) -> dict[str, list[Any]]:
     """Returns the columns of `TextComparison.to_pandas`; needs no pandas."""
     found = [comparison.accuracy(), *comparison.by_group()]
