@@ -57,6 +57,8 @@ RUN --mount=type=cache,target=/root/.cache/uv \
 COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY service service
+# The workspace names it; it is not installed.
+COPY workbench/pyproject.toml workbench/
 RUN --mount=type=cache,target=/root/.cache/uv \
     --mount=type=secret,id=ca,target=/run/secrets/ca \
     if [ -e /run/secrets/ca ]; then export SSL_CERT_FILE=/run/secrets/ca; fi; \

@@ -87,6 +87,11 @@ def test_the_image_serves(images: Images) -> None:
                 (answer,) = client.fill_mask("Paris is the capital of [MASK].")
                 assert answer.masks[0].predictions[0].token == "france"
                 assert answer.provenance.library_versions["torch"].endswith("+cpu")
+            probe = ("bertscope-server", "health", "--target", f"127.0.0.1:{port}")
+            assert images.run("run", *ways, container, "--", *probe).strip() == "SERVING"
+            packages = images.run("run", *ways, container, "--", "sh", "-c", "ls /opt/bertscope/lib/python*/site-packages")
+            assert "bertscope_service" in packages
+            assert "bertscope_workbench" not in packages
         finally:
             process.terminate()
     left = images.run(
