@@ -71,7 +71,7 @@ def images(tmp_path_factory: pytest.TempPathFactory, torch_wheel: Path, index: s
 
 def test_the_image_says_how_it_is_run(images: Images) -> None:
     settings = images.settings(BUILT)
-    assert (settings["Entrypoint"], settings["Cmd"], settings["User"]) == (["bertscope-server"], None, "10001:10001")
+    assert (settings["Entrypoint"], settings["Cmd"] or [], settings["User"]) == (["bertscope-server"], [], "10001:10001")
     assert settings["Healthcheck"]["Test"] == ["CMD", "bertscope-server", "health", "--target", "127.0.0.1:50051"]
     assert not [variable for variable in settings["Env"] if variable.startswith(("UV_", "SSL_", "TORCH"))]
 
