@@ -171,7 +171,7 @@ def test_node_finds_what_the_server_finds_before_it_sends_a_request(tmp_path: Pa
     folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
     (folder / "checks.js").write_text(CHECKS)
     done = subprocess.run(
-        ["node", "checks.js"], cwd=folder, input=data, capture_output=True, text=True, timeout=60, check=False
+        ["node", "checks.js"], cwd=folder, input=data, capture_output=True, text=True, timeout=granted(60), check=False
     )
     assert done.returncode == 0, done.stderr
     for border, found in zip(small, json.loads(done.stdout), strict=True):

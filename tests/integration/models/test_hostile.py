@@ -147,10 +147,14 @@ def test_too_much_work_is_refused_before_it_is_done(host: Host, texts: int, cand
     assert failures[0].info.reason == reason
 
 
-def test_a_flood_of_empty_interventions(host: Host) -> None:
+@pytest.mark.parametrize(
+    ("one", "field"), [(b"\x2a\x00", "interventions[0].mode"), (b"\x2a\x02\x18\x01", "interventions")], ids=["empty", "zero"]
+)
+def test_a_flood_of_interventions(host: Host, one: bytes, field: str) -> None:
+    """A million of them, each of two bytes or four."""
     with refused(Code.INVALID_ARGUMENT) as failures:
-        host.raw("ClozeService/FillMask", b"\x12\x06[MASK]" + b"\x2a\x00" * 1_000_000)
-    assert failures[0].fields == ["interventions"]
+        host.raw("ClozeService/FillMask", b"\x12\x06[MASK]" + one * 1_000_000)
+    assert failures[0].fields == [field]
 
 
 def test_an_unloaded_model_is_freed(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:

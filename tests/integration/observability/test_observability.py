@@ -246,7 +246,12 @@ def test_a_call_that_failed_says_why_on_which_model_and_for_whom(host: Host, req
     refusals: list[tuple[Any, Any, str, str | None]] = [
         (host.cloze.FillMask, cloze.FillMaskRequest(texts=["None."]), "NO_MASK", "models/bert"),
         (host.cloze.FillMask, cloze.FillMaskRequest(model="models/roberta", texts=["None."]), "NO_MASK", "models/roberta"),
-        (host.cloze.FillMask, cloze.FillMaskRequest(model="models/headless"), "NO_MASKED_LM_HEAD", "models/headless"),
+        (
+            host.cloze.FillMask,
+            cloze.FillMaskRequest(model="models/headless", texts=["[MASK]"]),
+            "NO_MASKED_LM_HEAD",
+            "models/headless",
+        ),
         # A name that no model has may be anything, a text too.
         (host.cloze.FillMask, cloze.FillMaskRequest(model=f"models/{SECRET}", texts=["[MASK]"]), "MODEL_NOT_FOUND", None),
         (host.models.GetModel, model.GetModelRequest(name="models/none"), "MODEL_NOT_FOUND", None),
