@@ -17,8 +17,8 @@ from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-FLAGS = ("--batch-tokens", "1")
-"""Every text runs alone: what shares a batch with it moves its seventh digit."""
+FLAGS = ("--batch-tokens", "1", "--runtime", "torch")
+"""Every text runs alone, and by one runtime: what shares a batch with it, or another runtime, moves its seventh digit."""
 PAIRS, TEXTS = 12_000, 1_500
 
 
