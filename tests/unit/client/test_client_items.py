@@ -261,6 +261,21 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     assert seen == [bertscope.RowsProgress(done, 23, done) for done in range(1, 24)]
 
 
+def test_a_server_that_is_lost_again_before_it_took_all_costs_no_row(path: Path, whole: bytes) -> None:
+    taken = [1, 0, 3]  # Each attempt takes fewer items ahead than the one before had.
+
+    def event() -> None:
+        if taken:
+            server.ahead, server.at = taken.pop(0), len(server.asked)
+            raise bertscope.Unavailable("starting", reason="SERVER_STARTING", retry_after=1e-3)
+
+    server = Server(7, event, ahead=9)
+    write(path, server)
+    assert not taken
+    assert path.read_bytes() == whole
+    assert server.asked == TEXTS
+
+
 @pytest.mark.parametrize(
     "error",
     [

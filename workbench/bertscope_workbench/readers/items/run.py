@@ -9,10 +9,10 @@ is refused by name.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -183,12 +183,21 @@ class _Run(Generic[T]):
         answered_before: bool,
     ) -> None:
         """Asks about the items and writes their rows; asks again about those without one when the server was lost."""
-        rest, since = items, 0.0
-        while (first := next(rest, None)) is not None:
+        again: deque[Item[T]] = deque()  # Items that were asked about in vain; an attempt may end before it takes them all.
+        since = 0.0
+
+        def rest() -> Iterator[Item[T]]:
+            while again:
+                yield again.popleft()
+            for item in items:  # noqa: UP028  # `yield from` would close the items when an attempt fails
+                yield item
+
+        while (first := next(rest(), None)) is not None:
+            again.appendleft(first)
             pending: dict[int, Item[T]] = {}
             before = self._file.rows
             try:
-                self._answer(chain([first], rest), pending, ask)
+                self._answer(rest(), pending, ask)
             except BertscopeError as error:
                 if isinstance(error, InvalidArgument):
                     numbers = {index: item.number for index, item in pending.items()}
@@ -199,7 +208,7 @@ class _Run(Generic[T]):
                 if not answered or now - since >= patience or not _passes(error):
                     raise
                 time.sleep(error.retry_after or WAIT_SECONDS)
-                rest = chain(list(pending.values()), items)
+                again.extendleft(reversed(pending.values()))
 
     def _answer(
         self, items: Iterator[Item[T]], pending: dict[int, Item[T]], ask: Callable[..., Generator[Answer, None, None]]
