@@ -132,12 +132,12 @@ def closing_bracket(tokens: list[tokenize.TokenInfo], opening: int) -> tokenize.
     raise ValueError("a bracket is not closed")
 
 
-def formatted(source: str) -> str:
-    """Returns the module as `ruff` formats it, its imports in order."""
+def formatted(source: str, path: Path) -> str:
+    """Returns a module as `ruff` formats it at its path, its imports and public names in order."""
     ruff = str(Path(sysconfig.get_path("scripts")) / "ruff")
-    for arguments in (["check", "--select=I", "--fix", "--quiet"], ["format", "--quiet"]):
-        command = [ruff, *arguments, f"--stdin-filename={TARGET / 'module.py'}", "-"]
-        source = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    for arguments in (["check", "--select=I,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
+        command = [ruff, *arguments, f"--stdin-filename={path}", "-"]
+        source = subprocess.run(command, input=source, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return source
 
 
@@ -145,7 +145,7 @@ def generated() -> dict[Path, str]:
     """Returns every module of the synchronous client, by its path."""
     return {
         target(path): HEADER.format(name=path.relative_to(CLIENT).as_posix())
-        + formatted(synchronous(path.read_text(encoding="utf-8")))
+        + formatted(synchronous(path.read_text(encoding="utf-8")), target(path))
         for path in sources()
     }
 

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import argparse
 import ast
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools import async_to_sync
+from tools.async_to_sync import CLIENT, ROOT, formatted
 
-ROOT = Path(__file__).resolve().parents[1]
-CLIENT = ROOT / "client" / "bertscope"
 WORKBENCH = ROOT / "workbench" / "bertscope_workbench"
 CALLS = CLIENT / "questions" / "calls.py"
 GENERATED = ("bertscope.v1", "bertscope.inference", "bertscope.client")
@@ -160,15 +157,6 @@ def calls() -> str:
     lines += [f"    class AsyncCalls({CONNECTION}):", '        """The calls of every question."""', ""]
     lines += [f'        {name} = Deferred("{found.module}", "{found.name}")' for name, found in sorted(methods.items())]
     return HEADER + formatted("\n".join(lines) + "\n", CALLS)
-
-
-def formatted(source: str, path: Path) -> str:
-    """Returns source as `ruff` formats it, its imports in order."""
-    ruff = str(Path(sysconfig.get_path("scripts")) / "ruff")
-    for arguments in (["check", "--select=I,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
-        command = [ruff, *arguments, f"--stdin-filename={path}", "-"]
-        source = subprocess.run(command, input=source, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-    return source
 
 
 def generated() -> dict[Path, str]:
