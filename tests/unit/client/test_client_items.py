@@ -3,9 +3,12 @@
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import bertscope
@@ -130,6 +133,51 @@ def test_a_run_that_ends_early_keeps_its_rows_and_goes_on(path: Path, whole: byt
     assert rest.asked == TEXTS[at:]
     assert path.read_bytes() == whole
     assert sorted(each.name for each in path.parent.iterdir()) == sorted({path.name, f"whole{path.suffix}"})
+
+
+@pytest.mark.parametrize("name", [".csv", ".parquet"])
+def test_a_signal_at_any_line_ends_with_the_rows_that_were_told(tmp_path: Path, name: str) -> None:
+    """A signal's exception is raised between any two lines of the code that writes a row and tells of it."""
+    lines = 0
+    while True:
+        lines += 1
+        path = tmp_path / f"{lines}{name}"
+        told = [0]
+        with raised_at_line(lines) as raised, suppress(KeyboardInterrupt):
+            write(path, Server(), items=TEXTS[:5], on_progress=lambda event, told=told: told.append(event.rows))
+        if not raised:
+            break
+        rows = len(rows_of(path)) if path.exists() else 0
+        assert told[-1] == rows, f"after a signal at line {lines} of those that write a row"
+        write(path, Server(), items=TEXTS[:5])
+        assert len(rows_of(path)) == 5
+    assert lines > 5 * 8
+
+
+@contextmanager
+def raised_at_line(number: int) -> Iterator[list[int]]:
+    """Raises KeyboardInterrupt once, at a line executed by the functions that write rows; the list has its number then."""
+    written = (run._Run._answer.__code__, row_file.RowFile.append.__code__)
+    raised: list[int] = []
+    left = number
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code not in written:
+            return None
+        if event == "line" and not raised:
+            left -= 1
+            if not left:
+                raised.append(frame.f_lineno)
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield raised
+    finally:
+        sys.settrace(before)
 
 
 def test_a_run_that_answered_nothing_leaves_nothing(path: Path) -> None:

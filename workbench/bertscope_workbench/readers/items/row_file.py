@@ -41,8 +41,6 @@ class RowFile:
         if path.exists() and not path.is_file():
             raise invalid_argument("output", f"{path} is no regular file; write to another file")
         self.path = path
-        self.rows = 0
-        """The rows that the file has."""
         self._is_parquet = suffix == PARQUET
         self._grows = path.with_name(path.name + JOURNAL) if self._is_parquet else path
         if self._is_parquet:
@@ -56,8 +54,7 @@ class RowFile:
         if self._unpacked:
             parquet.unpack(path, self._grows)
         self._file = os.open(self._grows, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        self._whole = 0
-        self._added = 0
+        self._whole = self._earlier = (0, 0)  # Bytes and rows are one value: a signal comes before or after it is set.
         self.columns: tuple[str, ...] | None = None
         try:
             locked(self._file, self.path)
@@ -71,6 +68,11 @@ class RowFile:
     def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
+    @property
+    def rows(self) -> int:
+        """The rows that the file has."""
+        return self._whole[1]
+
     def read(self) -> Iterator[WrittenRow]:
         """Yields the rows of an earlier run, and drops what was cut. To be read to its end before a row is added.
 
@@ -79,13 +81,12 @@ class RowFile:
         with self._grows.open("rb") as file:
             for row in self._format.read(file, self._grows):
                 self.columns = self.columns or tuple(row.cells)
-                self._whole = row.end
-                self.rows += 1
+                self._whole = self._earlier = (row.end, self.rows + 1)
                 yield row
             if not self.rows:
                 file.seek(0)
                 self._check_beginning(file.readline())
-        os.ftruncate(self._file, self._whole)
+        os.ftruncate(self._file, self._whole[0])
 
     def _check_beginning(self, line: bytes) -> None:
         """Checks that what is dropped is a first row that was cut."""
@@ -108,23 +109,22 @@ class RowFile:
         try:
             while view:
                 view = view[os.write(self._file, view) :]
-            self._whole += len(data)
-            self.rows += 1
-            self._added += 1
+            self._whole = (self._whole[0] + len(data), self.rows + 1)
         except BaseException:
-            os.ftruncate(self._file, self._whole)
+            os.ftruncate(self._file, self._whole[0])
             raise
 
     def end(self, *, complete: bool) -> None:
         """Makes the file whole on the disk; one that nothing was added to stays as it is. Raises OSError."""
+        added = self._whole != self._earlier
         if not os.fstat(self._file).st_size:
             self._grows.unlink(missing_ok=True)
         elif not self._is_parquet:
             os.fsync(self._file)
         else:
-            if self._added or (complete and not self._unpacked):
+            if added or (complete and not self._unpacked):
                 parquet.pack(self._grows, self.path)
-            if complete or (self._unpacked and not self._added):
+            if complete or (self._unpacked and not added):
                 self._grows.unlink()
 
 

@@ -137,6 +137,7 @@ def write_items(
             complete = True
         finally:
             file.end(complete=complete)
+            run.report()  # A signal may have come between a row and its report.
         if not file.rows:
             raise invalid_argument("items", "there is no row to write: every item was rejected, or there was none")
     return WrittenItems(file.path, file.rows, run.earlier, run.rejected)
@@ -153,7 +154,7 @@ class _Run(Generic[T]):
         on_rejected: OnItemRejected | None,
         on_progress: Callable[[RowsProgress], object] | None,
     ) -> None:
-        self.earlier = self.rejected = 0
+        self.earlier = self.rejected = self._reported = 0
         self._source, self._file = source, file
         self._on_rejected, self._on_progress = on_rejected, on_progress
         self._names = source.columns
@@ -173,6 +174,7 @@ class _Run(Generic[T]):
                 raise self._other(f"line {written.number} comes from another run than the lines before it", "")
             self._check_item(written.cells, items)
             self.earlier += 1
+        self._reported = self.earlier
         return items
 
     def finish(
@@ -229,9 +231,14 @@ class _Run(Generic[T]):
                 index = next(iter(pending))
                 self._write(pending[index], answer)
                 del pending[index]
-                if self._on_progress is not None:
-                    done = self._seen + self.rejected + self._file.rows
-                    self._on_progress(RowsProgress(done, self._source.total, self._file.rows))
+                self.report()
+
+    def report(self) -> None:
+        """Tells the caller of a row that it has not heard of yet."""
+        if self._on_progress is None or self._file.rows <= self._reported:
+            return
+        self._reported = self._file.rows
+        self._on_progress(RowsProgress(self._seen + self.rejected + self._reported, self._source.total, self._reported))
 
     def _write(self, item: Item[T], answer: Answer) -> None:
         known, columns = self._known
