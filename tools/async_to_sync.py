@@ -4,7 +4,7 @@
     python -m tools.async_to_sync --check   exits with 1, naming the files, if what is committed is not what would be written
 
 Sources are the calls of the questions (`questions/ROOM/calls.py` becomes `client/ROOM.py`, `questions/ROOM/PART_calls.py`
-`client/ROOM_PART.py`), what they share (`rpc/aio/NAME.py` becomes `client/NAME.py`), and `aio.py`, which becomes
+`client/ROOM_PART.py`), what they share (`rpc/async_NAME.py` becomes `client/NAME.py`), and `aio.py`, which becomes
 `client/__init__.py`.
 
 The generator drops `async` and `await` and renames: `AsyncX` becomes `X`, and a few names of the language and of the client
@@ -89,7 +89,7 @@ def module(source: str) -> str:
 @cache
 def sources() -> tuple[Path, ...]:
     """Returns the modules of the asynchronous client."""
-    calls = [*CLIENT.glob("questions/*/*calls.py"), *CLIENT.glob("rpc/aio/[!_]*.py")]
+    calls = [*CLIENT.glob("questions/*/*calls.py"), *CLIENT.glob("rpc/async_*.py")]
     return (CLIENT / "aio.py", CLIENT / "questions" / "calls.py", *sorted(calls))
 
 
@@ -98,7 +98,7 @@ def target(source: Path) -> Path:
     if source == CLIENT / "aio.py":
         return TARGET / "__init__.py"
     if source.parent.parent != CLIENT / "questions":
-        return TARGET / source.name
+        return TARGET / source.name.removeprefix("async_")
     part = source.stem.removesuffix("calls").removesuffix("_")
     return TARGET / f"{source.parent.name}{part and '_'}{part}.py"
 

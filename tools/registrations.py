@@ -131,7 +131,7 @@ def calls() -> str:
 
     A type checker sees a class that extends all classes of calls. At run time their methods are imported when they are used.
     """
-    classes = call_classes([*CLIENT.glob("questions/*/*calls.py"), *CLIENT.glob("rpc/aio/*.py")])
+    classes = call_classes([*CLIENT.glob("questions/*/*calls.py"), *CLIENT.glob("rpc/async_*.py")])
     kept = {"AsyncHealthCalls"}
     for found in leaves({name: found for name, found in classes.items() if name.endswith("Calls")}):
         kept |= {found.name, *ancestors(found, classes)}

@@ -169,7 +169,7 @@ if TYPE_CHECKING:
         Speed,
     )
     from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
-    from bertscope.questions.cloze.answers import FilledMask, FilledText, FilledTexts, Prediction
+    from bertscope.questions.cloze.answers import FilledText, FilledTexts
     from bertscope.questions.cloze.fillings import FilledSpan, Filling
     from bertscope.questions.cloze.substitutions import AMINO_ACIDS, Substitutions
     from bertscope.questions.compression.messages import CompressionProgress
@@ -203,13 +203,11 @@ if TYPE_CHECKING:
     from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
     from bertscope.questions.labels.regression import PredictedValue, PredictedValues, RankedCandidate, RankedCandidates
     from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
-    from bertscope.questions.models.models import LoadProgress, Model, Models, RuntimeChoice, RuntimeTimes
+    from bertscope.questions.models.models import LoadProgress, Models
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
     from bertscope.questions.probes.code_length import CodeLengthProgress, CodeLengths, LayerCode
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
     from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
-    from bertscope.questions.probes.probe_application import UnlabelledText
-    from bertscope.questions.probes.probe_texts import ProbeText
     from bertscope.questions.probes.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
     from bertscope.questions.probes.structural_probes import (
         LayerStructuralProbe,
@@ -266,6 +264,9 @@ if TYPE_CHECKING:
     )
     from bertscope.values.intervals import Interval
     from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
+    from bertscope.values.labelled_texts import ProbeText, UnlabelledText
+    from bertscope.values.mask_predictions import FilledMask, Prediction
+    from bertscope.values.models import Model, RuntimeChoice, RuntimeTimes
     from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
     from bertscope.values.spans import Span
 
@@ -330,7 +331,7 @@ _PLACES = {
     "FeatureScores": "bertscope.questions.attention.feature_scores",
     "FeatureText": "bertscope.questions.attention.marked_texts",
     "FieldViolation": "bertscope.errors",
-    "FilledMask": "bertscope.questions.cloze.answers",
+    "FilledMask": "bertscope.values.mask_predictions",
     "FilledSpan": "bertscope.questions.cloze.fillings",
     "FilledText": "bertscope.questions.cloze.answers",
     "FilledTexts": "bertscope.questions.cloze.answers",
@@ -386,7 +387,7 @@ _PLACES = {
     "MetricEffect": "bertscope.questions.ablation.effects",
     "MinimalPairs": "bertscope.questions.ablation.objectives",
     "Mode": "bertscope.values.choices",
-    "Model": "bertscope.questions.models.models",
+    "Model": "bertscope.values.models",
     "ModelReport": "bertscope.questions.benchmark.reports",
     "Models": "bertscope.questions.models.models",
     "Neighbour": "bertscope.questions.representations.neighbours",
@@ -403,12 +404,12 @@ _PLACES = {
     "Precision": "bertscope.values.choices",
     "PredictedValue": "bertscope.questions.labels.regression",
     "PredictedValues": "bertscope.questions.labels.regression",
-    "Prediction": "bertscope.questions.cloze.answers",
+    "Prediction": "bertscope.values.mask_predictions",
     "ProbeEnding": "bertscope.questions.probes.probes",
     "ProbePart": "bertscope.questions.probes.probes",
     "ProbeProgress": "bertscope.questions.probes.probes",
     "ProbeResult": "bertscope.questions.probes.probes",
-    "ProbeText": "bertscope.questions.probes.probe_texts",
+    "ProbeText": "bertscope.values.labelled_texts",
     "ProbedSpan": "bertscope.questions.probes.applied_probes",
     "Provenance": "bertscope.values.results",
     "Published": "bertscope.questions.benchmark.studies",
@@ -426,8 +427,8 @@ _PLACES = {
     "Retries": "bertscope.rpc.retries",
     "RetrievedSentences": "bertscope.questions.representations.retrieval",
     "Runtime": "bertscope.values.choices",
-    "RuntimeChoice": "bertscope.questions.models.models",
-    "RuntimeTimes": "bertscope.questions.models.models",
+    "RuntimeChoice": "bertscope.values.models",
+    "RuntimeTimes": "bertscope.values.models",
     "Scope": "bertscope.values.choices",
     "Score": "bertscope.questions.benchmark.reports",
     "ScoredInput": "bertscope.questions.scores.inputs",
@@ -472,7 +473,7 @@ _PLACES = {
     "Unauthenticated": "bertscope.errors",
     "Unavailable": "bertscope.errors",
     "Unimplemented": "bertscope.errors",
-    "UnlabelledText": "bertscope.questions.probes.probe_application",
+    "UnlabelledText": "bertscope.values.labelled_texts",
     "ViewedMaps": "bertscope.questions.inspection.results",
     "WordAlignment": "bertscope.questions.representations.alignment",
     "WordLink": "bertscope.questions.representations.alignment",

@@ -14,12 +14,12 @@ from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect
 from bertscope.questions.ablation.objectives import Greedy, Objective
 from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
-from bertscope.questions.ablation.requests import HeadsByLayer
 from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
-from bertscope.questions.models.models import Model, read_model
 from bertscope.v1 import ablation_pb2
 from bertscope.values.choices import Mode, Scope
 from bertscope.values.messages import Interventions
+from bertscope.values.models import Model, read_model
+from bertscope.values.validation import HeadsByLayer
 
 __all__ = ["HeadSweep"]
 

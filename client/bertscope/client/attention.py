@@ -11,11 +11,11 @@ from bertscope.client.many_texts import OnTexts
 from bertscope.questions.attention.assembly import AttentionAssembler
 from bertscope.questions.attention.description import AttentionDescription, describe_attention_request, read_description
 from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from bertscope.values.choices import DataType, Quantity
 from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+from bertscope.values.models import Model
 
 
 class AttentionCalls(TensorStreams):

@@ -8,10 +8,10 @@ from functools import partial
 
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.questions.attention.comparison import AttentionComparison, compare_attention_request, read_comparison
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_statistics_pb2
 from bertscope.values.messages import Inputs, Interventions, asked_inputs, text_of, with_items
+from bertscope.values.models import Model
 
 
 class AttentionComparisonCalls(ManyTexts):

@@ -12,10 +12,10 @@ from bertscope.questions.attention.feature_scores import FeatureScores
 from bertscope.questions.attention.marked_texts import FeatureText, RelationText
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.questions.attention.relation_scores import RelationScores
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_relations_pb2
 from bertscope.values.messages import Interventions
+from bertscope.values.models import Model
 
 
 class RelationCalls(ManyTexts):

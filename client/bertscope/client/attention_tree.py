@@ -12,10 +12,10 @@ from bertscope.client.many_texts import OnTexts, every_text_rejected
 from bertscope.questions.attention.maps import extract_attention_request
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.trees import TreeScores, checked_texts, score_tree
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.threads import computed
 from bertscope.values.messages import Interventions, Numbers, asked_inputs
+from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 
 

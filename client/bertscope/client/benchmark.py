@@ -14,10 +14,10 @@ from bertscope.questions.benchmark.replies import StudiesAssembler, benchmark_ev
 from bertscope.questions.benchmark.reports import BenchmarkProgress, BenchmarkReport
 from bertscope.questions.benchmark.requests import Measuring, ModelNames, Texts
 from bertscope.questions.benchmark.studies import StudiesSummary, StudyRow, StudyTable
-from bertscope.questions.models.models import Model
 from bertscope.v1 import benchmark_pb2
 from bertscope.values.choices import Others, Runtime
 from bertscope.values.messages import Numbers
+from bertscope.values.models import Model
 
 __all__ = ["StudyBenchmark"]
 

@@ -10,6 +10,7 @@ from bertscope.rpc.deferred import Deferred
 if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
     from bertscope.client.attention_comparison import AttentionComparisonCalls
+    from bertscope.client.attention_contact import ContactCalls
     from bertscope.client.attention_relation import RelationCalls
     from bertscope.client.attention_tree import AttentionTreeCalls
     from bertscope.client.benchmark import BenchmarkCalls
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ClassificationCalls,
         CodeLengthCalls,
         CompressionCalls,
+        ContactCalls,
         EmbeddingCalls,
         FactCalls,
         GeometryCalls,
@@ -117,7 +119,7 @@ else:
         read_layers = Deferred("bertscope.client.representations_lens", "LensCalls")
         read_layers_stream = Deferred("bertscope.client.representations_lens", "LensCalls")
         retrieve_sentences = Deferred("bertscope.client.representations_language", "LanguageCalls")
-        score_contacts = Deferred("bertscope.client.cloze_protein", "ProteinCalls")
+        score_contacts = Deferred("bertscope.client.attention_contact", "ContactCalls")
         score_features = Deferred("bertscope.client.attention_relation", "RelationCalls")
         score_relations = Deferred("bertscope.client.attention_relation", "RelationCalls")
         score_substitutions = Deferred("bertscope.client.cloze_protein", "ProteinCalls")

@@ -12,11 +12,11 @@ from bertscope.client.streams import whole
 from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
 from bertscope.questions.cloze.questions import fill_mask_request
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
 from bertscope.values.choices import Decoding
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class ClozeCalls(ManyTexts):

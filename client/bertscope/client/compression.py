@@ -9,8 +9,8 @@ from bertscope.client.connection import Connection
 from bertscope.client.streams import last
 from bertscope.questions.compression.messages import CompressionProgress, compress_model_request, read_compression_event
 from bertscope.questions.compression.steps import Step
-from bertscope.questions.models.models import Model
 from bertscope.v1 import model_pb2
+from bertscope.values.models import Model
 
 
 class CompressionCalls(Connection):

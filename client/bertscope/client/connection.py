@@ -1,4 +1,4 @@
-# Generated from bertscope/rpc/aio/connection.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/async_connection.py. Do not edit: change that file, and run `make client`.
 """Holds the connection of a client, and the one path of every call on it."""
 
 from __future__ import annotations

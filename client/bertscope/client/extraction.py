@@ -1,4 +1,4 @@
-# Generated from bertscope/rpc/aio/extraction.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/async_extraction.py. Do not edit: change that file, and run `make client`.
 """Streams of tensors of any number of texts."""
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from bertscope.questions.facts.answers import FactResult, read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
 from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
-from bertscope.questions.models.models import Model
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values.choices import ObjectScoring
 from bertscope.values.messages import Interventions
+from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 
 

@@ -1,4 +1,4 @@
-# Generated from bertscope/rpc/aio/health.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/async_health.py. Do not edit: change that file, and run `make client`.
 """Calls for a server's health: `health`, `wait_until_serving`."""
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from bertscope.client.streams import Reading
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
 from bertscope.questions.inspection.views import MapView, inspect_request
-from bertscope.questions.models.models import Model
 from bertscope.v1 import inspection_pb2
 from bertscope.values.messages import Interventions
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["InspectionStream"]

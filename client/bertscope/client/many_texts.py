@@ -1,4 +1,4 @@
-# Generated from bertscope/rpc/aio/many_texts.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/async_many_texts.py. Do not edit: change that file, and run `make client`.
 """Sends any number of texts: a few calls at a time, answers in order."""
 
 from __future__ import annotations

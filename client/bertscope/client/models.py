@@ -8,18 +8,10 @@ from contextlib import closing
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import (
-    LoadProgress,
-    Model,
-    Models,
-    load_model_request,
-    model_name,
-    read_load_event,
-    read_model,
-    unload_model_request,
-)
+from bertscope.questions.models.models import LoadProgress, Models, load_model_request, read_load_event, unload_model_request
 from bertscope.v1 import model_pb2
 from bertscope.values.choices import Precision, Runtime
+from bertscope.values.models import Model, model_name, read_model
 
 
 class ModelCalls(Connection):

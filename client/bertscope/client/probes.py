@@ -8,13 +8,13 @@ from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes.probe_replies import ProbeAssembler
 from bertscope.questions.probes.probe_requests import train_probe_request
-from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
 from bertscope.v1.representation_probes_pb2 import TrainProbeResponse
+from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class ProbeCalls(Connection):

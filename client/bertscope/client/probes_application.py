@@ -8,15 +8,14 @@ from functools import partial
 from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes import probe_application as application
 from bertscope.questions.probes.applied_probes import AppliedProbe
 from bertscope.questions.probes.kept_probes import KeptProbe
-from bertscope.questions.probes.probe_application import UnlabelledText
-from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeResponse
+from bertscope.values.labelled_texts import ProbeText, UnlabelledText
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class ProbeApplicationCalls(ManyTexts):

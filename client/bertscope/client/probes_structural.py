@@ -8,7 +8,6 @@ from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes.probes import Pooling
 from bertscope.questions.probes.structural_probes import (
     Quantity,
@@ -20,6 +19,7 @@ from bertscope.questions.probes.structural_probes import (
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeResponse
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class StructuralProbeCalls(Connection):

@@ -8,7 +8,6 @@ from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.embeddings import (
     EmbeddedText,
     EmbeddedTexts,
@@ -19,6 +18,7 @@ from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import StatePooling
 from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.models import Model
 
 
 class EmbeddingCalls(ManyTexts):

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.comparison import (
     RepresentationComparison,
     compare_representations_request,
@@ -18,6 +17,7 @@ from bertscope.questions.representations.geometry_replies import describe_geomet
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
 from bertscope.values.messages import Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+from bertscope.values.models import Model
 
 
 class GeometryCalls(ManyTexts):

@@ -9,7 +9,6 @@ from typing import SupportsIndex
 
 from bertscope.client.representations_state import StatesCalls
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.alignment import (
     METHODS,
     AlignedWords,
@@ -32,6 +31,7 @@ from bertscope.rpc.splitting import OnRejected, located
 from bertscope.rpc.threads import computed
 from bertscope.values import validation
 from bertscope.values.messages import Numbers
+from bertscope.values.models import Model
 
 
 class LanguageCalls(StatesCalls):

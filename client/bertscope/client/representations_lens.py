@@ -11,7 +11,6 @@ from typing import SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import collected, whole
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.attribution import (
     Answers,
     LogitAttributions,
@@ -36,6 +35,7 @@ from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Asked, Interventions, Numbers, with_items
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterable
 from functools import partial
 
 from bertscope.client.extraction import TensorStreams
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.lens import ToRead, asked_readings
 from bertscope.questions.representations.states import HiddenStates, StatesAssembler, extract_hidden_states_request, with_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class StatesCalls(TensorStreams):

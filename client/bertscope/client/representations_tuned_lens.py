@@ -8,11 +8,11 @@ from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, train_lens_request
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensResponse
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 

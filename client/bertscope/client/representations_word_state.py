@@ -10,13 +10,13 @@ from typing import SupportsIndex
 
 from bertscope.client.many_texts import OnTexts
 from bertscope.client.representations_state import StatesCalls
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.neighbours import Found, Neighbourhoods, Query
 from bertscope.questions.representations.variances import ExplainableVariance, Samples
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.threads import computed
 from bertscope.values import validation
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 from bertscope.values.validation import TextOrPair
 

@@ -8,7 +8,6 @@ from contextlib import closing
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.models.models import Model
 from bertscope.questions.scores.comparison import ComparedSet, read_compared_sets, text_comparison
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
 from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
@@ -18,6 +17,7 @@ from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
 from bertscope.values.choices import Scoring
 from bertscope.values.messages import Interventions, with_items
+from bertscope.values.models import Model
 
 
 class ScoreCalls(ManyTexts):

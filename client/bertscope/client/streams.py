@@ -1,4 +1,4 @@
-# Generated from bertscope/rpc/aio/streams.py. Do not edit: change that file, and run `make client`.
+# Generated from bertscope/rpc/async_streams.py. Do not edit: change that file, and run `make client`.
 """Reads streams: items that make a whole at their end, or progress that ends with a result."""
 
 from __future__ import annotations

@@ -3,12 +3,13 @@
 
 from typing import TYPE_CHECKING
 
-from bertscope.rpc.aio.connection import AsyncConnection
+from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.deferred import Deferred
 
 if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
     from bertscope.questions.attention.comparison_calls import AsyncAttentionComparisonCalls
+    from bertscope.questions.attention.contact_calls import AsyncContactCalls
     from bertscope.questions.attention.relation_calls import AsyncRelationCalls
     from bertscope.questions.attention.tree_calls import AsyncAttentionTreeCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.tuned_lens_calls import AsyncTunedLensCalls
     from bertscope.questions.representations.word_state_calls import AsyncWordStatesCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
-    from bertscope.rpc.aio.health import AsyncHealthCalls
+    from bertscope.rpc.async_health import AsyncHealthCalls
 
     class AsyncCalls(
         AsyncAblationCalls,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         AsyncClassificationCalls,
         AsyncCodeLengthCalls,
         AsyncCompressionCalls,
+        AsyncContactCalls,
         AsyncEmbeddingCalls,
         AsyncFactCalls,
         AsyncGeometryCalls,
@@ -61,17 +63,17 @@ else:
     class AsyncCalls(AsyncConnection):
         """The calls of every question."""
 
-        _answers = Deferred("bertscope.rpc.aio.many_texts", "AsyncManyTexts")
-        _check = Deferred("bertscope.rpc.aio.health", "AsyncHealthCalls")
-        _extract = Deferred("bertscope.rpc.aio.extraction", "AsyncTensorStreams")
+        _answers = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
+        _check = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
+        _extract = Deferred("bertscope.rpc.async_extraction", "AsyncTensorStreams")
         _extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         _load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
-        _pace = Deferred("bertscope.rpc.aio.many_texts", "AsyncManyTexts")
-        _pace_by = Deferred("bertscope.rpc.aio.many_texts", "AsyncManyTexts")
+        _pace = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
+        _pace_by = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _read = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _read_in_turn = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
-        _sum = Deferred("bertscope.rpc.aio.many_texts", "AsyncManyTexts")
+        _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         align_words = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
         answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
@@ -99,7 +101,7 @@ else:
         fill_mask_stream = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
         get_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         guess_by_name = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
-        health = Deferred("bertscope.rpc.aio.health", "AsyncHealthCalls")
+        health = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         inspect = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
         list_models = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         load_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
@@ -116,7 +118,7 @@ else:
         read_layers = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         read_layers_stream = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         retrieve_sentences = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
-        score_contacts = Deferred("bertscope.questions.cloze.protein_calls", "AsyncProteinCalls")
+        score_contacts = Deferred("bertscope.questions.attention.contact_calls", "AsyncContactCalls")
         score_features = Deferred("bertscope.questions.attention.relation_calls", "AsyncRelationCalls")
         score_relations = Deferred("bertscope.questions.attention.relation_calls", "AsyncRelationCalls")
         score_substitutions = Deferred("bertscope.questions.cloze.protein_calls", "AsyncProteinCalls")
@@ -129,4 +131,4 @@ else:
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
         train_structural_probe = Deferred("bertscope.questions.probes.structural_calls", "AsyncStructuralProbeCalls")
         unload_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
-        wait_until_serving = Deferred("bertscope.rpc.aio.health", "AsyncHealthCalls")
+        wait_until_serving = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")

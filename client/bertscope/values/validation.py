@@ -20,6 +20,8 @@ UINT64_MAX = 2**64 - 1
 
 Heads = SupportsIndex | Iterable[SupportsIndex] | None
 """One head, many, or None for all heads of a layer."""
+HeadsByLayer = Mapping[int, Heads]
+"""A set of heads: {layer: head, heads or None for all}."""
 TextOrPair = str | tuple[str, str]
 """A text, or a pair of texts that the model reads together."""
 File = str | PathLike[str]
@@ -217,3 +219,11 @@ def keep(instance: object, **values: object) -> None:
     """Replaces fields of a frozen dataclass by the checked values."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)
+
+
+def residues_of(sequence: str) -> str:
+    """Returns a sequence without spaces. Raises InvalidArgument for one that is empty or holds anything but capital letters."""
+    letters = "".join(sequence.split())
+    if not letters or not (letters.isascii() and letters.isalpha() and letters.isupper()):
+        raise invalid_argument("sequence", "must be one-letter codes of residues, as capital letters, with spaces or none")
+    return letters

@@ -12,8 +12,8 @@ import pytest
 from bertscope.questions.benchmark import replies, requests
 from bertscope.questions.benchmark.replies import StudiesAssembler
 from bertscope.questions.benchmark.requests import Measuring
-from bertscope.questions.models.models import read_model
 from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, model_pb2
+from bertscope.values.models import read_model
 from bertscope_workbench.command.views import benchmark_files
 
 from tests.support import reports

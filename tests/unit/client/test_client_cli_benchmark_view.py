@@ -8,8 +8,8 @@ import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
 from bertscope.questions.benchmark import replies
 from bertscope.questions.benchmark.replies import StudiesAssembler
-from bertscope.questions.models.models import read_model
 from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
+from bertscope.values.models import read_model
 from bertscope_workbench.command.commands import compress
 from bertscope_workbench.command.views import benchmark as benchmark_view
 from bertscope_workbench.command.views import benchmark_files, benchmark_notes, benchmark_sheets, models

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from bertscope.questions.compression import messages, steps
 from bertscope.questions.compression.messages import compress_model_request, read_compression_event
-from bertscope.questions.models.models import read_model
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values.messages import provenance
+from bertscope.values.models import read_model
 from google.protobuf import json_format
 
 

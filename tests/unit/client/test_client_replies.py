@@ -11,7 +11,7 @@ import pytest
 from bertscope.client.streams import last
 from bertscope.questions.cloze.answers import FilledTexts, read_filled_texts
 from bertscope.questions.labels.classification import read_classified_texts
-from bertscope.questions.models.models import Model, Models, read_load_event, read_model
+from bertscope.questions.models.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import (
     ablation_pb2,
@@ -23,6 +23,7 @@ from bertscope.v1 import (
     model_pb2,
 )
 from bertscope.values.messages import token
+from bertscope.values.models import Model, read_model
 from bertscope_workbench.command.views.models import document, print_models
 from rich.console import Console
 

@@ -10,10 +10,11 @@ import pytest
 from bertscope.questions.attention.maps import extract_attention_request
 from bertscope.questions.cloze.questions import fill_mask_request
 from bertscope.questions.labels.classification import classify_request
-from bertscope.questions.models.models import load_model_request, model_name, unload_model_request
+from bertscope.questions.models.models import load_model_request, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
 from bertscope.values import interventions
 from bertscope.values.messages import asked_inputs, asked_texts, with_items
+from bertscope.values.models import model_name
 
 UNTOUCHED: dict[str, Any] = {"interventions": (), "reference_texts": (), "truncate": False}
 
@@ -169,7 +170,6 @@ def test_examples_in_docstrings():
         ("dtype", lambda: extract_attention(dtype="float64")),
         ("quantity", lambda: extract_attention(quantity="gradients")),
         ("words", lambda: extract_attention(words="yes")),
-        ("name", lambda: unload_model_request(None)),
         ("name", lambda: unload_model_request("")),
         ("source", lambda: load_model(source=None)),
         ("replace", lambda: load_model(replace="models/x")),

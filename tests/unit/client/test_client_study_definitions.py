@@ -9,7 +9,7 @@ from pathlib import Path
 import bertscope
 import pytest
 from bertscope.questions.facts.questions import Fact, FactRelation, templates_of
-from bertscope.questions.models.models import Model
+from bertscope.values.models import Model
 from bertscope_workbench.studies.asking import Outcome, Score, WordScores, note, outcome
 from bertscope_workbench.studies.comparisons import compare
 from bertscope_workbench.studies.declared import Answers, PartResult

@@ -5,8 +5,9 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.cloze.substitutions import Substitutions, checked_letters, residues_of
+from bertscope.questions.cloze.substitutions import Substitutions, checked_letters
 from bertscope.values.results import Provenance
+from bertscope.values.validation import residues_of
 
 LOGS = np.log([[0.5, 0.2, 0.1], [0.25, 0.4, 0.6]])
 

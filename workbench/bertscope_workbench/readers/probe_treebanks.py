@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal, SupportsIndex
 
 from bertscope import ProbeText
-from bertscope.questions.probes.probe_texts import Label
 from bertscope.values import validation
+from bertscope.values.labelled_texts import Label
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.conllu import BadLine, Sentence, read_sentences

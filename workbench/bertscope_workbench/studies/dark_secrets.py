@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Unimplemented
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.studies.data import StudyData
 from bertscope_workbench.studies.disabling import disabling

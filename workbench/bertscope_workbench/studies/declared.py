@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from bertscope import Client, Model
 from bertscope.errors import invalid_argument
-from bertscope.questions.models.models import short_name
 from bertscope.values.display import record
+from bertscope.values.models import short_name
 from bertscope.values.validation import File
 
 from bertscope_workbench.studies.asking import Outcome, ask_pairs, ask_words

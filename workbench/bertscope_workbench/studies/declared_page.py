@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import svg_bytes
 from bertscope_workbench.studies.comparisons import Difference

@@ -7,7 +7,7 @@ from contextlib import closing
 from bertscope import LabelledTexts, MaskedLmLoss, Model, Scope, SweepTable
 from bertscope.questions.ablation.effects import BETTER
 from bertscope.questions.ablation.objectives import Objective
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.sweeps import plot_sweep
 from bertscope_workbench.studies.inquiry import Inquiry, head_name

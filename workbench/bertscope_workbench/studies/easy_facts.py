@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bertscope import Model
 from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import relations_by_name
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.studies.asking_facts import fact_results
 from bertscope_workbench.studies.inquiry import OnStage

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.models.models import short_name
 from bertscope.values.display import record
+from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, set_title, shown
 from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows

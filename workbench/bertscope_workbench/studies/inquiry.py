@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertscope import BertscopeError, Client, FeatureScores, Model, RelationScores, TextsProgress
-from bertscope.questions.models.models import short_name
 from bertscope.values.display import record
+from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import svg_bytes
 from bertscope_workbench.studies.data import StudyData

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Provenance
 from bertscope.errors import CLIENT_SIDE
-from bertscope.questions.models.models import short_name
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values.display import record
+from bertscope.values.models import short_name
 
 from bertscope_workbench.readers.items.formats import Row
 from bertscope_workbench.readers.items.identity import NAMES, REMEDIES

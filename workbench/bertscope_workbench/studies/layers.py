@@ -18,8 +18,8 @@ from bertscope import (
     ProbeResult,
     ProbeText,
 )
-from bertscope.questions.probes.probe_texts import Label
 from bertscope.questions.representations.geometry import frequent_words
+from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.plots.figures import DARK, LIGHT
 from bertscope_workbench.plots.geometry import plot_geometry

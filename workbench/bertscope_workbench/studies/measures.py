@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bertscope import Model
-from bertscope.questions.models.models import short_name
 from bertscope.values.display import record
 from bertscope.values.intervals import wilson_interval
+from bertscope.values.models import short_name
 
 from bertscope_workbench.studies.asking import Outcome
 from bertscope_workbench.studies.asking_facts import EXTRAS

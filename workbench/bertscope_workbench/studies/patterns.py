@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from bertscope import AttentionComparison, AttentionDescription
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.plots.attention_statistics import plot_description

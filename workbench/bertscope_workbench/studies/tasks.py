@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from bertscope import Model
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.studies.data import Labelled
 from bertscope_workbench.studies.inquiry import Inquiry

@@ -8,7 +8,7 @@ import numpy as np
 from bertscope import FeatureScores, RelationScores, RelationText
 from bertscope.questions.attention.selection import DIRECTIONS
 from bertscope.questions.attention.sums import PerHead
-from bertscope.questions.models.models import short_name
+from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
 from bertscope_workbench.plots.figures import DARK, LIGHT, set_title

@@ -8,15 +8,12 @@ from typing import Any, SupportsIndex, cast
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs, Objective
 from bertscope.questions.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2
 from bertscope.values import validation
 from bertscope.values.choices import Metric, Order
 from bertscope.values.messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
-from bertscope.values.validation import Heads, TextOrPair
-
-HeadsByLayer = Mapping[int, Heads]
-"""A set of heads: {layer: head, heads or None for all}."""
+from bertscope.values.models import Model, model_name
+from bertscope.values.validation import HeadsByLayer, TextOrPair
 
 SCOPES = {
     "heads": ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_HEAD,

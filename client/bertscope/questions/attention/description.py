@@ -14,12 +14,12 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.values.messages import QUANTITIES, Interventions, Numbers, enum_name, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:

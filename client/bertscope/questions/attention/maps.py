@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.quantities import BY_HEAD
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation
 from bertscope.values.display import MAX_WEIGHTS, data_frame, page_html, record
 from bertscope.values.messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
 from bertscope.values.workbench import has_workbench, of_workbench
 

@@ -10,11 +10,11 @@ from typing import TypeVar, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.attention.marked_texts import FeatureText, Mark, RelationText, WordPair
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.messages import Asked, Interventions, head_interventions, text_input
+from bertscope.values.models import Model, model_name
 from bertscope.values.spans import Span
 
 Marked = TypeVar("Marked", RelationText, FeatureText)

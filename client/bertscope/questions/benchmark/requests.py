@@ -9,11 +9,11 @@ from typing import SupportsIndex
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.objectives import Divergence, Objective
 from bertscope.questions.ablation.requests import objective_message
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import ablation_pb2, benchmark_pb2
 from bertscope.values import validation
 from bertscope.values.choices import Others
 from bertscope.values.messages import Numbers, runtime_of, values
+from bertscope.values.models import Model, model_name
 
 Texts = str | Iterable[str]
 ModelNames = str | Model | Iterable[str | Model]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import cloze_pb2
 from bertscope.values import validation
 from bertscope.values.choices import Decoding
 from bertscope.values.messages import Interventions, Numbers, head_interventions, values
+from bertscope.values.models import Model, model_name
 
 DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 

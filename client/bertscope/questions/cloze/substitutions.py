@@ -90,14 +90,6 @@ class Substitutions:
         return data_frame(self.columns())
 
 
-def residues_of(sequence: str) -> str:
-    """Returns a sequence without spaces. Raises InvalidArgument for one that is empty or holds anything but capital letters."""
-    letters = "".join(sequence.split())
-    if not letters or not (letters.isascii() and letters.isalpha() and letters.isupper()):
-        raise invalid_argument("sequence", "must be one-letter codes of residues, as capital letters, with spaces or none")
-    return letters
-
-
 def checked_letters(letters: str | Iterable[str]) -> str:
     """Returns the letters to put in, each once. Raises InvalidArgument for none, or anything but capital letters."""
     found = "".join(dict.fromkeys("".join(letters)))

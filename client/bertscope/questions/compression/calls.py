@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 
 from bertscope.questions.compression.messages import CompressionProgress, compress_model_request, read_compression_event
 from bertscope.questions.compression.steps import Step
-from bertscope.questions.models.models import Model
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import last
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import last
 from bertscope.v1 import model_pb2
+from bertscope.values.models import Model
 
 
 class AsyncCompressionCalls(AsyncConnection):

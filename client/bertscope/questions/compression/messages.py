@@ -22,11 +22,11 @@ from bertscope.questions.compression.steps import (
     VocabularyReduction,
     WeightOnlyQuantization,
 )
-from bertscope.questions.models.models import Model, model_name, read_model
 from bertscope.v1 import common_pb2, compression_pb2, model_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.messages import PRECISIONS, read, values
+from bertscope.values.models import Model, model_name, read_model
 
 __all__ = ["CompressionProgress"]
 

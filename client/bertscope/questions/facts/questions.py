@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, SupportsIndex, cast
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
 from bertscope.values.choices import ObjectScoring
 from bertscope.values.display import record
 from bertscope.values.messages import Asked, Interventions, head_interventions, values
+from bertscope.values.models import Model, model_name
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.cloze.answers import read_mask
 from bertscope.questions.inspection.results import InspectedMaps, Inspection, InspectionDistances, InspectionStart, ViewedMaps
 from bertscope.rpc.assembly import Coverage
 from bertscope.v1 import inspection_pb2
+from bertscope.values.mask_predictions import read_mask
 from bertscope.values.messages import enum_name, provenance, token
 from bertscope.values.tensors import matrix
 

@@ -8,11 +8,11 @@ from typing import SupportsIndex
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
 from bertscope.questions.inspection.views import MapView, inspect_request
-from bertscope.questions.models.models import Model
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import AsyncReading
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import AsyncReading
 from bertscope.v1 import inspection_pb2
 from bertscope.values.messages import Interventions
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 __all__ = ["AsyncInspectionStream"]

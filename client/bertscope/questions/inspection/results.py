@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.questions.cloze.answers import FilledMask
 from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.mask_predictions import FilledMask
 from bertscope.values.results import Provenance, Token
 
 if TYPE_CHECKING:

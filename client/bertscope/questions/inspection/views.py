@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import SupportsIndex
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.requests import HeadsByLayer
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import attention_pb2, common_pb2, inspection_pb2
 from bertscope.values import validation
 from bertscope.values.choices import MapFormat
 from bertscope.values.display import record
 from bertscope.values.messages import Interventions, head_interventions, text_input, values
-from bertscope.values.validation import TextOrPair
+from bertscope.values.models import Model, model_name
+from bertscope.values.validation import HeadsByLayer, TextOrPair
 
 __all__ = ["MapView"]
 

@@ -13,13 +13,13 @@ from bertscope.questions.labels.answers import (
     asked_questions,
     read_answered_questions,
 )
-from bertscope.questions.models.models import Model
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import whole
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import whole
 from bertscope.rpc.pacing import text_work
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import question_answering_pb2
 from bertscope.values.messages import Interventions, with_items
+from bertscope.values.models import Model
 
 
 class AsyncAnswerCalls(AsyncManyTexts):

@@ -24,12 +24,12 @@ from bertscope.questions.labels.token_classification import (
     classify_tokens_request,
     read_tagged_texts,
 )
-from bertscope.questions.models.models import Model
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import whole
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import classification_pb2
 from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.models import Model
 
 
 class AsyncClassificationCalls(AsyncManyTexts):

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import ReadOnUse, made
 from bertscope.values.messages import Interventions, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.labels.classification import LabelPrediction, label_prediction
-from bertscope.questions.models.models import Model, model_name
-from bertscope.questions.probes.probe_application import AskedText, UnlabelledText
-from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
+from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.messages import Asked, Interventions, enum_name, head_interventions, provenance, text_input
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 

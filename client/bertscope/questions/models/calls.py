@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from bertscope.questions.models.models import (
-    LoadProgress,
-    Model,
-    Models,
-    load_model_request,
-    model_name,
-    read_load_event,
-    read_model,
-    unload_model_request,
-)
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import last
+from bertscope.questions.models.models import LoadProgress, Models, load_model_request, read_load_event, unload_model_request
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import last
 from bertscope.v1 import model_pb2
 from bertscope.values.choices import Precision, Runtime
+from bertscope.values.models import Model, model_name, read_model
 
 
 class AsyncModelCalls(AsyncConnection):

@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes import probe_application as application
 from bertscope.questions.probes.applied_probes import AppliedProbe
 from bertscope.questions.probes.kept_probes import KeptProbe
-from bertscope.questions.probes.probe_application import UnlabelledText
-from bertscope.questions.probes.probe_texts import ProbeText
-from bertscope.rpc.aio.many_texts import AsyncManyTexts, OnTexts
+from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeResponse
+from bertscope.values.labelled_texts import ProbeText, UnlabelledText
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class AsyncProbeApplicationCalls(AsyncManyTexts):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes.probe_replies import ProbeAssembler
 from bertscope.questions.probes.probe_requests import train_probe_request
-from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import last
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import last
 from bertscope.v1.representation_probes_pb2 import TrainProbeResponse
+from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class AsyncProbeCalls(AsyncConnection):

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.probes.probe_texts import ProbeText
 from bertscope.questions.probes.probes import ProbeResult
 from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes.calls import AsyncProbeCalls
 from bertscope.questions.probes.code_length import CodedTexts, CodeLengthProgress, CodeLengths, code_lengths, coded_texts
 from bertscope.questions.probes.probe_requests import listed
-from bertscope.questions.probes.probe_texts import ProbeText, names_of
 from bertscope.questions.probes.probes import Pooling
 from bertscope.values import validation
+from bertscope.values.labelled_texts import ProbeText, names_of
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class AsyncCodeLengthCalls(AsyncProbeCalls):

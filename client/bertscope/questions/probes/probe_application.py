@@ -4,93 +4,25 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, NamedTuple, SupportsIndex, cast
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
 from bertscope.questions.probes.kept_probes import ARRAYS, KeptProbe
 from bertscope.questions.probes.probe_requests import POOLINGS
-from bertscope.questions.probes.probe_texts import Label, ProbeText
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probe_application_pb2 as application_pb2
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import record
+from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.messages import Asked, Interventions
-from bertscope.values.spans import Span, span
-from bertscope.values.validation import TextOrPair
-
-__all__ = ["UnlabelledText"]
-
-
-@record
-class UnlabelledText:
-    """A text with words or spans to classify, or pairs of them, whose classes are not known.
-
-    >>> UnlabelledText("The cat sleeps.", [(4, 7)]).spans
-    (Span(start=4, end=7, segment=0),)
-    >>> UnlabelledText("The cat sleeps.", [((4, 7), (8, 14))]).spans
-    ((Span(start=4, end=7, segment=0), Span(start=8, end=14, segment=0)),)
-    """
-
-    text: TextOrPair
-    """The text, or a pair (text, text_pair)."""
-    spans: Sequence[tuple[int, int] | tuple[int, int, int] | tuple[tuple[int, ...], tuple[int, ...]]]
-    """The parts: (start, end) or (start, end, segment), code points; or pairs of such parts."""
-
-    def __post_init__(self) -> None:
-        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
-        validation.text_or_pair("text", self.text)
-        given = validation.many("spans", self.spans, "tuples")
-        object.__setattr__(self, "spans", tuple(_part(f"spans[{index}]", value) for index, value in enumerate(given)))
-
-
-def _part(field: str, value: object) -> Span | tuple[Span, Span]:
-    if not (isinstance(value, (tuple, list)) and len(value) == 2 and isinstance(value[0], (tuple, list))):
-        return span(field, value)
-    return span(f"{field}'s first part", value[0]), span(f"{field}'s second part", value[1])
-
+from bertscope.values.models import Model, model_name
 
 GivenTexts = ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText]
-
-
-class AskedSpan(NamedTuple):
-    """A span to classify, its label if that is known, and the second span of a pair."""
-
-    label: str | None
-    place: Span
-    other: Span | None
-
-
-class AskedText(NamedTuple):
-    """A text with its index among the caller's."""
-
-    number: int
-    text: ProbeText | UnlabelledText
-
-    @property
-    def spans(self) -> list[AskedSpan]:
-        """Each span, or pair of spans, with its label."""
-        if isinstance(self.text, UnlabelledText):
-            given = cast("tuple[Span | tuple[Span, Span], ...]", self.text.spans)
-            return [AskedSpan(None, one, None) if isinstance(one, Span) else AskedSpan(None, *one) for one in given]
-        labels = cast("tuple[Label, ...]", self.text.labels)
-        return [AskedSpan(label.label, Span(label.start, label.end, label.segment), label.other) for label in labels]
-
-    def check(self, *, pairs: bool) -> None:
-        """Raises InvalidArgument for a span that is a pair's where the probes take single ones, or the other way round."""
-        name = "spans" if isinstance(self.text, UnlabelledText) else "labels"
-        for index, one in enumerate(self.spans):
-            if (one.other is not None) != pairs:
-                problem = (
-                    "is a single part; the probe takes pairs" if pairs else "is of a pair of parts; the probe takes single ones"
-                )
-                raise invalid_argument(f"texts[{self.number}].{name}[{index}]", problem)
 
 
 def asked_span_texts(texts: GivenTexts, probe: KeptProbe) -> Asked[AskedText]:

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsIndex
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.models.models import Model, model_name
-from bertscope.questions.probes.probe_texts import Label, ProbeText, names_of
 from bertscope.questions.probes.probes import Pooling, ProbeEnding
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
 from bertscope.values import messages as wire
 from bertscope.values import validation
+from bertscope.values.labelled_texts import Label, ProbeText, names_of
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model, model_name
 
 POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling, "POOLING_")
 ENDINGS = wire.values(ProbeEnding, TrainProbeRequest.Ending, "ENDING_")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.probes.probes import Pooling
 from bertscope.questions.probes.structural_probes import (
     Quantity,
@@ -15,10 +14,11 @@ from bertscope.questions.probes.structural_probes import (
     train_structural_probe_request,
 )
 from bertscope.questions.probes.tree_texts import TreeText
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import last
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import last
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeResponse
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class AsyncStructuralProbeCalls(AsyncConnection):

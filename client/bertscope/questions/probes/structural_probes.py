@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 import numpy as np
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.probes.probe_requests import POOLINGS
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1 import common_pb2
@@ -25,6 +24,7 @@ from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 from bertscope.values.validation import TextOrPair

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import Interventions, Numbers, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.embeddings import (
     EmbeddedText,
     EmbeddedTexts,
     embed_texts_request,
     read_embedded_texts,
 )
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import whole
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import StatePooling
 from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.models import Model
 
 
 class AsyncEmbeddingCalls(AsyncManyTexts):

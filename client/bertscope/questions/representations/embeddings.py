@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.representations.states import POOLING, POOLINGS
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
@@ -18,6 +17,7 @@ from bertscope.values import validation
 from bertscope.values.choices import StatePooling
 from bertscope.values.display import data_frame, short_repr
 from bertscope.values.messages import Interventions, enum_name, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 

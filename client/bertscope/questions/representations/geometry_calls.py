@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.comparison import (
     RepresentationComparison,
     compare_representations_request,
@@ -13,10 +12,11 @@ from bertscope.questions.representations.comparison import (
 )
 from bertscope.questions.representations.geometry import GeometryDescription
 from bertscope.questions.representations.geometry_replies import describe_geometry_request, read_geometry
-from bertscope.rpc.aio.many_texts import AsyncManyTexts, OnTexts
+from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
 from bertscope.values.messages import Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+from bertscope.values.models import Model
 
 
 class AsyncGeometryCalls(AsyncManyTexts):

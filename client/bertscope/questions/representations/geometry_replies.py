@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.representations.geometry import GeometryDescription, LayerSums, Vector, WordDirections
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.values import validation
 from bertscope.values.merging import numbers
 from bertscope.values.messages import Interventions, Numbers, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 
 
 def describe_geometry_request(

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from typing import SupportsIndex
 
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.alignment import (
     METHODS,
     AlignedWords,
@@ -31,6 +30,7 @@ from bertscope.rpc.splitting import OnRejected, located
 from bertscope.rpc.tasks import computed
 from bertscope.values import validation
 from bertscope.values.messages import Numbers
+from bertscope.values.models import Model
 
 
 class AsyncLanguageCalls(AsyncStatesCalls):

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.representations.lens_view import lens_html
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
@@ -18,6 +17,7 @@ from bertscope.values import validation
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import data_frame, record
 from bertscope.values.messages import Asked, Interventions, Numbers, enum_name, head_interventions, provenance, token, values
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
 from bertscope.values.validation import TextOrPair

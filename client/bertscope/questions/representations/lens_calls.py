@@ -8,7 +8,6 @@ from functools import partial
 from itertools import islice
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.attribution import (
     Answers,
     LogitAttributions,
@@ -28,13 +27,14 @@ from bertscope.questions.representations.lens import (
 )
 from bertscope.questions.representations.lens_requests import TEXTS, Rejected, merged, requests_with
 from bertscope.questions.representations.tuned_lens import TunedLens
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import collected, whole
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import collected, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_lens_pb2
 from bertscope.v1.representation_lens_pb2 import ReadLayersRequest
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Asked, Interventions, Numbers, with_items
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 

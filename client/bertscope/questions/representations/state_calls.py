@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.lens import ToRead, asked_readings
 from bertscope.questions.representations.states import HiddenStates, StatesAssembler, extract_hidden_states_request, with_texts
-from bertscope.rpc.aio.extraction import AsyncTensorStreams
+from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import DataType, StatePooling, StateQuantity, StateUnit
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 
 
 class AsyncStatesCalls(AsyncTensorStreams):

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.representations.lens import LensInput
 from bertscope.rpc.assembly import Assembler
 from bertscope.v1 import common_pb2
@@ -31,6 +30,7 @@ from bertscope.values.messages import (
     values,
     with_items,
 )
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
 
 __all__ = ["HiddenStates", "StatesInput"]

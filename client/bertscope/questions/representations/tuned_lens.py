@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from bertscope._version import __version__
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.representations.lens import NORMALISATIONS, PREFIX
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
@@ -29,6 +28,7 @@ from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model, model_name
 from bertscope.values.validation import File, TextOrPair
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, train_lens_request
-from bertscope.rpc.aio.connection import AsyncConnection
-from bertscope.rpc.aio.streams import last
+from bertscope.rpc.async_connection import AsyncConnection
+from bertscope.rpc.async_streams import last
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensResponse
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 
 

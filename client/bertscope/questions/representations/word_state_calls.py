@@ -7,15 +7,15 @@ from contextlib import aclosing
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.representations.neighbours import Found, Neighbourhoods, Query
 from bertscope.questions.representations.state_calls import AsyncStatesCalls
 from bertscope.questions.representations.variances import ExplainableVariance, Samples
-from bertscope.rpc.aio.many_texts import OnTexts
+from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.tasks import computed
 from bertscope.values import validation
 from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 from bertscope.values.validation import TextOrPair
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from bertscope.questions.models.models import Model
 from bertscope.questions.scores.comparison import ComparedSet, read_compared_sets, text_comparison
 from bertscope.questions.scores.inputs import Section, ToScore, asked_sections
 from bertscope.questions.scores.replies import Assembly, read_sections, score_texts_request
 from bertscope.questions.scores.sets import AskedSet, ToCompare, asked_sets, compare_texts_request
 from bertscope.questions.scores.texts import ScoredText, ScoredTexts
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
-from bertscope.rpc.aio.streams import whole
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
 from bertscope.values.choices import Scoring
 from bertscope.values.messages import Interventions, with_items
+from bertscope.values.models import Model
 
 
 class AsyncScoreCalls(AsyncManyTexts):

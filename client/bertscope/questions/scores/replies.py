@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bertscope.errors import InvalidArgument, InvalidReply
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.scores.inputs import Section, text_of
 from bertscope.questions.scores.texts import ScoredPiece, ScoredText
 from bertscope.rpc.splitting import OnRejected
@@ -18,6 +17,7 @@ from bertscope.values import validation
 from bertscope.values.choices import Scoring
 from bertscope.values.lazy import made
 from bertscope.values.messages import SCORINGS, Interventions, enum_name, head_interventions, provenance
+from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
 

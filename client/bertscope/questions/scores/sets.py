@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.models.models import Model, model_name
 from bertscope.questions.scores.inputs import EAGER_TEXTS, ScoredInput, ToScore, scored_input, sections_of, to_score
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.messages import SCORINGS, Asked, Interventions, head_interventions
+from bertscope.values.models import Model, model_name
 
 __all__ = ["TextSet"]
 

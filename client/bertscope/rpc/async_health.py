@@ -8,7 +8,7 @@ from google.protobuf.wrappers_pb2 import Int32Value
 
 from bertscope.errors import NotFound, Unavailable
 from bertscope.rpc import contract, health
-from bertscope.rpc.aio.connection import AsyncConnection
+from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.channel import deadline
 from bertscope.rpc.health import Health
 

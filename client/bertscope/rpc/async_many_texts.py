@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from google.protobuf.message import Message
 
 from bertscope.errors import BertscopeError, InvalidArgument, invalid_argument
-from bertscope.rpc.aio.connection import AsyncConnection
+from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.pacing import Pace, text_work
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected, Part, Parts
 from bertscope.rpc.tasks import Call, cancel_all, sleep

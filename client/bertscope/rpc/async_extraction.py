@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import Any
 
 from bertscope.errors import BertscopeError
-from bertscope.rpc.aio.many_texts import AsyncManyTexts
 from bertscope.rpc.assembly import Assembler, ExtractResponse, Tensors
+from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.channel import deadline
 from bertscope.rpc.resumption import Build, Extractions
 from bertscope.rpc.splitting import OnRejected, Parts
