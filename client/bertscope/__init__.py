@@ -93,9 +93,6 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.probe_files import SpanTexts as SpanTexts
     from bertscope_workbench.readers.probe_files import read_probe_texts as read_probe_texts
     from bertscope_workbench.readers.probe_files import read_span_texts as read_span_texts
-    from bertscope_workbench.readers.probe_treebanks import ConlluLabel as ConlluLabel
-    from bertscope_workbench.readers.probe_treebanks import ProbeTexts as ProbeTexts
-    from bertscope_workbench.readers.probe_treebanks import read_probe_conllu as read_probe_conllu
     from bertscope_workbench.readers.set_files import read_sets as read_sets
     from bertscope_workbench.readers.set_rows import read_pair_rows as read_pair_rows
     from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
@@ -104,11 +101,14 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.state_files import write_states as write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments as read_gold_alignments
     from bertscope_workbench.readers.translation_files import read_translations as read_translations
-    from bertscope_workbench.readers.tree_treebanks import TreeTexts as TreeTexts
-    from bertscope_workbench.readers.tree_treebanks import read_tree_conllu as read_tree_conllu
+    from bertscope_workbench.readers.treebanks import ConlluLabel as ConlluLabel
+    from bertscope_workbench.readers.treebanks import ProbeTexts as ProbeTexts
+    from bertscope_workbench.readers.treebanks import TreeTexts as TreeTexts
     from bertscope_workbench.readers.treebanks import read_conllu as read_conllu
     from bertscope_workbench.readers.treebanks import read_conllu_features as read_conllu_features
+    from bertscope_workbench.readers.treebanks import read_probe_conllu as read_probe_conllu
     from bertscope_workbench.readers.treebanks import read_propbank as read_propbank
+    from bertscope_workbench.readers.treebanks import read_tree_conllu as read_tree_conllu
 
     from bertscope.aio import AsyncClient
     from bertscope.client import Client

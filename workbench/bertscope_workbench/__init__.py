@@ -54,18 +54,25 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.items.run import RowsProgress, WrittenItems, write_items
     from bertscope_workbench.readers.items.sources import Item, ItemFile
     from bertscope_workbench.readers.probe_files import SpanTexts, read_probe_texts, read_span_texts
-    from bertscope_workbench.readers.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
     from bertscope_workbench.readers.set_files import read_sets
     from bertscope_workbench.readers.set_rows import read_pair_rows
     from bertscope_workbench.readers.span_files import read_feature_texts, read_relation_texts
     from bertscope_workbench.readers.state_files import WrittenStates, write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments, read_translations
-    from bertscope_workbench.readers.tree_treebanks import TreeTexts, read_tree_conllu
-    from bertscope_workbench.readers.treebanks import read_conllu, read_conllu_features, read_propbank
+    from bertscope_workbench.readers.treebanks import (
+        ConlluLabel,
+        ProbeTexts,
+        TreeTexts,
+        read_conllu,
+        read_conllu_features,
+        read_probe_conllu,
+        read_propbank,
+        read_tree_conllu,
+    )
 
 _PLACES = {
     "AttentionPage": "bertscope_workbench.plots.attention_page",
-    "ConlluLabel": "bertscope_workbench.readers.probe_treebanks",
+    "ConlluLabel": "bertscope_workbench.readers.treebanks",
     "INPUTS": "bertscope_workbench.readers.files",
     "Item": "bertscope_workbench.readers.items.sources",
     "ItemFile": "bertscope_workbench.readers.items.sources",
@@ -74,13 +81,13 @@ _PLACES = {
     "LABEL_SETS": "bertscope_workbench.readers.files",
     "PAIRS": "bertscope_workbench.readers.files",
     "PROMPTS": "bertscope_workbench.readers.files",
-    "ProbeTexts": "bertscope_workbench.readers.probe_treebanks",
+    "ProbeTexts": "bertscope_workbench.readers.treebanks",
     "QUESTIONS": "bertscope_workbench.readers.files",
     "RATED": "bertscope_workbench.readers.files",
     "RowsProgress": "bertscope_workbench.readers.items.run",
     "SpanTexts": "bertscope_workbench.readers.probe_files",
     "TEXTS": "bertscope_workbench.readers.files",
-    "TreeTexts": "bertscope_workbench.readers.tree_treebanks",
+    "TreeTexts": "bertscope_workbench.readers.treebanks",
     "WrittenItems": "bertscope_workbench.readers.items.run",
     "WrittenStates": "bertscope_workbench.readers.state_files",
     "attention_page": "bertscope_workbench.plots.attention_page",
@@ -119,7 +126,7 @@ _PLACES = {
     "read_labelled": "bertscope_workbench.readers.files",
     "read_pair_rows": "bertscope_workbench.readers.set_rows",
     "read_pairs": "bertscope_workbench.readers.files",
-    "read_probe_conllu": "bertscope_workbench.readers.probe_treebanks",
+    "read_probe_conllu": "bertscope_workbench.readers.treebanks",
     "read_probe_texts": "bertscope_workbench.readers.probe_files",
     "read_prompts": "bertscope_workbench.readers.files",
     "read_propbank": "bertscope_workbench.readers.treebanks",
@@ -131,7 +138,7 @@ _PLACES = {
     "read_templates": "bertscope_workbench.readers.fact_files",
     "read_texts": "bertscope_workbench.readers.files",
     "read_translations": "bertscope_workbench.readers.translation_files",
-    "read_tree_conllu": "bertscope_workbench.readers.tree_treebanks",
+    "read_tree_conllu": "bertscope_workbench.readers.treebanks",
     "read_words": "bertscope_workbench.readers.fact_files",
     "save_accuracy": "bertscope_workbench.plots.text_sets",
     "save_alignment": "bertscope_workbench.plots.alignment",

@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import InvalidArgument, Span
-from bertscope.errors import invalid_argument
-from bertscope.values import validation
+from bertscope import Span
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.files import PartialItems
+from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made
 
 BOM = b"\xef\xbb\xbf"
 """A mark that some programs write before the first line of UTF-8."""
@@ -29,16 +27,7 @@ EMPTY_WORD = re.compile(r"[0-9]+\.[0-9]+")
 """The number of a word that the sentence does not have, such as one that was elided."""
 
 
-T = TypeVar("T")
-
-
-class BadLine(Exception):
-    """A line can't be read."""
-
-    def __init__(self, number: int, problem: str) -> None:
-        super().__init__(problem)
-        self.number = number
-        """The line's number."""
+FoundT = TypeVar("FoundT", bound=PartialItems[Any])
 
 
 @dataclass
@@ -68,32 +57,22 @@ class _Written:
     numbers: list[int] = field(default_factory=list)
 
 
-def read_sentences(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], T], found: PartialItems[T]) -> None:
+def read_sentences(path: File, limit: SupportsIndex | None, item: Callable[[Sentence], Any], found: FoundT) -> FoundT:
     """Reads the sentences of a CoNLL-U file into `found`, at most `limit`, as what `item` makes of each; `found.lines` are the
     lines of their first words. A sentence that can't be read, or for which `item` raises BadLine or InvalidArgument, is left
-    out and reported in `found.problems`.
+    out and reported in `found.problems`. Returns `found`.
 
     Raises OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
     """
+
+    def made_of(lines: Sequence[tuple[int, bytes]]) -> Any:
+        sentence = parse_sentence(lines)
+        return None if sentence is None else item(sentence)
+
     path = Path(path)
-    most = None if limit is None else validation.positive("limit", limit)
-    found.lines, found.problems = [], []
     with path.open("rb") as file:
-        for first, lines in blocks(file):
-            try:
-                sentence = parse_sentence(lines)
-                if sentence is None:
-                    continue
-                found.append(item(sentence))
-                found.lines.append(first)
-            except BadLine as error:
-                found.problems.append(invalid_argument(f"{path}, line {error.number}", str(error)))
-            except InvalidArgument as error:
-                found.problems.append(invalid_argument(f"{path}, line {first}", str(error)))
-            if len(found) == most:
-                break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no sentence; give a CoNLL-U file")
+        sentences = made(path, blocks(file), made_of, found.problems.append)
+        return collected(found, sentences, limit, path, "has no sentence; give a CoNLL-U file")
 
 
 def parse_sentence(lines: Sequence[tuple[int, bytes]]) -> Sentence | None:

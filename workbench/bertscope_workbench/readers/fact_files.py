@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import Fact, FactRelation, FactTemplate, InvalidArgument
+from bertscope import Fact, FactRelation, FactTemplate
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.files import ANSWER_SEPARATOR, Columns, Items, no_line, read_items
-from bertscope_workbench.readers.table_rows import Broken, bad_line, json_object, raised, text_lines
+from bertscope_workbench.readers.files import ANSWER_SEPARATOR, Columns, ItemKind, read_items
+from bertscope_workbench.readers.item_lists import Items, collected, made, no_line
+from bertscope_workbench.readers.table_rows import Broken, json_lines, raised, text_lines
 
 __all__ = ["read_facts", "read_templates", "read_words"]
 
@@ -52,8 +53,8 @@ def read_facts(
     """
     path, broken = Path(path), on_broken or raised
     if path.suffix.lower() not in JSON_SUFFIXES:
-        names = ("subject", "object"), ("relation", "primes")
-        return read_items(path, *names, columns, limit, lambda row: _fact(row, relation, path.stem), broken)
+        kind = ItemKind(("subject", "object"), ("relation", "primes"), lambda row: _fact(row, relation, path.stem))
+        return read_items(path, kind, columns, limit, broken)
     if columns:
         raise invalid_argument("columns", "goes with tables (.tsv, .csv); JSON Lines have the keys of LAMA and ParaRel")
     return _json_items(path, limit, lambda row: _fact(row, relation, path.stem), ("sub_label", "obj_label"), broken)
@@ -77,7 +78,7 @@ def read_templates(path: File) -> dict[str, FactRelation]:
     if path.suffix.lower() in JSON_SUFFIXES:
         items = _json_items(path, None, item, ("relation", "template"))
     else:
-        items = read_items(path, ("template",), ("relation",), None, None, item)
+        items = read_items(path, ItemKind(("template",), ("relation",), item))
     for name, template in items:
         if template not in found.setdefault(name, []):
             found[name].append(template)
@@ -101,25 +102,7 @@ def _json_items(
     required: tuple[str, ...],
     broken: Broken = raised,
 ) -> Items[T]:
-    most = None if limit is None else validation.positive("limit", limit)
-    found = Items[T]()
-    found.lines = []
-    for number, line in text_lines(path, broken):
-        if len(found) == most:
-            break
-        try:
-            row = json_object(path, number, line, ())
-        except InvalidArgument as error:
-            broken(error)
-            continue
-        try:
-            found.append(item(row))
-            found.lines.append(number)
-        except InvalidArgument as error:
-            broken(bad_line(path, number, str(error)))
-    if not found:
-        raise no_line(path, required)
-    return found
+    return collected(Items[T](), made(path, json_lines(path, broken, ()), item, broken), limit, path, no_line(required))
 
 
 def _fact(row: Mapping[str, Any], relation: str | None, stem: str) -> Fact:

@@ -12,19 +12,18 @@ and the line, for one with other contents.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Generic, SupportsIndex, TypeVar
 
-from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.validation import File, TextOrPair
 
+from bertscope_workbench.readers.item_lists import Items, collected, made, no_line
 from bertscope_workbench.readers.squad import SUFFIX, AskedQuestion, squad_questions
-from bertscope_workbench.readers.table_rows import Broken, Cell, Line, Row, bad_line, raised, read_lines
+from bertscope_workbench.readers.table_rows import Broken, Cell, Line, Row, raised, read_lines
 
 __all__ = [
     "INPUTS",
@@ -67,21 +66,6 @@ class ItemKind(Generic[T]):
     """Returns the item. Raises InvalidArgument for values that can't be one."""
 
 
-class Items(list[T]):
-    """The items read from a file; `lines` are the numbers of their lines."""
-
-    lines: list[int]
-    paths: list[Path]
-    """The file of each item, if they are of several."""
-
-
-class PartialItems(Items[T]):
-    """The items read from a file, of which some could not be."""
-
-    problems: list[InvalidArgument]
-    """The items that were left out: each error names the file and the line."""
-
-
 def read_prompts(
     path: File, *, columns: Columns = None, limit: SupportsIndex | None = None
 ) -> Items[tuple[str, tuple[str, ...]]]:
@@ -89,22 +73,22 @@ def read_prompts(
 
     Several answers have "|" between them; in JSON they may be a list. "answers" may replace "answer".
     """
-    return _read(path, PROMPTS, columns, limit)
+    return read_items(path, PROMPTS, columns, limit)
 
 
 def read_texts(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[str]:
     """Reads texts, for `MaskedLmLoss` and `reference_texts`: column "text", or a .txt file."""
-    return _read(path, TEXTS, columns, limit)
+    return read_items(path, TEXTS, columns, limit)
 
 
 def read_inputs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[TextOrPair]:
     """Reads texts or pairs of texts, for `Divergence` and `classify`: column "text", and "text_pair" if there is one."""
-    return _read(path, INPUTS, columns, limit)
+    return read_items(path, INPUTS, columns, limit)
 
 
 def read_pairs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
     """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad", or BLiMP's "sentence_good" and "sentence_bad"."""
-    return _read(path, PAIRS, columns, limit)
+    return read_items(path, PAIRS, columns, limit)
 
 
 def read_labelled(
@@ -115,14 +99,14 @@ def read_labelled(
     A label that is a whole number is an index, as in GLUE's files; any other is a name. In JSON a number is an index and a
     string a name, whatever it looks like.
     """
-    return _read(path, LABELLED, columns, limit)
+    return read_items(path, LABELLED, columns, limit)
 
 
 def read_questions(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
     """Reads questions and their passages, for `answer_questions`: columns "question" and "passage", or SQuAD's own .json."""
     if Path(path).suffix.lower() == SUFFIX:
         return _squad(path, columns, limit, lambda asked: asked[:2])
-    return _read(path, QUESTIONS, columns, limit)
+    return read_items(path, QUESTIONS, columns, limit)
 
 
 def read_label_sets(
@@ -130,12 +114,12 @@ def read_label_sets(
 ) -> Items[tuple[TextOrPair, tuple[str, ...]]]:
     """Reads texts with the labels that hold for each, for `LabelSets`: columns "text" and "labels", and "text_pair" if there is
     one. Labels have "|" between them, and "|" alone is no label; in JSON they are a list."""
-    return _read(path, LABEL_SETS, columns, limit)
+    return read_items(path, LABEL_SETS, columns, limit)
 
 
 def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[TextOrPair, float]]:
     """Reads texts with gold values, for `RatedTexts`: columns "text" and "value", and "text_pair" if there is one."""
-    return _read(path, RATED, columns, limit)
+    return read_items(path, RATED, columns, limit)
 
 
 def read_answered(
@@ -148,74 +132,30 @@ def read_answered(
     """
     if Path(path).suffix.lower() == SUFFIX:
         return _squad(path, columns, limit, lambda asked: asked)
-    return _read(path, ANSWERED, columns, limit)
+    return read_items(path, ANSWERED, columns, limit)
 
 
 def _squad(path: File, columns: Columns, limit: SupportsIndex | None, item: Callable[[AskedQuestion], T]) -> Items[T]:
     if columns:
         raise invalid_argument("columns", f"{path} has no columns; leave them out")
-    most = None if limit is None else validation.positive("limit", limit)
-    found = Items[T](item(asked) for asked in itertools.islice(squad_questions(Path(path)), most))
-    found.lines = list(range(1, len(found) + 1))
-    if not found:
-        raise invalid_argument(str(path), "has no question")
-    return found
-
-
-def _read(path: File, kind: ItemKind[T], columns: Columns, limit: SupportsIndex | None) -> Items[T]:
-    return read_items(path, kind.required, kind.optional, columns, limit, kind.item)
+    asked = ((number, item(each)) for number, each in enumerate(squad_questions(Path(path)), start=1))
+    return collected(Items[T](), asked, limit, Path(path), "has no question")
 
 
 def read_items(
-    path: File,
-    required: tuple[str, ...],
-    optional: tuple[str, ...],
-    columns: Columns,
-    limit: SupportsIndex | None,
-    item: Callable[[Row], T],
-    broken: Broken = raised,
+    path: File, kind: ItemKind[T], columns: Columns = None, limit: SupportsIndex | None = None, broken: Broken = raised
 ) -> Items[T]:
-    """Reads an item from each line that has the required columns; `item` makes it of their values. `broken` is told about
-    lines that cannot be read."""
-    items = Items[T]()
-    items.lines = []
-    for line, value in item_lines(path, required, optional, columns, limit, item, broken):
-        items.append(value)
-        items.lines.append(line.number)
-    if not items:
-        raise no_line(path, required)
-    return items
-
-
-def item_lines(
-    path: File,
-    required: tuple[str, ...],
-    optional: tuple[str, ...],
-    columns: Columns,
-    limit: SupportsIndex | None,
-    item: Callable[[Row], T],
-    broken: Broken = raised,
-) -> Iterator[tuple[Line, T]]:
-    """Yields the items of `read_items` with their lines, as they are read; `broken` is told about lines that cannot be."""
+    """Reads an item from each line that has the columns of its kind. `broken` is told about lines that cannot be read."""
     path = Path(path)
-    names = _names((*required, *optional), columns or {})
-    most = None if limit is None else validation.positive("limit", limit)
-    return itertools.islice(_parsed(path, read_lines(path, names, required, broken), item, broken), most)
+    items = ((line.number, value) for line, value in item_lines(path, kind, columns, broken))
+    return collected(Items[T](), items, limit, path, no_line(kind.required))
 
 
-def no_line(path: File, required: tuple[str, ...]) -> InvalidArgument:
-    """Returns the error of a file without items."""
-    return invalid_argument(str(path), f"has no line to read; write one item per line, with {' and '.join(required)}")
-
-
-def _parsed(path: Path, lines: Iterator[Line], item: Callable[[Row], T], broken: Broken) -> Iterator[tuple[Line, T]]:
-    for line in lines:
-        try:
-            value = item(line.values)
-        except InvalidArgument as error:
-            broken(bad_line(path, line.number, str(error)))
-        else:
-            yield line, value
+def item_lines(path: Path, kind: ItemKind[T], columns: Columns, broken: Broken) -> Iterator[tuple[Line, T]]:
+    """Yields the items of `read_items` with their lines, as they are read; `broken` is told about lines that cannot be."""
+    names = _names((*kind.required, *kind.optional), columns or {})
+    lines = ((line.number, line) for line in read_lines(path, names, kind.required, broken))
+    return (pair for _, pair in made(path, lines, lambda line: (line, kind.item(line.values)), broken))
 
 
 def _names(known: tuple[str, ...], columns: Mapping[str, str]) -> dict[str, str]:

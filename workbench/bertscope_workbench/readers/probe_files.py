@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import InvalidArgument, ProbeText, UnlabelledText
+from bertscope import ProbeText, UnlabelledText
 from bertscope.errors import invalid_argument
-from bertscope.values import validation
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.conllu import BadLine, blocks, decoded
-from bertscope_workbench.readers.files import PartialItems
-from bertscope_workbench.readers.probe_treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
-from bertscope_workbench.readers.table_rows import bad_line, json_object, text_lines
+from bertscope_workbench.readers.conllu import blocks, decoded
+from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collected, made
+from bertscope_workbench.readers.table_rows import json_lines
+from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
 
 __all__ = ["SpanTexts", "read_probe_texts", "read_span_texts"]
 
 CONLLU, COLUMNS, JSON_LINES = ".conllu", ".tsv", (".jsonl", ".ndjson")
 SUFFIXES = (CONLLU, COLUMNS, *JSON_LINES)
 PLACE_KEYS = ("start", "end", "segment")
-Read = tuple[int, ProbeText | UnlabelledText | InvalidArgument]
-"""A text with the number of its line, or why there is none."""
+FoundT = TypeVar("FoundT", bound=PartialItems[Any])
 
 
 class SpanTexts(PartialItems[ProbeText | UnlabelledText]):
@@ -44,50 +42,31 @@ def read_probe_texts(path: File, label: ConlluLabel = "upos", *, limit: Supports
     """
     if Path(path).suffix.lower() == CONLLU:
         return read_probe_conllu(path, label, limit=limit)
-    texts, found = _read(Path(path), limit, labelled=True), ProbeTexts(())
-    found.extend(text for text in texts if isinstance(text, ProbeText))
-    found.lines, found.problems = texts.lines, texts.problems
-    return found
+    return _read(Path(path), limit, ProbeTexts(), labelled=True)
 
 
 def read_span_texts(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> SpanTexts:
     """Reads texts with spans, for `apply_probe`: as `read_probe_texts`, but that "label" may be left out of all spans of a
     line, which is then an `UnlabelledText`."""
     if Path(path).suffix.lower() != CONLLU:
-        return _read(Path(path), limit, labelled=False)
+        return _read(Path(path), limit, SpanTexts(), labelled=False)
     texts = read_probe_conllu(path, label, limit=limit)
     found = SpanTexts(texts)
     found.lines, found.problems = texts.lines, texts.problems
     return found
 
 
-def _read(path: Path, limit: SupportsIndex | None, *, labelled: bool) -> SpanTexts:
-    most = None if limit is None else validation.positive("limit", limit)
-    suffix = path.suffix.lower()
+def _read(path: Path, limit: SupportsIndex | None, found: FoundT, *, labelled: bool) -> FoundT:
+    broken, suffix = found.problems.append, path.suffix.lower()
     if suffix not in SUFFIXES:
         raise invalid_argument(str(path), f"the name must end with {', '.join(SUFFIXES)}")
-    found = SpanTexts()
-    found.lines, found.problems = [], []
-    for number, text in _columns(path) if suffix == COLUMNS else _json_lines(path, labelled=labelled):
-        if isinstance(text, InvalidArgument):
-            found.problems.append(text)
-            continue
-        found.append(text)
-        found.lines.append(number)
-        if len(found) == most:
-            break
-    if not found:
-        raise found.problems[0] if found.problems else invalid_argument(str(path), "has no text; write one with labelled words")
-    return found
-
-
-def _columns(path: Path) -> Iterator[Read]:
+    empty = "has no text; write one with labelled words"
+    if suffix != COLUMNS:
+        rows = json_lines(path, broken, ("text", "spans"))
+        return collected(found, made(path, rows, partial(_spans, labelled=labelled), broken), limit, path, empty)
     with path.open("rb") as file:
-        for _, lines in blocks(file):
-            try:
-                yield lines[0][0], _sentence(lines)
-            except BadLine as error:
-                yield error.number, bad_line(path, error.number, str(error))
+        sentences = ((lines[0][0], lines) for _, lines in blocks(file))
+        return collected(found, made(path, sentences, _sentence, broken), limit, path, empty)
 
 
 def _sentence(lines: list[tuple[int, bytes]]) -> ProbeText:
@@ -104,19 +83,6 @@ def _sentence(lines: list[tuple[int, bytes]]) -> ProbeText:
         if name != "_":
             labels.append((name, start, end))
     return ProbeText(" ".join(words), labels)
-
-
-def _json_lines(path: Path, *, labelled: bool) -> Iterator[Read]:
-    problems: list[InvalidArgument] = []
-    for number, line in text_lines(path, problems.append):
-        yield from ((0, problem) for problem in problems)
-        problems.clear()
-        try:
-            yield number, _spans(json_object(path, number, line, ("text", "spans")), labelled=labelled)
-        except InvalidArgument as error:
-            named = error.message.startswith(f"{path}, line")
-            yield number, error if named else bad_line(path, number, str(error))
-    yield from ((0, problem) for problem in problems)
 
 
 def _spans(values: Any, *, labelled: bool) -> ProbeText | UnlabelledText:

@@ -11,7 +11,8 @@ from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.files import PAIRS, Columns, Items, read_items
+from bertscope_workbench.readers.files import PAIRS, Columns, ItemKind, read_items
+from bertscope_workbench.readers.item_lists import Items
 from bertscope_workbench.readers.table_rows import READERS, Row
 
 __all__ = ["read_sets"]
@@ -31,10 +32,10 @@ def read_sets(
     """
     names = USUAL_GROUPS if groups is None else tuple(validation.texts("groups", groups))
     required = () if groups is None else names
+    kind = ItemKind((*PAIRS.required, *required), names, lambda row: _set(row, names))
     found = Items[TextSet]()
-    found.lines, found.paths = [], []
     for file in _files(Path(path)):
-        items = read_items(file, ("good", "bad", *required), names, columns, limit, lambda row: _set(row, names))
+        items = read_items(file, kind, columns, limit)
         found += items
         found.lines += items.lines
         found.paths += [file] * len(items)

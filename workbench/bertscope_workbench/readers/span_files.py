@@ -7,18 +7,16 @@ without them, words are the parts between white space. A line of words with feat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import FeatureText, InvalidArgument, RelationText
+from bertscope import FeatureText, RelationText
 from bertscope.errors import invalid_argument
-from bertscope.values import validation
 from bertscope.values.validation import File, TextOrPair
 
-from bertscope_workbench.readers.conllu import BOM, BadLine, decoded
-from bertscope_workbench.readers.files import PartialItems
-from bertscope_workbench.readers.table_rows import Row, json_object
+from bertscope_workbench.readers.item_lists import PartialItems, collected, made, no_line
+from bertscope_workbench.readers.table_rows import Broken, Row, bad_line, json_lines
 
 __all__ = ["read_feature_texts", "read_relation_texts"]
 
@@ -45,48 +43,22 @@ def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> Par
 
 
 def _read(path: File, marks: str, limit: SupportsIndex | None, item: Callable[[Row], T]) -> PartialItems[T]:
-    path = Path(path)
+    path, required = Path(path), ("text", marks)
     if path.suffix.lower() not in SUFFIXES:
         raise invalid_argument(str(path), f"the name must end with {' or '.join(SUFFIXES)}")
-    most = None if limit is None else validation.positive("limit", limit)
     found = PartialItems[T]()
-    found.lines, found.problems = [], []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = _row(path, number, line, ("text", marks))
-                found.append(_made(path, number, row, item))
-                found.lines.append(number)
-            except InvalidArgument as error:
-                found.problems.append(error)
-            if len(found) == most:
-                break
-    if not found:
-        empty = f"has no line to read; write one item per line, with text and {marks}"
-        raise found.problems[0] if found.problems else invalid_argument(str(path), empty)
-    return found
+    rows = _complete(path, required, found.problems.append)
+    return collected(found, made(path, rows, item, found.problems.append), limit, path, no_line(required))
 
 
-def _row(path: Path, number: int, line: bytes, required: tuple[str, ...]) -> Row:
-    try:
-        text = decoded(number, line.removeprefix(BOM) if number == 1 else line)
-    except BadLine as error:
-        raise invalid_argument(f"{path}, line {number}", str(error)) from None
-    row = json_object(path, number, text, required)
-    for name in required:
-        if name not in row:
-            there = ", ".join(map(repr, row)) or "none"
-            raise invalid_argument(f"{path}, line {number}", f"has no key {name!r}; it has {there}")
-    return row
-
-
-def _made(path: Path, number: int, row: Row, item: Callable[[Row], T]) -> T:
-    try:
-        return item(row)
-    except InvalidArgument as error:
-        raise invalid_argument(f"{path}, line {number}", str(error)) from None
+def _complete(path: Path, required: tuple[str, ...], broken: Broken) -> Iterator[tuple[int, Row]]:
+    """Yields the objects of a file that have all required keys."""
+    for number, row in json_lines(path, broken, required):
+        missing = next((name for name in required if name not in row), None)
+        if missing is None:
+            yield number, row
+        else:
+            broken(bad_line(path, number, f"has no key {missing!r}; it has {', '.join(map(repr, row)) or 'none'}"))
 
 
 def _text(row: Row) -> TextOrPair:

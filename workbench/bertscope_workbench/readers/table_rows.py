@@ -77,6 +77,17 @@ def json_object(path: Path, number: int, line: str, required: tuple[str, ...]) -
     return {key: value for key, value in values.items() if value is not None}
 
 
+def json_lines(path: Path, broken: Broken, required: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
+    """Yields the objects of a file of JSON Lines, as `json_object` returns them, with the numbers of their lines."""
+    for number, line in text_lines(path, broken):
+        try:
+            values = json_object(path, number, line, required)
+        except InvalidArgument as error:
+            broken(error)
+        else:
+            yield number, values
+
+
 def text_lines(path: Path, broken: Broken = raised) -> Iterator[tuple[int, str]]:
     """Yields the numbers and texts of the lines that are not blank, without their ends."""
     for number, line in _raw_lines(path):
@@ -91,10 +102,9 @@ def _plain_rows(path: Path, names: Names, required: tuple[str, ...], broken: Bro
 
 
 def _json_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:
-    for number, line in text_lines(path, broken):
+    for number, values in json_lines(path, broken, required):
+        found = _present(names, values)
         try:
-            values = json_object(path, number, line, required)
-            found = _present(names, values)
             _require(path, number, "key", required, found, names, values)
         except InvalidArgument as error:
             broken(error)

@@ -12,7 +12,8 @@ from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers.files import TRANSLATIONS, Columns, Items, no_line, read_items
+from bertscope_workbench.readers.files import TRANSLATIONS, Columns, read_items
+from bertscope_workbench.readers.item_lists import Items, collected, no_line
 from bertscope_workbench.readers.table_rows import bad_line, text_lines
 
 __all__ = ["read_gold_alignments", "read_translations"]
@@ -34,20 +35,11 @@ def read_translations(
     Raises OSError for a file that can't be read, and InvalidArgument, naming the file and the line, for other contents.
     """
     if targets is None and Path(path).suffix.lower() != TEXT:
-        kind = TRANSLATIONS
-        return read_items(path, kind.required, kind.optional, columns, limit, kind.item)
+        return read_items(path, TRANSLATIONS, columns, limit)
     if columns:
         raise invalid_argument("columns", "goes with a table; a file of lines has no columns")
-    most = None if limit is None else validation.positive("limit", limit)
     pairs = _split(Path(path)) if targets is None else _beside(Path(path), Path(targets))
-    found = Items[tuple[str, str]]()
-    found.lines = []
-    for number, *pair in itertools.islice(pairs, most):
-        found.append((pair[0], pair[1]))
-        found.lines.append(number)
-    if not found:
-        raise no_line(Path(path), TRANSLATIONS.required)
-    return found
+    return collected(Items[tuple[str, str]](), pairs, limit, Path(path), no_line(TRANSLATIONS.required))
 
 
 def read_gold_alignments(path: File, *, limit: SupportsIndex | None = None) -> list[GoldAlignment]:
@@ -67,18 +59,18 @@ def read_gold_alignments(path: File, *, limit: SupportsIndex | None = None) -> l
     return found
 
 
-def _split(path: Path) -> Iterator[tuple[int, str, str]]:
+def _split(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     for number, line in text_lines(path):
         source, separator, target = (part.strip() for part in line.partition(SEPARATOR))
         if not (source and separator and target):
             raise bad_line(path, number, f"is no pair; write: sentence {SEPARATOR} translation")
-        yield number, source, target
+        yield number, (source, target)
 
 
-def _beside(path: Path, targets: Path) -> Iterator[tuple[int, str, str]]:
+def _beside(path: Path, targets: Path) -> Iterator[tuple[int, tuple[str, str]]]:
     one, other = dict(text_lines(path)), dict(text_lines(targets))
     for number in sorted(one.keys() | other.keys()):
         if not (number in one and number in other):
             missing, given = (targets, path) if number in one else (path, targets)
             raise bad_line(missing, number, f"is blank or missing, and {given} has a sentence there")
-        yield number, one[number], other[number]
+        yield number, (one[number], other[number])

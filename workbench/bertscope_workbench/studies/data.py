@@ -16,7 +16,8 @@ from bertscope.values.display import record
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.readers import files
-from bertscope_workbench.readers.treebanks import Sentences, read_conllu, read_conllu_features, read_propbank
+from bertscope_workbench.readers.item_lists import Items, PartialItems
+from bertscope_workbench.readers.treebanks import read_conllu, read_conllu_features, read_propbank
 
 TREEBANKS, TABLES = (".conllu",), (".tsv", ".csv", ".jsonl")
 CONLLU_COLUMNS = 10
@@ -43,7 +44,7 @@ class Labelled:
     """The file."""
     columns: dict[str, str]
     """Its names of the columns "text", "label" and maybe "text_pair"."""
-    items: files.Items[tuple[TextOrPair, str | int]]
+    items: Items[tuple[TextOrPair, str | int]]
     """Texts and labels."""
 
     @property
@@ -70,13 +71,13 @@ class StudyData:
     """The most texts of each file."""
     treebank: Path | None = None
     """The file with dependencies."""
-    dependencies: Sentences[RelationText] = field(default_factory=Sentences)
+    dependencies: PartialItems[RelationText] = field(default_factory=PartialItems)
     """Its dependencies, without subtypes: from a word to what depends on it."""
-    features: Sentences[FeatureText] = field(default_factory=Sentences)
+    features: PartialItems[FeatureText] = field(default_factory=PartialItems)
     """Its words with features."""
     propbank: Path | None = None
     """The file with roles."""
-    roles: Sentences[RelationText] = field(default_factory=Sentences)
+    roles: PartialItems[RelationText] = field(default_factory=PartialItems)
     """Its roles: from a predicate to its argument."""
     labelled: list[Labelled] = field(default_factory=list)
     """Files of labelled texts, those for training last."""

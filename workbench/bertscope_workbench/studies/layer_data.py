@@ -9,7 +9,7 @@ from bertscope import ProbeText
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
-from bertscope_workbench.readers.probe_treebanks import ConlluLabel, read_probe_conllu
+from bertscope_workbench.readers.treebanks import ConlluLabel, read_probe_conllu
 
 PARTS = ("train", "dev", "test")
 EVERY = 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bertscope_workbench.readers.probe_treebanks import ConlluLabel
+from bertscope_workbench.readers.treebanks import ConlluLabel
 from bertscope_workbench.studies.report import Question
 
 GEOMETRY = Question(

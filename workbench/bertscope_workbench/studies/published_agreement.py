@@ -24,7 +24,7 @@ def options(keys: Keys) -> Mapping[str, Any]:
     return {"skip_words": keys.texts("skip_words", ())}
 
 
-def read_gulordava(part: Part, path: Path, found: Read) -> list[Item]:
+def read_gulordava(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads the table of Gulordava et al. 2018: two lines for each item, the right form and then the wrong one.
 
     Sentences are lower-cased, their end mark is taken off, and the word after the prefix is masked. Groups are the type
@@ -38,7 +38,6 @@ def read_gulordava(part: Part, path: Path, found: Read) -> list[Item]:
         raise invalid_argument(str(path), f"is no table with tabs and quotes ({error})") from None
     if len(rows) % 2:
         raise bad_line(path, rows[-1][0], "has no second line; each item has one with the right and one with the wrong form")
-    made: list[Item] = []
     for (number, right), (other, wrong) in zip(rows[::2], rows[1::2], strict=True):
         if (right["class"], wrong["class"], right["sent"]) != ("correct", "wrong", wrong["sent"]):
             raise bad_line(path, other, "is not the wrong form of the line before it")
@@ -50,29 +49,25 @@ def read_gulordava(part: Part, path: Path, found: Read) -> list[Item]:
         if not _left_out(part, found, right["form"], wrong["form"]):
             groups = (right["type"], f"{right['n_attr']} attractors")
             text = " ".join(words[:-1])
-            made.append(Choice(((text, right["form"]), (text, wrong["form"])), groups))
-    return made
+            yield Choice(((text, right["form"]), (text, wrong["form"])), groups)
 
 
-def read_linzen(part: Part, path: Path, found: Read) -> list[Item]:
+def read_linzen(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads the data of Linzen et al. 2016 as bert-syntax's make_linzen_goldberg_testset.py writes them, without a head line:
     number of attractors, another column, the sentence with ***mask***, the right form, the wrong form."""
-    made: list[Item] = []
     for number, cells in lines(path):
         if len(cells) != 5 or cells[2].count(MARK) != 1:
             raise bad_line(path, number, f"must have five columns, the third with {MARK} once")
         if not _left_out(part, found, cells[3], cells[4]):
             text = cells[2].replace(MARK, MASK)
-            made.append(Choice(((text, cells[3]), (text, cells[4])), (f"{cells[0]} attractors",)))
-    return made
+            yield Choice(((text, cells[3]), (text, cells[4])), (f"{cells[0]} attractors",))
 
 
-def read_marvin_linzen(part: Part, path: Path, found: Read) -> list[Item]:
+def read_marvin_linzen(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads marvin_linzen_dataset.tsv of bert-syntax: condition, kind, the good sentence and the bad one.
 
     Pairs that differ in one word are taken; it is masked, and a full stop is added. "inanim" conditions count as "anim".
     """
-    made: list[Item] = []
     for number, cells in lines(path):
         if len(cells) < 4:
             raise bad_line(path, number, "must have a condition, a kind, a good and a bad sentence")
@@ -85,8 +80,7 @@ def read_marvin_linzen(part: Part, path: Path, found: Read) -> list[Item]:
         right, wrong = good[place], bad[place]
         if not _left_out(part, found, right, wrong):
             text = " ".join([*good[:place], MASK, *good[place + 1 :], "."])
-            made.append(Choice(((text, right), (text, wrong)), (cells[0].replace("inanim", "anim"),)))
-    return made
+            yield Choice(((text, right), (text, wrong)), (cells[0].replace("inanim", "anim"),))
 
 
 def lines(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -7,7 +7,7 @@ be among the likeliest (its prediction accuracy).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,8 @@ def options(keys: Keys) -> Mapping[str, Any]:
     return {}
 
 
-def read_cprag(part: Part, path: Path, found: Read) -> list[Item]:
+def read_cprag(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads CPRAG-102: the expected completion, one of its category, one of another category. Groups are the constraint."""
-    made: list[Item] = []
     for number, row in _rows(
         path, ("context_s1", "context_s2", "expected", "within_category", "between_category", "constraint")
     ):
@@ -37,16 +36,12 @@ def read_cprag(part: Part, path: Path, found: Read) -> list[Item]:
             raise bad_line(path, number, f"constraint is {row['constraint']!r}; write H or L")
         groups = (CONSTRAINTS[row["constraint"]],)
         words = row["expected"], row["within_category"], row["between_category"]
-        made.append(
-            Choice(tuple((text, word) for word in words), groups) if part.ask == "choice" else Blank(text, words[:1], groups)
-        )
-    return made
+        yield _item(part, [(text, word) for word in words], groups)
 
 
-def read_role(part: Part, path: Path, found: Read) -> list[Item]:
+def read_role(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads ROLE-88: the target fits in the context "a" of an item, and not in "b", where the roles are reversed."""
     contexts: dict[str, dict[str, tuple[str, str]]] = {}
-    made: list[Item] = []
     for number, row in _rows(path, ("item", "context", "expected", "target")):
         item, _, condition = row["item"].partition("-")
         text = f"{row['context'].strip()} {MASK}"
@@ -54,19 +49,17 @@ def read_role(part: Part, path: Path, found: Read) -> list[Item]:
             raise bad_line(path, number, f"item is {row['item']!r}; write a number with -a or -b")
         contexts.setdefault(item, {})[condition] = (text, row["target"].split()[0])
         if part.ask == "blank":
-            made.append(Blank(text, tuple(dict.fromkeys(word.split()[0] for word in row["expected"].split(SEPARATOR)))))
+            yield Blank(text, tuple(dict.fromkeys(word.split()[0] for word in row["expected"].split(SEPARATOR))))
     if part.ask == "choice":
         for item, pair in contexts.items():
             if len(pair) < 2:
                 found.skipped.add("the item has only one of its two contexts", item)
             else:
-                made.append(Choice((pair["a"], pair["b"])))
-    return made
+                yield Choice((pair["a"], pair["b"]))
 
 
-def read_negation_simple(part: Part, path: Path, found: Read) -> list[Item]:
+def read_negation_simple(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads NEG-136-SIMP: "A trout is (a|an)", with the article that the completion needs. Groups: affirmative, negative."""
-    made: list[Item] = []
     for _, row in _rows(path, ("context_aff", "context_neg", "target_aff", "target_neg")):
 
         def option(context: str, word: str) -> tuple[str, str]:
@@ -74,23 +67,24 @@ def read_negation_simple(part: Part, path: Path, found: Read) -> list[Item]:
             return f"{stem} {'an' if word[:1] in 'aeiou' else 'a'} {MASK}", word
 
         for context, right, wrong, group in _both(row):
-            options = option(context, right), option(context, wrong)
-            made.append(Choice(options, (group,)) if part.ask == "choice" else Blank(options[0][0], (right,), (group,)))
-    return made
+            yield _item(part, [option(context, right), option(context, wrong)], (group,))
 
 
-def read_negation_natural(part: Part, path: Path, found: Read) -> list[Item]:
+def read_negation_natural(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads NEG-136-NAT. Groups: affirmative or negative, licensed or unlicensed, and both."""
-    made: list[Item] = []
     for number, row in _rows(path, ("context_aff", "context_neg", "target_aff", "target_neg", "licensing")):
         if row["licensing"] not in LICENSING:
             raise bad_line(path, number, f"licensing is {row['licensing']!r}; write Y or N")
         licensing = LICENSING[row["licensing"]]
         for context, right, wrong, group in _both(row):
-            text, groups = f"{context} {MASK}", (group, f"{licensing} {group}")
-            options = ((text, right), (text, wrong))
-            made.append(Choice(options, groups) if part.ask == "choice" else Blank(text, (right,), groups))
-    return made
+            text = f"{context} {MASK}"
+            yield _item(part, [(text, right), (text, wrong)], (group, f"{licensing} {group}"))
+
+
+def _item(part: Part, options: Sequence[tuple[str, str]], groups: tuple[str, ...]) -> Item:
+    """Returns a choice of options, the right one first, or the blank of the right one, whichever the part asks."""
+    (text, right), *_ = options
+    return Choice(tuple(options), groups) if part.ask == "choice" else Blank(text, (right,), groups)
 
 
 def _both(row: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:

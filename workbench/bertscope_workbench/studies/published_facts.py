@@ -4,15 +4,16 @@ misprimed probes of Kassner and Schütze 2020."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from bertscope import Fact, FactRelation, FactTemplate
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.readers import files
 from bertscope_workbench.readers.fact_files import read_facts
+from bertscope_workbench.readers.files import ItemKind, read_items
+from bertscope_workbench.readers.item_lists import Items
 from bertscope_workbench.readers.table_rows import json_object, text_lines
 from bertscope_workbench.studies.definition import Keys, Part
 from bertscope_workbench.studies.items import Blank, Item, Known, Read, Templates, find_files
@@ -27,17 +28,14 @@ def no_options(keys: Keys) -> Mapping[str, Any]:
     return {}
 
 
-def read_masked_sentences(part: Part, path: Path, found: Read) -> list[Item]:
+def read_masked_sentences(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads LAMA's SQuAD and ConceptNet: JSON Lines with "masked_sentences", of which the first is taken, and "obj_label"."""
-    made: list[Item] = []
-    table = files.read_items(path, ("masked_sentences", "obj_label"), ("pred",), None, None, dict)
-    for row in table:
+    for row in read_items(path, ItemKind(("masked_sentences", "obj_label"), ("pred",), dict)):
         text = _first(row["masked_sentences"])
-        if text.count(MASK) != 1:
+        if text.count(MASK) == 1:
+            yield Blank(text, (str(row["obj_label"]),), (str(row["pred"]),) if "pred" in row else ())
+        else:
             found.skipped.add("the sentence has not exactly one mask", text)
-            continue
-        made.append(Blank(text, (str(row["obj_label"]),), (str(row["pred"]),) if "pred" in row else ()))
-    return made
 
 
 def options(keys: Keys) -> Mapping[str, Any]:
@@ -61,7 +59,7 @@ def options(keys: Keys) -> Mapping[str, Any]:
     return found
 
 
-def read_facts_of(part: Part, path: Path, found: Read) -> list[Item]:
+def read_facts_of(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads the facts of one relation, which the file is named after, as LAMA, ParaRel and mLAMA publish them.
 
     Templates are in the definition, or in files: LAMA's relations.jsonl, ParaRel's patterns, mLAMA's templates.jsonl, which
@@ -76,7 +74,7 @@ def read_facts_of(part: Part, path: Path, found: Read) -> list[Item]:
     if not texts or (chosen["negate"] and not negated):
         for fact in facts:
             found.skipped.add(f"the relation has no {'negated ' if texts else ''}template", f"{stem}, {fact.subject}")
-        return []
+        return
     asked = _asked_facts(facts, path, found)
     language = path.parent.name if chosen["languages"] else ""
     name = f"{language} {stem}".strip()
@@ -84,36 +82,32 @@ def read_facts_of(part: Part, path: Path, found: Read) -> list[Item]:
     templates = [*(FactTemplate(text) for text in texts), *(FactTemplate(text, negated=True) for text in negated)]
     relation = FactRelation(name, templates, objects if chosen["candidates"] else ())
     groups = (language, name) if language else (name,)
-    made: list[Item] = []
     for fact in asked:
         primes = (cast("tuple[str, ...]", fact.primes) or _drawn(fact, objects)) if chosen["prime"] else ()
-        if chosen["prime"] and not primes:
+        if primes or not chosen["prime"]:
+            yield Known(Fact(fact.subject, fact.objects, name, primes), relation, groups)
+        else:
             found.skipped.add("the relation has no other object that could misprime", f"{stem}, {fact.subject}")
-            continue
-        made.append(Known(Fact(fact.subject, fact.objects, name, primes), relation, groups))
-    return made
 
 
-def read_misprimed(part: Part, path: Path, found: Read) -> list[Item]:
+def read_misprimed(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads LAMA_primed_negated of Kassner and Schütze: JSON Lines with "masked_sentences", of which the first is taken,
     "obj_label", and "masked_misprimed", the same sentence after a word and a question mark.
 
     Groups are the corpus, which is the folder above that of the file's kind of prime ("high_ranked"), and the relation.
     """
-    made: list[Item] = []
     names = path.parts
     corpus = next((names[place - 1] for place, name in enumerate(names) if name in PRIMES), path.parent.name)
     stem = path.stem.removesuffix("_random")
-    for row in files.read_items(path, ("masked_sentences", "obj_label", "masked_misprimed"), ("pred",), None, None, dict):
+    for row in read_items(path, ItemKind(("masked_sentences", "obj_label", "masked_misprimed"), ("pred",), dict)):
         text, primed = _first(row["masked_sentences"]), _first(row["masked_misprimed"])
         prime = primed.removesuffix(f"? {text}")
         groups = (corpus,) if stem.casefold() == corpus.casefold() else (corpus, stem)
         item = as_fact(text, (str(row["obj_label"]),), groups, (prime,)) if text.count(MASK) == 1 and prime != primed else None
         if item is None:
             found.skipped.add("it is not one sentence with a mask, and the same after a word", text)
-            continue
-        made.append(item)
-    return made
+        else:
+            yield item
 
 
 def as_fact(text: str, answers: tuple[str, ...], groups: tuple[str, ...], primes: tuple[str, ...] = ()) -> Known | None:
@@ -133,7 +127,7 @@ def _first(sentences: object) -> str:
     return sentences if isinstance(sentences, str) else " ".join(map(str, cast("list[object]", sentences)[:1]))
 
 
-def _asked_facts(facts: files.Items[Fact], path: Path, found: Read) -> list[Fact]:
+def _asked_facts(facts: Items[Fact], path: Path, found: Read) -> list[Fact]:
     """Returns the facts that LAMA asks; the others are counted."""
     denied = _denied(path)
     asked: dict[tuple[str, tuple[str, ...]], Fact] = {}

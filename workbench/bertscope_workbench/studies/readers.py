@@ -6,7 +6,7 @@ A reader takes files as they were published and returns their items. What it doe
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bertscope.errors import invalid_argument
@@ -102,10 +102,10 @@ def read_part(part: Part, folder: Path | None, limit: int | None, vocabulary: Pa
         paths = find_files(folder, part.files)
     if not paths:
         return Questions(part, Read(), f"{part.name} needs {' or '.join(part.files)}, which {folder} does not have")
-    read: Callable[[Part, Path, Read], list[Item]] = READERS[part.reader][1]
+    read: Callable[[Part, Path, Read], Iterator[Item]] = READERS[part.reader][1]
     found = Read(folder=None if part.shipped else folder)
     for path in paths:
-        items = read(part, path, found)[:limit]
+        items = [*read(part, path, found)][:limit]
         found.items += items
         found.files.append(f"{path.name if part.shipped else path}: {len(items)} items")
     if not part.ranks or not (vocabulary or part.vocabulary):

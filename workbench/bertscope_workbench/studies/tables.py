@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def options(keys: Keys) -> Mapping[str, Any]:
     }
 
 
-def read(part: Part, path: Path, found: Read) -> list[Item]:
+def read(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads one file; several answers, or wrong words, have "|" between them. Raises InvalidArgument for a broken line."""
     template, groups = part.options["template"], part.options["groups"]
     needed = COLUMNS[part.ask]
@@ -46,15 +46,13 @@ def read(part: Part, path: Path, found: Read) -> list[Item]:
     for name in names:
         if name not in needed:
             raise invalid_argument("columns", f"{name!r} is not read of a {part.ask}; {', '.join(needed)} are")
-    table = files.read_items(path, (*needed, *groups), (), names, None, dict)
-    made: list[Item] = []
+    table = files.read_items(path, files.ItemKind((*needed, *groups), (), dict), names)
     for line, row in zip(table.lines, table, strict=True):
         cells = {name: value if isinstance(value, list) else str(value).strip() for name, value in row.items()}
         item = _item(part, cells, template, tuple(str(cells[name]) for name in groups))
         if isinstance(item, str):
             raise invalid_argument(f"{path}, line {line}", item)
-        made.append(item)
-    return made
+        yield item
 
 
 def _item(part: Part, row: Mapping[str, Any], template: str, groups: tuple[str, ...]) -> Item | str:

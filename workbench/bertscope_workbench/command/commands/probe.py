@@ -19,7 +19,7 @@ from bertscope_workbench.command.views.probe import document, print_probe
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.plots.probes import save_probe
 from bertscope_workbench.readers.probe_files import read_probe_texts
-from bertscope_workbench.readers.probe_treebanks import ConlluLabel, ProbeTexts
+from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.command.views.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import save_structural_probe
-from bertscope_workbench.readers.tree_treebanks import TreeTexts, read_tree_conllu
+from bertscope_workbench.readers.treebanks import TreeTexts, read_tree_conllu
 
 
 @grouped

@@ -28,10 +28,11 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
+from bertscope_workbench.readers.item_lists import Items
 from bertscope_workbench.readers.probe_files import read_probe_texts
 
 
-def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> files.Items[Any]:
+def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> Items[Any]:
     """Reads labelled words. Raises InvalidArgument for a sentence that can't be read."""
     if columns:
         raise UsageError("--columns does not go with --words")
@@ -41,7 +42,7 @@ def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> fil
     return found
 
 
-READERS: dict[str, Callable[..., files.Items[Any]]] = {
+READERS: dict[str, Callable[..., Items[Any]]] = {
     "prompts": files.read_prompts,
     "texts": files.read_texts,
     "pairs": files.read_pairs,
@@ -152,7 +153,7 @@ class ObjectiveOptions:
                 raise UsageError(f"{option} goes with {self.flags[source]}, not with {self.flags[named[0]]}")
         return BUILDERS[named[0]](self)
 
-    def items(self, source: str, limit: int | None = None) -> files.Items[Any]:
+    def items(self, source: str, limit: int | None = None) -> Items[Any]:
         """Returns the items of a file, the first `limit` or as many as requested."""
         path, columns = getattr(self, source), specifications.columns("--columns", self.columns)
         with reading(path):
@@ -172,7 +173,7 @@ class ObjectiveOptions:
         return f"{line}: {item[2]}" if item[2] else line
 
 
-def _answered(items: files.Items[Any]) -> LabelledQuestions:
+def _answered(items: Items[Any]) -> LabelledQuestions:
     """Returns the objective: as SQuAD 2.0 has it where a question has no answer, else as SQuAD 1.1."""
     return LabelledQuestions(items, no_answer_threshold=None if all(answers for *_, answers in items) else 0.0)
 

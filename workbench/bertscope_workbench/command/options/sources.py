@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bertscope_workbench.command.views.output import Failure, plural, printable
 from bertscope_workbench.command.views.wording import in_options
-from bertscope_workbench.readers.files import Items, PartialItems
+from bertscope_workbench.readers.item_lists import Items, PartialItems
 from bertscope_workbench.readers.items.naming import candidate_name
 
 T = TypeVar("T")

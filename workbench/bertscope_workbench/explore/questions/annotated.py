@@ -24,7 +24,7 @@ from bertscope.errors import invalid_argument
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import Event, with_progress
-from bertscope_workbench.readers.files import PartialItems
+from bertscope_workbench.readers.item_lists import PartialItems
 from bertscope_workbench.readers.treebanks import read_conllu
 
 MAX_PAIRS = 1000

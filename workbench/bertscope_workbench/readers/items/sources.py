@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar, runtime_checkable
 
 from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
+from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.validation import File
 
-from bertscope_workbench.readers import files
-from bertscope_workbench.readers.files import Columns, ItemKind
+from bertscope_workbench.readers.files import Columns, ItemKind, item_lines
+from bertscope_workbench.readers.item_lists import no_line
 from bertscope_workbench.readers.table_rows import Broken, Line
 
 __all__ = ["Item", "ItemFile"]
@@ -97,8 +99,8 @@ class ItemFile(Generic[T]):
             yield Item(value, line.columns, line.number)
 
     def _lines(self, broken: Broken) -> Iterator[tuple[Line, T]]:
-        kind = self._kind
-        return files.item_lines(self.path, kind.required, kind.optional, self._names, self._limit, kind.item, broken)
+        most = None if self._limit is None else validation.positive("limit", self._limit)
+        return itertools.islice(item_lines(self.path, self._kind, self._names, broken), most)
 
     def _survey(self, on_broken: Broken | None) -> tuple[int, tuple[str, ...]]:
         """Returns the number of items and the names of all their columns."""
@@ -115,7 +117,7 @@ class ItemFile(Generic[T]):
             if not names.keys() >= line.columns.keys():
                 names |= dict.fromkeys(line.columns)
         if not total:
-            raise files.no_line(self.path, self._kind.required)
+            raise invalid_argument(str(self.path), no_line(self._kind.required))
         return total, tuple(names)
 
 
