@@ -35,8 +35,8 @@ FOLDERS = ("client", "workbench", "service", "tests", "benchmarks", "tools", "pr
 GENERATED = ("client/bertscope/v1", "client/bertscope/inference")
 """Folders that hold generated code only."""
 
-SECTION = re.compile(r"^# Generated from .*?^# End of what is generated\.$", re.DOTALL | re.MULTILINE)
-"""The generated part of a module that is written by hand otherwise."""
+SECTION = re.compile(r"^ *# Generated (?:from|by) .*?^ *# End of what is generated\.$", re.DOTALL | re.MULTILINE)
+"""The generated part of a module that is written by hand otherwise, or of a class."""
 
 FORBIDDEN_OPENINGS = ("What", "Who", "Whose", "Those", "Of", "That", "Which", "Whether")
 """Words that no docstring may begin with: a docstring begins with its subject or its verb."""

@@ -7,8 +7,8 @@ The proto path is the import path: `protos/bertscope/v1/cloze.proto` becomes `be
 needs rewriting. The generator is pinned in pyproject.toml: code from newer ones rejects protobuf 6. The modules lack the
 rules of fields, and so need no package with buf/validate/validate.proto. Beside the modules and their type stubs it writes the
 contract's descriptors, with which Envoy turns JSON into calls and the Node example makes its clients; the files that derived.py
-makes from the rpcs' options; the service's checks of fields and the tables of docs/fields.md, from the rules of fields; and the
-tables of docs/errors.md from reasons.txt.
+makes from the rpcs' options; the service's checks of fields and the tables of docs/fields.md, from the rules of fields; fields
+of the client's classes (classes.py); and the tables of docs/errors.md from reasons.txt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.protos import checks, contract, derived, reasons, rules, tables
+from tools.protos import checks, classes, contract, derived, reasons, rules, tables
 from tools.protos.files import PROTOS, ROOT, described, run_protoc, without_comments, without_rules
 from tools.protos.sections import filled
 
@@ -93,6 +93,7 @@ def main() -> int:
     rpcs = contract.read(described_contract)
     found = committed({path.parent for path in wanted})
     derivatives = pages(rpcs, rules.read(described_contract))
+    derivatives |= {path: text.encode() for path, text in classes.sections(described_contract).items()}
     wanted |= derivatives
     found |= {path: (ROOT / path).read_bytes() for path in derivatives if (ROOT / path).is_file()}
     stale = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))

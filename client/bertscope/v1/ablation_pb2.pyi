@@ -1189,7 +1189,10 @@ class MetricEffect(_message.Message):
     INTERVAL_METHOD_FIELD_NUMBER: _builtins.int
     NO_INTERVAL_FIELD_NUMBER: _builtins.int
     metric: Global___Metric.ValueType
-    """The metric."""
+    """METRIC_LOSS (negative log-likelihood, nats), METRIC_ACCURACY, METRIC_RECIPROCAL_RANK, METRIC_TOKEN_ACCURACY,
+    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_DIVERGENCE (nats), METRIC_PEARSON, METRIC_SPEARMAN (-1
+    to 1) or METRIC_SQUARED_ERROR.
+    """
     score: _builtins.float
     """Its mean over the items with the heads changed."""
     difference: _builtins.float
@@ -1201,9 +1204,11 @@ class MetricEffect(_message.Message):
     mcnemar_p: _builtins.float
     """Two-sided exact p-value of McNemar's test, 0 to 1; only for METRIC_ACCURACY. Not corrected for the number of sets."""
     interval_method: Global___IntervalMethod.ValueType
-    """How the interval was computed."""
+    """INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP, or INTERVAL_METHOD_ADJUSTED_WALD for accuracies; unspecified without an interval."""
     no_interval: Global___NoInterval.ValueType
-    """The reason why there is no interval; unspecified if there is one."""
+    """The reason why there is no interval: NO_INTERVAL_TOO_FEW_ITEMS (below 5), NO_INTERVAL_TOO_FEW_DIFFER (hardly an item
+    changed) or NO_INTERVAL_TOO_FEW_RESAMPLES; unspecified if there is one.
+    """
     def __init__(
         self,
         *,
@@ -1282,11 +1287,11 @@ class SweepSummary(_message.Message):
     SECONDS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     helped: _builtins.int
-    """Number of sets whose interval, in the first metric, says that the score got better."""
-    hurt: _builtins.int
-    """Number of sets whose interval says that it got worse; the other sets have no distinguishable effect. helped and hurt are 0 for
-    METRIC_DIVERGENCE and greedy curves.
+    """Number of sets whose interval, in the first metric, says that the score got better; 0 for METRIC_DIVERGENCE and greedy
+    curves.
     """
+    hurt: _builtins.int
+    """Number of sets whose interval says that it got worse; 0 likewise. The other sets have no distinguishable effect."""
     layer_passes: _builtins.int
     """Runs of one layer on one text that were computed, including the baseline and prefixes that were computed again."""
     full_layer_passes: _builtins.int
@@ -1295,7 +1300,7 @@ class SweepSummary(_message.Message):
     """Time since the sweep began, seconds."""
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,
@@ -1381,11 +1386,13 @@ class RankHeadsResponse(_message.Message):
 
     @_builtins.property
     def gradient(self) -> _common_pb2.Tensor:
-        """The importance before it is normalised: mean over the items of the absolute derivative, nats."""
+        """The importance before it is normalised, float32 [layers, heads]: mean over the items of the absolute derivative of the
+        loss, nats.
+        """
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,

@@ -179,19 +179,22 @@ class AttentionHeader(_message.Message):
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Layer of each slice along the tensor's first dimension."""
+        """Layer of each slice along the first dimension."""
 
     @_builtins.property
     def heads(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Head of each slice along the second; 0 alone for a quantity that a layer has once."""
+        """Head of each slice along the second dimension; 0 alone for a quantity that a layer has once."""
 
     @_builtins.property
     def attention(self) -> _common_pb2.Tensor:
-        """dtype and shape [layers, heads, tokens, tokens] of the maps; data is empty: it follows in chunks."""
+        """The maps, [layers, heads, tokens, tokens]: row i is the attention of token i to every token. Rows of weights sum to 1.
+
+        Here only the dtype and the shape: data is empty, it follows in chunks.
+        """
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the maps come from."""
+        """Provenance of the maps."""
 
     def __init__(
         self,

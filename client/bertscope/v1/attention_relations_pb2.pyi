@@ -343,7 +343,7 @@ class ScoreRelationsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,
@@ -538,7 +538,7 @@ class ScoreFeaturesResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,

@@ -432,7 +432,7 @@ class DescribeAttentionResponse(_message.Message):
     """The numbers of the maps, never unspecified."""
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The layers described, in the order of the request."""
+        """The layers described, in the order of the request: those of the rows of all arrays."""
 
     @_builtins.property
     def statistics(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttentionStatisticSums]:
@@ -448,7 +448,7 @@ class DescribeAttentionResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,
@@ -570,11 +570,11 @@ class CompareAttentionResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers of the first model come from."""
+        """Provenance of the numbers of the first model."""
 
     @_builtins.property
     def other_provenance(self) -> _common_pb2.Provenance:
-        """Where those of the second come from."""
+        """Provenance of those of the second."""
 
     def __init__(
         self,

@@ -353,13 +353,15 @@ class Ratio(_message.Message):
     high: _builtins.float
     """Upper end of the interval; may be infinite, and is where no_interval says why there is none."""
     verdict: Global___Ratio.Verdict.ValueType
-    """The conclusion from the interval."""
+    """VERDICT_ABOVE or VERDICT_BELOW, if the whole interval lies on that side of 1; else VERDICT_NOT_DISTINGUISHABLE."""
     caveat: _builtins.str
     """The differences between the two sides besides the models: "other runtime", "other precision", "other device", with ", "
     between; empty if nothing did. With a caveat, the ratio is not what the model itself gains.
     """
     interval_method: _ablation_pb2.IntervalMethod.ValueType
-    """How the interval was computed."""
+    """INTERVAL_METHOD_EXPANDED_PERCENTILE of medians, INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP of means,
+    INTERVAL_METHOD_HYBRID_WILSON of accuracies; unspecified without an interval, and from a server that does not send it.
+    """
     no_interval: _ablation_pb2.NoInterval.ValueType
     """The reason why there is no interval; unspecified if there is one."""
     def __init__(
@@ -507,7 +509,10 @@ class Score(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     RETAINED_FIELD_NUMBER: _builtins.int
     metric: _ablation_pb2.Metric.ValueType
-    """The metric."""
+    """METRIC_LOSS (negative log-likelihood, nats), METRIC_ACCURACY, METRIC_RECIPROCAL_RANK, METRIC_TOKEN_ACCURACY,
+    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_PEARSON, METRIC_SPEARMAN (-1 to 1) or
+    METRIC_SQUARED_ERROR.
+    """
     value: _builtins.float
     """Its value, the mean over the items."""
     @_builtins.property
@@ -569,9 +574,9 @@ class ModelReport(_message.Message):
     smaller than a checkpoint in fp32, and 2 times smaller than the same one in fp16.
     """
     copied: _builtins.bool
-    """Whether it ran as a copy that was made for this call, not as it is loaded."""
+    """True if it ran as a copy that was made for this call, not as it is loaded."""
     loaded_runtime: _common_pb2.Runtime.ValueType
-    """The library that the model is loaded for."""
+    """The library that the model is loaded for: RUNTIME_TORCH or RUNTIME_ONNX."""
     loaded_precision: _common_pb2.Precision.ValueType
     """The number format that the model is loaded in."""
     @_builtins.property
@@ -671,7 +676,7 @@ class BenchmarkReport(_message.Message):
     baseline: _builtins.str
     """Resource name of the baseline."""
     seconds: _builtins.float
-    """Time it took, seconds."""
+    """Duration of the benchmark, seconds."""
     cut_short: _builtins.bool
     """True if max_seconds ended it before every model had its runs and time."""
     @_builtins.property
@@ -684,7 +689,7 @@ class BenchmarkReport(_message.Message):
 
     @_builtins.property
     def disturbances(self) -> Global___Disturbances:
-        """Calls of others for the devices."""
+        """Other calls for the devices."""
 
     @_builtins.property
     def references(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelReport]:
@@ -692,8 +697,8 @@ class BenchmarkReport(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Facts that a reader must know before the figures, a sentence each: that other processes took much of the processor, that models
-        ran by different libraries, that the time was too short. Mostly empty.
+        """Facts to read before the figures, a sentence each: that other processes took much of the processor, that models ran by
+        different libraries, that the time was too short. Mostly empty.
         """
 
     @_builtins.property
@@ -872,11 +877,11 @@ class StudyRow(_message.Message):
 
     @_builtins.property
     def measured(self) -> Global___ModelReport:
-        """The measured results against `baseline`; unset if not measured. Its weights are random, so quality is not measured."""
+        """Its measurements against the baseline; unset if it was not measured. Its weights are random, so quality is not measured."""
 
     @_builtins.property
     def baseline_measured(self) -> Global___ModelReport:
-        """The measured results of the baseline, in alternation with the system."""
+        """The measurements of the baseline, taken in alternation with the system; unset without them."""
 
     def __init__(
         self,
@@ -907,14 +912,17 @@ class StudiesSummary(_message.Message):
     SECONDS_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     seconds: _builtins.float
-    """Time it took, seconds."""
+    """Duration of the benchmark, seconds."""
     @_builtins.property
     def machine(self) -> Global___Machine:
-        """The machine; unset if nothing was measured."""
+        """The machine.
+
+        Unset if nothing was measured.
+        """
 
     @_builtins.property
     def disturbances(self) -> Global___Disturbances:
-        """Calls of others for the device."""
+        """Other calls for the devices."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

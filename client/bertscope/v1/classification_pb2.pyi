@@ -112,8 +112,8 @@ class ClassifyResponse(_message.Message):
     PROVENANCE_FIELD_NUMBER: _builtins.int
     MULTI_LABEL_FIELD_NUMBER: _builtins.int
     multi_label: _builtins.bool
-    """True: any number of labels may hold for a text; each probability is its own, and those of a text do not sum to 1. False: one
-    label holds, and they do.
+    """True if any number of labels may hold for a text: each probability is its own, and those of a text do not sum to 1. False
+    if one label holds, and they do.
     """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClassifiedText]:
@@ -121,7 +121,7 @@ class ClassifyResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the predictions come from."""
+        """Provenance of the predictions."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class ClassifiedText(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
@@ -296,14 +296,16 @@ class ClassifyTokensResponse(_message.Message):
     SCHEME_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     scheme: Global___LabelScheme.ValueType
-    """How words were joined to mentions, never unspecified: recognised from the names of all labels."""
+    """How the labels' names say what a mention is: LABEL_SCHEME_IOB (IOB1 and IOB2), LABEL_SCHEME_IOBES, LABEL_SCHEME_BILOU, or
+    LABEL_SCHEME_NONE for names that don't.
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaggedText]:
         """One for each input, in order."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the predictions come from."""
+        """Provenance of the predictions."""
 
     def __init__(
         self,
@@ -331,16 +333,16 @@ class TaggedText(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
     def words(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaggedWord]:
-        """Words of the request, in its order, or else the tokenizer's own that were read, in that of the text."""
+        """The words of the request, in its order, or else the tokenizer's own that were read, in that of the text."""
 
     @_builtins.property
     def mentions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mention]:
-        """Mentions, in the order of the text; none if the scheme is LABEL_SCHEME_NONE."""
+        """The mentions, in the order of the text; none if the scheme is LABEL_SCHEME_NONE."""
 
     def __init__(
         self,
@@ -398,7 +400,7 @@ class Mention(_message.Message):
     SPAN_FIELD_NUMBER: _builtins.int
     PROBABILITY_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """What follows the prefix in the labels' names ("PER" of "B-PER"); empty for labels that are bare prefixes."""
+    """The part of the labels' names after the prefix: "PER" of "B-PER". Empty for labels that are bare prefixes."""
     probability: _builtins.float
     """Mean probability of its words' likeliest labels, 0 to 1."""
     @_builtins.property
@@ -480,7 +482,7 @@ class PredictValuesResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the predictions come from."""
+        """Provenance of the predictions."""
 
     def __init__(
         self,
@@ -508,7 +510,7 @@ class PredictedValue(_message.Message):
     value: _builtins.float
     """The output of the head as it is, in the unit of the data that it was trained on; any finite number, no probability."""
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     def __init__(

@@ -394,7 +394,7 @@ class FactResult(_message.Message):
     skipped: Global___FactResult.Skipped.ValueType
     """The reason why it was not asked; unspecified if it was."""
     object_in_subject: _builtins.bool
-    """True if the subject contains a right object, letter case ignored (Poerner et al. 2020, string match filter)."""
+    """True if the subject contains a right object, letter case ignored: the string match filter of Poerner et al. 2020."""
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___FactAnswer]:
         """One for each template, in order, then for each prime one for each template; empty if the fact was skipped."""
@@ -469,7 +469,7 @@ class QueryFactsResponse(_message.Message):
     SCORING_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     vocabulary_left_out: _builtins.int
-    """Words of the request's vocabulary that are no single entry of the model's after a blank."""
+    """Words of the given vocabulary that are no single entry of the model's after a blank."""
     scoring: Global___ObjectScoring.ValueType
     """The scoring that was used."""
     @_builtins.property
@@ -488,7 +488,7 @@ class QueryFactsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the answers come from."""
+        """Provenance of the answers."""
 
     def __init__(
         self,

@@ -222,7 +222,7 @@ class FillMaskResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the predictions come from."""
+        """Provenance of the predictions."""
 
     def __init__(
         self,
@@ -250,7 +250,7 @@ class FilledText(_message.Message):
     FILLINGS_FIELD_NUMBER: _builtins.int
     NEXT_SENTENCE_PROBABILITY_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     next_sentence_probability: _builtins.float
@@ -330,7 +330,7 @@ class FilledSpan(_message.Message):
     LOG_PROBABILITIES_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     token: _builtins.str
-    """They as one would write them."""
+    """The entries as one would write them together."""
     @_builtins.property
     def pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The vocabulary entries."""
@@ -378,7 +378,7 @@ class FilledMask(_message.Message):
     PREDICTIONS_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
     token_index: _builtins.int
-    """Position among the tokens the model read, from 0."""
+    """Position among the tokens that the model read, from 0."""
     start: _builtins.int
     """First code point of the mask in its text."""
     end: _builtins.int

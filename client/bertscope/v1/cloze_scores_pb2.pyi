@@ -188,13 +188,13 @@ class ScoredText(_message.Message):
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     PIECES_FIELD_NUMBER: _builtins.int
     log_likelihood: _builtins.float
-    """Sum over the scored pieces of the natural logarithms of their probabilities; at most 0."""
+    """Sum over the scored pieces of ln P(piece | the rest), at most 0."""
     scored_pieces: _builtins.int
     """The scored pieces; 1 or more, but for skip_words. Special tokens and masks of the request are never scored."""
     scored_words: _builtins.int
     """The words that they belong to."""
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
@@ -236,7 +236,7 @@ class ScoreTextsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the scores come from."""
+        """Provenance of the scores."""
 
     def __init__(
         self,
@@ -382,7 +382,7 @@ class ComparedSet(_message.Message):
     """Number of tokens that were cut away from all of its texts, 0 if they were read whole."""
     @_builtins.property
     def log_likelihoods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Score of each text, in order; see ScoredText.log_likelihood."""
+        """Score of each text, in order, nats; see ScoredText.log_likelihood."""
 
     @_builtins.property
     def scored_pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -468,7 +468,7 @@ class CompareTextsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the scores come from."""
+        """Provenance of the scores."""
 
     def __init__(
         self,

@@ -221,9 +221,15 @@ class TextInput(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TEXT_PAIR_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The text, or the first of the pair; not empty, at most 100,000 code points (or as the server is set)."""
+    """The text, or the first of a pair.
+
+    Not empty, at most 100,000 code points (or as the server is set).
+    """
     text_pair: _builtins.str
-    """The second text of a pair; unset for a single text, else within the same limits."""
+    """The second text of a pair; unset for a single text.
+
+    Within the same limits.
+    """
     def __init__(
         self,
         *,
@@ -468,16 +474,16 @@ class Provenance(_message.Message):
     weights_digest: _builtins.str
     """Digest of the weights: "sha256:" and 64 hexadecimal digits, over the weight files in order of their names."""
     runtime: Global___Runtime.ValueType
-    """The library that ran the model."""
+    """The library that ran the model: RUNTIME_TORCH or RUNTIME_ONNX."""
     device: _builtins.str
-    """Where it ran: "cpu", "cuda:0", "mps"."""
+    """The device that ran the model: "cpu", "cuda:0", "mps"."""
     precision: Global___Precision.ValueType
     """The number format it computed in."""
     numbering: Global___Numbering.ValueType
-    """How layers and heads are numbered."""
+    """Numbering of layers and heads."""
     @_builtins.property
     def library_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Version of each library that shaped the numbers, by its package name ("torch": "2.15.0")."""
+        """Version of each library that affects the numbers, by package name ("torch": "2.15.0")."""
 
     def __init__(
         self,

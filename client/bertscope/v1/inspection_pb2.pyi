@@ -268,9 +268,9 @@ class InspectionHeader(_message.Message):
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     masked_lm: _builtins.bool
-    """False: the model has no masked-LM head or no mask token, and predicts nothing."""
+    """False if the model has no masked-LM head or no mask token, and so predicts nothing."""
     compared: _builtins.bool
-    """True: two runs are compared, and distances follow."""
+    """True if two runs are compared; distances follow then."""
     device_seconds: _builtins.float
     """Seconds that the device worked on the batch that this text ran in, with those of other calls if they shared it."""
     layers: _builtins.int
@@ -279,11 +279,11 @@ class InspectionHeader(_message.Message):
     """Heads of each layer."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """The tokens that the model read, in order; Token.word says which belong together."""
+        """The pieces that the model read, special tokens included; Token.word says which belong together."""
 
     @_builtins.property
     def words(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """Rows and columns of maps with ATTENTION_LEVEL_WORD; empty at piece level, where the tokens are."""
+        """The words of maps by word, special tokens included; empty at piece level."""
 
     @_builtins.property
     def masks(self) -> _containers.RepeatedCompositeFieldContainer[_cloze_pb2.FilledMask]:
@@ -301,7 +301,7 @@ class InspectionHeader(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,
@@ -425,14 +425,14 @@ class InspectionDistances(_message.Message):
     DIVERGENCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def moved(self) -> _common_pb2.Tensor:
-        """Share of attention that went elsewhere, 0 to 1: half the sum of absolute differences of a row's weights (total variation),
-        mean over the rows.
+        """Share of attention that went elsewhere, 0 to 1, float32 [layers, heads]: half the sum of absolute differences of a row's
+        weights (total variation), mean over the rows.
         """
 
     @_builtins.property
     def divergence(self) -> _common_pb2.Tensor:
-        """Jensen-Shannon divergence, nats, 0 to ln 2, mean over the rows, as CompareAttention gives it; only with
-        InspectRequest.divergences.
+        """Jensen-Shannon divergence, nats, 0 to ln 2, float32 [layers, heads]: mean over the rows, as CompareAttention gives it;
+        unset unless requested.
         """
 
     def __init__(

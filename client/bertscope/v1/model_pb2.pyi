@@ -145,15 +145,17 @@ class Model(_message.Message):
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
-    """Where it was loaded from: a hub id, a folder or an ONNX file; "bertscope-mini" for the embedded model. A pruned or compressed
-    model that was not saved names the model it was made from, "models/{id}, pruned" or "models/{id}, compressed".
+    """The source that it was loaded from: a hub id, a folder or an ONNX file; "bertscope-mini" for the embedded model.
+
+    A pruned or compressed model that was not saved names the model it was made from, "models/{id}, pruned" or "models/{id},
+    compressed".
     """
     architecture: _builtins.str
     """Architecture: "albert", "bert", "distilbert", "electra", "mobilebert", "modernbert", "roberta" or "xlm-roberta"."""
     runtime: _common_pb2.Runtime.ValueType
-    """The library that runs it."""
+    """The library that runs it: RUNTIME_TORCH or RUNTIME_ONNX. Only name, source and state are set before a model is ready."""
     device: _builtins.str
-    """Where it runs: "cpu", "cuda:0", "mps"."""
+    """The device that runs it: "cpu", "cuda:0", "mps"."""
     precision: _common_pb2.Precision.ValueType
     """The number format it computes in."""
     layers: _builtins.int
@@ -171,9 +173,9 @@ class Model(_message.Message):
     weight_bytes: _builtins.int
     """Size of the weight files, bytes."""
     state: Global___Model.State.ValueType
-    """Where it is in its life."""
+    """Its state: STATE_LOADING, STATE_READY or STATE_UNLOADING."""
     weights_digest: _builtins.str
-    """Digest of the weights, as in Provenance."""
+    """Digest of the weights, "sha256:" and 64 hexadecimal digits, as in Provenance."""
     mask_token: _builtins.str
     """Its own mask token ("<mask>" for RoBERTa); "[MASK]" is understood for every model. Empty if it has none."""
     revision: _builtins.str
@@ -182,11 +184,11 @@ class Model(_message.Message):
     """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
-        """The kinds of questions that it can answer."""
+        """Its capabilities, the kinds of questions that it can answer."""
 
     @_builtins.property
     def ready_time(self) -> _timestamp_pb2.Timestamp:
-        """When it became ready; unset before."""
+        """Time at which it became ready, UTC; unset before."""
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -204,7 +206,7 @@ class Model(_message.Message):
 
     @_builtins.property
     def runtime_choice(self) -> Global___RuntimeChoice:
-        """How its library was chosen; unset if it was loaded for a given one."""
+        """The choice of its library; unset if it was loaded for a given one."""
 
     def __init__(
         self,
@@ -275,7 +277,7 @@ class RuntimeChoice(_message.Message):
     rounds: _builtins.int
     """Rounds that were measured, 6 to 25; 0 without times."""
     remembered: _builtins.bool
-    """Whether the choice was found in the cache, and this load measured nothing."""
+    """True if the choice was found in the server's cache, and this load measured nothing."""
     reason: _builtins.str
     """The reason, in words, why there was nothing to choose; empty with times."""
     @_builtins.property
@@ -284,7 +286,7 @@ class RuntimeChoice(_message.Message):
 
     @_builtins.property
     def measured_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was measured; unset without times."""
+        """Time of the measurement, UTC; unset without times."""
 
     def __init__(
         self,
@@ -318,7 +320,7 @@ class RuntimeTimes(_message.Message):
     TEXT_SECONDS_FIELD_NUMBER: _builtins.int
     BATCH_SECONDS_FIELD_NUMBER: _builtins.int
     runtime: _common_pb2.Runtime.ValueType
-    """The library."""
+    """The library: RUNTIME_TORCH or RUNTIME_ONNX."""
     text_seconds: _builtins.float
     """One text of about 20 words, seconds."""
     batch_seconds: _builtins.float
@@ -568,11 +570,11 @@ class LoadProgress(_message.Message):
     TOTAL_BYTES_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     stage: Global___LoadProgress.Stage.ValueType
-    """The current step."""
+    """The current stage."""
     done_bytes: _builtins.int
-    """Bytes done in this step; 0 where they are not counted."""
+    """Bytes done in this stage; 0 where they are not counted."""
     total_bytes: _builtins.int
-    """Bytes of the whole step; 0 where that is not known."""
+    """Bytes of the whole stage; 0 where that is not known."""
     detail: _builtins.str
     """The file or step in words, for people."""
     def __init__(

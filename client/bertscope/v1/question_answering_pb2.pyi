@@ -128,7 +128,7 @@ class AnswerQuestionsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the answers come from."""
+        """Provenance of the answers."""
 
     def __init__(
         self,

@@ -225,7 +225,7 @@ class DescribeGeometryResponse(_message.Message):
     texts: _builtins.int
     """The texts or pairs described."""
     compared_texts: _builtins.int
-    """Those of two or more vectors."""
+    """The texts of two or more vectors."""
     tokens: _builtins.int
     """Their tokens together, special tokens included."""
     truncated_texts: _builtins.int
@@ -244,7 +244,7 @@ class DescribeGeometryResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,
@@ -353,7 +353,7 @@ class CompareRepresentationsResponse(_message.Message):
     texts: _builtins.int
     """All texts or pairs."""
     compared_texts: _builtins.int
-    """Those of four words or more, which are compared."""
+    """The texts of four words or more, which are compared."""
     compared_words: _builtins.int
     """Their words."""
     tokens: _builtins.int
@@ -362,11 +362,11 @@ class CompareRepresentationsResponse(_message.Message):
     """The texts that were cut for either model."""
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The layers of the first model, in the order of the request."""
+        """Layers of the first model, in the order of the request: 0 is the embeddings, k the output of layer k - 1."""
 
     @_builtins.property
     def other_layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Those of the second one."""
+        """Layers of the second one, which may be the same model."""
 
     @_builtins.property
     def shared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -384,11 +384,11 @@ class CompareRepresentationsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers of the first model come from."""
+        """Provenance of the numbers of the first model."""
 
     @_builtins.property
     def other_provenance(self) -> _common_pb2.Provenance:
-        """Where those of the second one come from."""
+        """Provenance of those of the second one."""
 
     def __init__(
         self,

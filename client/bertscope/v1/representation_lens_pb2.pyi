@@ -348,7 +348,7 @@ class LensPosition(_message.Message):
     CANDIDATES_FIELD_NUMBER: _builtins.int
     LAYERS_FIELD_NUMBER: _builtins.int
     token_index: _builtins.int
-    """Position among the tokens the model read, from 0."""
+    """Position among the tokens that the model read, from 0."""
     mask: _builtins.bool
     """True if it is a mask."""
     @_builtins.property
@@ -361,7 +361,7 @@ class LensPosition(_message.Message):
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedCompositeFieldContainer[Global___LensLayer]:
-        """The predictions, one for each layer of the reply, in that order."""
+        """The readings, one for each layer of the reply, in that order."""
 
     def __init__(
         self,
@@ -390,7 +390,7 @@ class LensText(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
@@ -434,7 +434,7 @@ class ReadLayersResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the predictions come from."""
+        """Provenance of the predictions."""
 
     def __init__(
         self,
@@ -575,15 +575,17 @@ class LogitAttribution(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     token_index: _builtins.int
-    """Position of the mask among the tokens the model read, from 0."""
+    """Position of the mask among the tokens that the model read, from 0."""
     difference: _builtins.float
-    """Logit of the answer minus that of the other, as the model gives them."""
+    """Logit of the answer minus that of the other, as the model gives them; the terms sum to it, but for rounding."""
     embeddings: _builtins.float
-    """What the embeddings, after their normalisation, add."""
+    """The term of the embeddings, after their normalisation."""
     head_biases: _builtins.float
-    """What the masked-LM head adds by itself: the bias of its dense layer, the shift of its normalisation, and the bias of each answer."""
+    """The term of the masked-LM head by itself: the bias of its dense layer, the shift of its normalisation, and the bias of each
+    answer.
+    """
     tokens: _builtins.int
-    """Number of tokens the model read, special tokens included."""
+    """Number of tokens that the model read, special tokens included."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
@@ -596,23 +598,25 @@ class LogitAttribution(_message.Message):
 
     @_builtins.property
     def heads(self) -> _common_pb2.Tensor:
-        """What each head adds, through the output projection without its bias: float32 [layers, heads]. 0 for a head that was pruned."""
+        """The term of each head, through the output projection without its bias: float32 [layers, heads]. 0 for a head that was
+        pruned.
+        """
 
     @_builtins.property
     def feed_forward(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """What the feed-forward block of each layer adds, with its biases."""
+        """The term of each layer's feed-forward block, with its biases: [layers]."""
 
     @_builtins.property
     def attention_biases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """What the bias of each layer's output projection adds."""
+        """The term of the bias of each layer's output projection: [layers]."""
 
     @_builtins.property
     def normalisation_shifts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """What the shifts of each layer's normalisations add."""
+        """The term of the shifts of each layer's normalisations: [layers]."""
 
     @_builtins.property
     def ablated(self) -> _common_pb2.Tensor:
-        """By how much the difference falls when each head is zeroed, the only change: the difference untouched minus that without the head,
+        """The fall of the difference when each head is zeroed, the only change: the difference untouched minus that without the head,
         float32 [layers, heads]. Unset unless requested.
         """
 
@@ -655,7 +659,7 @@ class AttributeLogitsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from."""
+        """Provenance of the numbers."""
 
     def __init__(
         self,

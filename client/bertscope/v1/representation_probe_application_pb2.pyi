@@ -299,7 +299,7 @@ class ApplyProbeResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the states come from."""
+        """Provenance of the states."""
 
     def __init__(
         self,

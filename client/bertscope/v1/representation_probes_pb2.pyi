@@ -352,13 +352,13 @@ class ProbeProgress(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     BEST_DEV_ACCURACY_FIELD_NUMBER: _builtins.int
     stage: Global___ProbeProgress.Stage.ValueType
-    """The current stage."""
+    """STAGE_STATES: the model runs the texts; STAGE_TRAINING."""
     done: _builtins.int
-    """What is done of it."""
+    """Texts that were run, or epochs that were trained."""
     total: _builtins.int
-    """All of it."""
+    """All of them. Training may end before the last epoch."""
     best_dev_accuracy: _builtins.float
-    """While probes are trained, the largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1."""
+    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1."""
     def __init__(
         self,
         *,
@@ -593,9 +593,9 @@ class ProbeReport(_message.Message):
     hidden_size: _builtins.int
     """Length of a state; the vector of a pair of spans is twice as long."""
     pooling: Global___TrainProbeRequest.Pooling.ValueType
-    """How pieces became one vector."""
+    """How a span's pieces became one vector."""
     on_disk: _builtins.bool
-    """True if the states were kept in a file."""
+    """True if the server kept the states in a file."""
     seconds: _builtins.float
     """How long it took, seconds."""
     @_builtins.property
@@ -604,15 +604,15 @@ class ProbeReport(_message.Message):
 
     @_builtins.property
     def train(self) -> Global___ProbePart:
-        """The spans to train on, after dev texts were split off."""
+        """The spans that probes were trained on, after dev texts were split off."""
 
     @_builtins.property
     def dev(self) -> Global___ProbePart:
-        """The spans that decide when training ends."""
+        """The spans that decided when training ended."""
 
     @_builtins.property
     def test(self) -> Global___ProbePart:
-        """The spans to test on; unset without test texts."""
+        """The spans that probes were tested on; unset without test texts."""
 
     @_builtins.property
     def confusion(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -622,7 +622,7 @@ class ProbeReport(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the states come from."""
+        """Provenance of the states."""
 
     @_builtins.property
     def mix(self) -> Global___LayerMix:

@@ -292,30 +292,32 @@ class StatesHeader(_message.Message):
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     unit: Global___StateUnit.ValueType
-    """What a row is of, never unspecified."""
+    """The unit of a row, never unspecified."""
     pooling: Global___StatePooling.ValueType
-    """How the states of a unit's pieces became one; unspecified for pieces."""
+    """How the pieces of a row were joined; unspecified for pieces."""
     quantity: Global___StateQuantity.ValueType
-    """What was read, never unspecified."""
+    """The quantity that was read, never unspecified."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """What each row of a layer is of, in order: a piece, a word, or a span with the text that it covers; none for STATE_UNIT_TEXT, which
-        has one row.
+        """The unit of each row, in order: a piece or a word, special tokens included, or a span with the text that it covers; none
+        for STATE_UNIT_TEXT, which has one row.
         """
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Layer of each slice along the tensor's first dimension: 0, the embeddings, to the layers of the model."""
+        """Layer of each slice along the first dimension: of states, 0 is the embeddings, k the output of layer k - 1."""
 
     @_builtins.property
     def states(self) -> _common_pb2.Tensor:
-        """dtype and shape: [layers, rows, hidden_size] of states, where rows are a multiple longer if several poolings are declared;
-        [layers, rows, heads, head_size] of contexts, [layers, rows, activations] of activations. data is empty: it follows in chunks.
+        """The states, [layers, rows, hidden_size]; rows are longer if the model declares several poolings. Head contexts are [layers,
+        rows, heads, head_size], feed-forward activations [layers, rows, activations].
+
+        Here only the dtype and the shape: data is empty, it follows in chunks.
         """
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the states come from."""
+        """Provenance of the states."""
 
     def __init__(
         self,
@@ -441,7 +443,7 @@ class EmbedTextsResponse(_message.Message):
     NORMALIZED_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     pooling: Global___StatePooling.ValueType
-    """How the states became vectors, never unspecified."""
+    """How the states of the last layer became vectors, never unspecified."""
     normalized: _builtins.bool
     """True if vectors were divided by their length."""
     @_builtins.property
@@ -460,7 +462,7 @@ class EmbedTextsResponse(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the vectors come from."""
+        """Provenance of the vectors."""
 
     def __init__(
         self,

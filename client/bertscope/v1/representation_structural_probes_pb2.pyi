@@ -255,13 +255,13 @@ class StructuralProbeProgress(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     BEST_DEV_LOSS_FIELD_NUMBER: _builtins.int
     stage: _representation_probes_pb2.ProbeProgress.Stage.ValueType
-    """The current stage."""
+    """STAGE_STATES: the model runs the texts; STAGE_TRAINING."""
     done: _builtins.int
-    """What is done of it: texts, or epochs."""
+    """Texts that were run, or epochs that were trained."""
     total: _builtins.int
-    """All of it."""
+    """All of them. Training may end before the last epoch."""
     best_dev_loss: _builtins.float
-    """While probes are trained, the lowest loss on the dev texts of a layer's probe so far, edges; 0 before the first epoch."""
+    """The lowest loss on the dev texts of a layer's probe so far, edges; 0 before the first epoch."""
     def __init__(
         self,
         *,
@@ -302,7 +302,7 @@ class TreePart(_message.Message):
     empty_words: _builtins.int
     """Its words that were left out because no piece begins in them."""
     total: _builtins.int
-    """What there is to find: with QUANTITY_DISTANCE the edges between two used words that are no punctuation, with QUANTITY_DEPTH
+    """The number to find: with QUANTITY_DISTANCE the edges between two used words that are no punctuation, with QUANTITY_DEPTH
     the used texts whose root is a used word and no punctuation.
     """
     correlated_texts: _builtins.int
@@ -460,9 +460,9 @@ class StructuralProbeReport(_message.Message):
     hidden_size: _builtins.int
     """Length of a state."""
     pooling: _representation_probes_pb2.TrainProbeRequest.Pooling.ValueType
-    """How pieces became one vector."""
+    """How a word's pieces became one vector."""
     on_disk: _builtins.bool
-    """True if the states were kept in a file."""
+    """True if the server kept the states in a file."""
     seconds: _builtins.float
     """How long it took, seconds."""
     @_builtins.property
@@ -471,15 +471,15 @@ class StructuralProbeReport(_message.Message):
 
     @_builtins.property
     def train(self) -> Global___TreePart:
-        """The texts to train on, after dev texts were split off."""
+        """The texts that probes were trained on, after dev texts were split off."""
 
     @_builtins.property
     def dev(self) -> Global___TreePart:
-        """The texts that decide when training ends."""
+        """The texts that decided when training ended."""
 
     @_builtins.property
     def test(self) -> Global___TreePart:
-        """The texts to test on; unset without test texts."""
+        """The texts that probes were tested on; unset without test texts."""
 
     @_builtins.property
     def chain(self) -> Global___StructuralRun:
@@ -487,7 +487,7 @@ class StructuralProbeReport(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the states come from."""
+        """Provenance of the states."""
 
     def __init__(
         self,

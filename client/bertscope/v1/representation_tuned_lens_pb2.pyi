@@ -178,13 +178,13 @@ class TrainLensProgress(_message.Message):
     TOTAL_FIELD_NUMBER: _builtins.int
     BEST_DEV_DIVERGENCE_FIELD_NUMBER: _builtins.int
     stage: _representation_probes_pb2.ProbeProgress.Stage.ValueType
-    """The current stage."""
+    """STAGE_STATES: the model runs the texts; STAGE_TRAINING."""
     done: _builtins.int
-    """What is done of it: texts, or epochs."""
+    """Texts that were run, or epochs that were trained."""
     total: _builtins.int
-    """All of it."""
+    """All of them. Training may end before the last epoch."""
     best_dev_divergence: _builtins.float
-    """While maps are trained, the mean over layers of the lowest divergence on the dev texts so far, nats."""
+    """The mean over layers of the lowest divergence on the dev texts so far, nats; 0 before training."""
     def __init__(
         self,
         *,
@@ -341,7 +341,7 @@ class TrainLensReport(_message.Message):
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the states come from."""
+        """Provenance of the states."""
 
     def __init__(
         self,
