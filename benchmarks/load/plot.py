@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bertscope_workbench.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope_workbench.plots.figures import new_figure, require_format, write
+from bertscope_workbench.plots.theme import FAINT, INK
 
 from benchmarks.load.curve import Curve, usable
 
@@ -25,7 +26,7 @@ def plot_curves(curves: list[Curve]) -> Figure:
     for (left, right), curve in zip(grid, curves, strict=True):
         _goodput(left, curve)
         _latency(right, curve)
-    set_title(figure, "Cloze under load: calls arrive by a Poisson process, latency counts from their arrival")
+    figure.set_heading("Cloze under load: calls arrive by a Poisson process, latency counts from their arrival")
     return figure
 
 
@@ -43,9 +44,9 @@ def _goodput(axes: Axes, curve: Curve) -> None:
     shares = [point.goodput / capacity for point in points.values()]
     axes.plot(loads, shares, color=GOOD, marker="o", markersize=3.5, label="answered rightly in time")
     axes.set_ylim(0, 1.2)
-    axes.set_ylabel("share of capacity", color=INK, fontsize=9)
+    axes.set_ylabel("share of capacity")
     texts = f"{curve.texts} text{'s' * (curve.texts > 1)}"
-    axes.set_title(f"{curve.model}, {texts} a call: capacity {capacity:.3g} calls/s", fontsize=9, color=INK)
+    axes.set_title(f"{curve.model}, {texts} a call: capacity {capacity:.3g} calls/s", fontsize=9)
     _finish(axes, loads)
 
 
@@ -58,18 +59,15 @@ def _latency(axes: Axes, curve: Curve) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("")
-    axes.set_ylabel("latency of those answered, ms", color=INK, fontsize=9)
+    axes.set_ylabel("latency of those answered, ms")
     _finish(axes, list(points))
 
 
 def _finish(axes: Axes, loads: list[float]) -> None:
     axes.set_xscale("log")
-    axes.set_xticks(loads, [f"{load:g}" for load in loads], fontsize=8, color=INK)
+    axes.set_xticks(loads, [f"{load:g}" for load in loads])
     axes.set_xticks([], minor=True)
-    axes.tick_params(length=0, labelsize=8, labelcolor=INK)
-    axes.set_xlabel("offered load, times capacity", color=INK, fontsize=9)
-    axes.grid(color=FAINT, linewidth=0.5)
-    axes.set_axisbelow(True)
+    axes.set_xlabel("offered load, times capacity")
+    axes.grid()
     axes.legend(fontsize=7, frameon=False, labelcolor=INK)
-    outline(axes)
     axes.spines[["top", "right"]].set_visible(False)

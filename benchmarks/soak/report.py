@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bertscope_workbench.plots.figures import FAINT, INK, new_figure, outline, require_format, set_title, write
+from bertscope_workbench.plots.figures import new_figure, require_format, write
+from bertscope_workbench.plots.theme import INK
 from rich.table import Table
 
 from benchmarks.soak.run import Outcome, Plan
@@ -80,12 +81,10 @@ def save_memory(outcome: Outcome, path: Path) -> None:
     label = f"{found.slope:+.1f} MB/hour (standard error {found.error:.1f})"
     axes.plot(ends / 60, line, color="#d1571c", linestyle="--", linewidth=1.2, label=label)
     axes.set_ylim(0, 1.15 * max(sample.resident_bytes for sample in samples) / 1e6)
-    axes.set_xlabel("minutes", color=INK, fontsize=9)
-    axes.set_ylabel("resident memory, MB", color=INK, fontsize=9)
-    axes.tick_params(length=0, labelsize=8, labelcolor=INK)
-    axes.grid(color=FAINT, linewidth=0.5)
+    axes.set_xlabel("minutes")
+    axes.set_ylabel("resident memory, MB")
+    axes.grid()
     axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower right")
-    outline(axes)
     axes.spines[["top", "right"]].set_visible(False)
-    set_title(figure, "Server memory during the soak")
+    figure.set_heading("Server memory during the soak")
     write(figure, path)

@@ -8,7 +8,7 @@ import grpc
 import pytest
 from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope_workbench.command.app import run
-from bertscope_workbench.plots.figures import DARK
+from bertscope_workbench.plots.theme import DARK
 
 from tests.support.fake_server import IMPORTANCE, difference_of
 from tests.support.patience import granted

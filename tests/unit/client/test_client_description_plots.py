@@ -4,7 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.attention.description import PATTERNS, STATISTICS, read_description
-from bertscope_workbench.plots.figures import DARK, LIGHT
+from bertscope_workbench.plots.theme import DARK, LIGHT
 
 from tests.support.descriptions import Numbers, description
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bertscope import Token
 from bertscope_workbench.plots.attention_head import FINEST, LEAST_SHARE, MAX_LABELS, THICKEST
-from bertscope_workbench.plots.figures import DARK, LIGHT
+from bertscope_workbench.plots.theme import DARK, LIGHT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope_workbench.plots import figures, picture
+from bertscope_workbench.plots import figures, themed_figure
+from bertscope_workbench.plots import theme as themes
 from bertscope_workbench.plots.layer_curves import BASELINES, CONTROL, MARKS, curve
 
 PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
@@ -27,8 +28,8 @@ def test_code_lengths(tmp_path: Path, uniform: float, unit: str, bits: float) ->
     assert (tmp_path / "a.svg").stat().st_size > 5000
 
 
-@pytest.mark.parametrize("theme", [figures.LIGHT, figures.DARK], ids=["light", "dark"])
-def test_each_curve_has_a_mark_and_a_colour_of_its_own(theme: figures.Theme) -> None:
+@pytest.mark.parametrize("theme", [themes.LIGHT, themes.DARK], ids=["light", "dark"])
+def test_each_curve_has_a_mark_and_a_colour_of_its_own(theme: themes.Theme) -> None:
     axes = figures.new_figure(4, 3, theme=theme).subplots()
     for number in range(len(MARKS)):
         curve(axes, [0, 1], [number, number], str(number), theme, number=number)
@@ -41,7 +42,7 @@ def test_each_curve_has_a_mark_and_a_colour_of_its_own(theme: figures.Theme) -> 
 def test_characters_that_the_font_lacks_are_of_another_font_or_reported(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture, "fallbacks", lambda: ("STIXNonUnicode",) if there else ())  # matplotlib's own
+    monkeypatch.setattr(themed_figure, "fallbacks", lambda: ("STIXNonUnicode",) if there else ())  # matplotlib's own
     figure = figures.new_figure(2.5, 2)
     figure.suptitle("\ue0d8")
     with warnings.catch_warnings(record=True) as heard:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import bertscope
 import numpy as np
 import pytest
-from bertscope_workbench.plots import attention
+from bertscope_workbench.plots import attention_head
 from bertscope_workbench.plots.figures import BOXES
 
 from tests.support.drawn import SOURCE, Page, maps_of
@@ -119,11 +119,11 @@ def test_a_fixed_scale_and_the_model_on_a_grid():
 def test_thin_diagonals_stay_whole_in_small_maps():
     """Every second token was left out of a map that is smaller than its text, and with it half of a diagonal."""
     weights = np.full((1000, 1000), 0.001, np.float32) + np.eye(1000, k=1, dtype=np.float32)
-    small = attention.pooled(weights, 240)
+    small = attention_head.pooled(weights, 240)
     assert small.shape == (200, 200)
     assert (np.maximum(small.diagonal(), 0)[:-1] > 1).all()
-    np.testing.assert_array_equal(attention.pooled(weights[:7, :7], 240), weights[:7, :7])
-    assert attention.pooled(np.arange(49.0).reshape(7, 7), 3).tolist() == [[16, 19, 20], [37, 40, 41], [44, 47, 48]]
+    np.testing.assert_array_equal(attention_head.pooled(weights[:7, :7], 240), weights[:7, :7])
+    assert attention_head.pooled(np.arange(49.0).reshape(7, 7), 3).tolist() == [[16, 19, 20], [37, 40, 41], [44, 47, 48]]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="runs JavaScript of the page")

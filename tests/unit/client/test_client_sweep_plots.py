@@ -15,8 +15,8 @@ from bertscope import (
     SweepSummary,
     SweepTable,
 )
-from bertscope_workbench.plots.figures import DARK, LIGHT
 from bertscope_workbench.plots.sweeps import FAINT_SHARE
+from bertscope_workbench.plots.theme import DARK, LIGHT
 from matplotlib.colors import to_hex, to_rgb
 
 SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))

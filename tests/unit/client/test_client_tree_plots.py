@@ -4,7 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope import Provenance, TreeScores
-from bertscope_workbench.plots.figures import DARK, LIGHT
+from bertscope_workbench.plots.theme import DARK, LIGHT
 from matplotlib.colors import to_hex
 
 SOURCE = Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based")

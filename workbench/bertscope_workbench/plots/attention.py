@@ -8,32 +8,13 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
 from bertscope import AttentionMaps
 
-from bertscope_workbench.plots.attention_head import draw_head, ends, pooled
+from bertscope_workbench.plots.attention_head import draw_head, ends, token_map
 from bertscope_workbench.plots.attention_page import Choice, attention_page, choose, heading, name_of, place_of
-from bertscope_workbench.plots.figures import (
-    DARK,
-    FIGURE_FORMATS,
-    LIGHT,
-    TITLE_SIZE,
-    Theme,
-    add_colorbar,
-    fitted,
-    new_figure,
-    outline,
-    require_format,
-    set_title,
-    shown,
-    write,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import FIGURE_FORMATS, Figure, ThemedFigure, new_figure, require_format, write
+from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, theme_of
 
 __all__ = ["plot_attention", "save_attention"]
 
@@ -69,7 +50,7 @@ def plot_attention(
     Raises KeyError for a layer or head that the maps don't hold, and ValueError for none at
     all, and for a fixed scale of quantities that are no weights.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     layers, heads = choose(maps.layers, layer, "layer"), choose(maps.heads, head, "head")
     places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
     title = heading(maps) if title is None else title
@@ -81,7 +62,7 @@ def plot_attention(
     columns = len(heads) if len(layers) > 1 and maps.by_head else min(len(places), COLUMNS)
     row, column = ends(maps)
     title += f"\nrows: {row}, columns: {column}; {maps.provenance.model}"
-    return _grid(maps, places, columns, shown(title), theme, largest)
+    return _grid(maps, places, columns, title, theme, largest)
 
 
 def save_attention(
@@ -116,17 +97,18 @@ def require_attention_format(path: str | PathLike[str], *, figure: bool) -> None
 
 def _grid(
     maps: AttentionMaps, places: list[tuple[int, int]], columns: int, heading: str, theme: Theme, largest: float | None
-) -> Figure:
+) -> ThemedFigure:
     rows = math.ceil(len(places) / columns)
-    length = len(maps.tokens)
+    tokens = [token.text for token in maps.tokens]
+    length = len(tokens)
     side = min(3.0, max(1.7, 0.16 * min(length, MAX_LABELS)))
     # Placed by hand: matplotlib's layout draws all maps repeatedly, which takes most of the time.
-    longest = max(len(maps.tokens[index].text) for index in range(0, length, math.ceil(length / MAX_LABELS)))
+    longest = max(map(len, tokens[:: math.ceil(length / MAX_LABELS)]))
     names = min(3.0, 0.35 + INCHES_PER_CHARACTER * longest)
     width = columns * side + names + 1.5
     top = 0.55 + 0.2 * (1 + fitted(heading, width, TITLE_SIZE).count("\n"))
     height = rows * (side + 0.25) + names + top
-    figure = new_figure(width, height, solved=False, theme=theme)
+    figure = new_figure(width, height, theme, solved=False)
     figure.subplots_adjust(names / width, names / height, 1 - 1.4 / width, 1 - top / height, 0.08, 0.3 / side)
     grid = figure.subplots(rows, columns, squeeze=False)
     largest = max(float(maps.head(*place).max()) for place in places) if largest is None else largest
@@ -137,37 +119,11 @@ def _grid(
             continue
         # Maps in a row or a column share the tokens' names: names on the outside leave room for the maps.
         named = index + columns >= len(places), index % columns == 0
-        image = _draw(axes, maps, maps.head(*places[index]), largest, theme, named)
-        axes.set_title(place_of(maps, *places[index]), fontsize=8, color=theme.ink, pad=4)
-    set_title(figure, heading, y=1 - 0.12 / height, theme=theme)
+        weights = maps.head(*places[index])
+        image = token_map(axes, weights, largest, tokens, theme, labels=MAX_LABELS, pixels=MAX_PIXELS, named=named, fontsize=6)
+        axes.set_title(place_of(maps, *places[index]), fontsize=8, pad=4)
+    figure.set_heading(heading, y=1 - 0.12 / height)
     tall = min(0.6, 6 / height)
     place = figure.add_axes((1 - 1.1 / width, 0.5 - tall / 2, 0.14 / width, tall))
-    add_colorbar(figure, image, None, name_of(maps), cax=place, theme=theme)
+    figure.add_colorbar(image, None, name_of(maps), cax=place)
     return figure
-
-
-def _draw(
-    axes: Axes,
-    maps: AttentionMaps,
-    weights: npt.NDArray[Any],
-    largest: float,
-    theme: Theme,
-    named: tuple[bool, bool],
-) -> Any:
-    """`named` says whether the tokens stand below and at the left."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colors = LinearSegmentedColormap.from_list("bertscope", theme.none_to_much)
-    length = len(maps.tokens)
-    small = pooled(weights, MAX_PIXELS)
-    reach = (-0.5, length - 0.5, length - 0.5, -0.5)
-    image = axes.imshow(small, cmap=colors, vmin=0, vmax=largest, interpolation="nearest", extent=reach)
-    step = math.ceil(length / MAX_LABELS)
-    ticks = range(0, length, step)
-    names = [shown(maps.tokens[index].text) for index in ticks]
-    # A tick takes as long to make as a map, visible or not.
-    axes.set_xticks(*((ticks, names) if named[0] else ([], [])), rotation=90, fontsize=6, color=theme.ink)
-    axes.set_yticks(*((ticks, names) if named[1] else ([], [])), fontsize=6, color=theme.ink)
-    axes.tick_params(length=0, pad=2)
-    outline(axes, theme)
-    return image

@@ -13,11 +13,11 @@ import numpy.typing as npt
 from bertscope import AttentionMaps
 
 from bertscope_workbench.plots.attention_page import name_of, place_of
-from bertscope_workbench.plots.figures import TITLE_SIZE, Theme, add_colorbar, fitted, new_figure, outline, set_title, shown
+from bertscope_workbench.plots.figures import Axes, ThemedFigure, heat_map, name_cells, new_figure
+from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, shortened, shown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 Weights = npt.NDArray[np.float32]
 
@@ -39,7 +39,9 @@ FINEST, THICKEST = 0.3, 3.2
 """Points."""
 
 
-def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme, largest: float | None = None) -> Figure:
+def draw_head(
+    maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme, largest: float | None = None
+) -> ThemedFigure:
     """Draws a heat map, rows attend to columns, and a line from each token to each token: the larger the weight, the wider and
     the more opaque. Texts of more than 72 tokens have no lines."""
     weights = maps.head(layer, head).astype(np.float32)
@@ -49,7 +51,7 @@ def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: T
     lines = length <= MAX_LABELS
     side = min(MAX_SIDE, max(MIN_SIDE, INCHES_PER_TOKEN * length))
     font = min(9.0, max(5.5, 0.7 * POINTS_PER_INCH * side / min(length, MAX_LABELS)))
-    names = [_name(token.text) for token in maps.tokens]
+    names = [shortened(token.text, MAX_NAME) for token in maps.tokens]
     margin = 0.15 + CHARACTER * font / POINTS_PER_INCH * max(map(len, names))
     beside = max(margin, 0.15 + CHARACTER * END / POINTS_PER_INCH * max(map(len, ends(maps))))
     across = max(1.9, 0.45 * side)
@@ -60,17 +62,25 @@ def draw_head(maps: AttentionMaps, layer: int, head: int, heading: str, theme: T
     bottom = 0.4 + margin
     height = top + side + bottom
     # Placed by hand: rows of the heat map and tokens beside the lines are level.
-    figure = new_figure(width, height, solved=False, theme=theme)
+    figure = new_figure(width, height, theme, solved=False)
 
     def axes_at(left: float, across: float, tall: float) -> Axes:
         return figure.add_axes((left / width, (bottom + (side - tall) / 2) / height, across / width, tall / height))
 
-    image = _heat_map(axes_at(places[0], side, side), maps, weights, largest, names, font, theme)
+    axes = axes_at(places[0], side, side)
+    image = token_map(axes, weights, largest, names, theme, labels=MAX_LABELS, pixels=MAX_PIXELS, fontsize=font)
+    row, column = ends(maps)
+    axes.set_ylabel(row)
+    axes.set_xlabel(column)
+    if maps.text_pair is not None:
+        border = sum(not token.segment for token in maps.tokens) - 0.5
+        axes.axhline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
+        axes.axvline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
     tall = min(side, 4.0)
-    add_colorbar(figure, image, None, name_of(maps), cax=axes_at(places[2], 0.14, tall), theme=theme)
+    figure.add_colorbar(image, None, name_of(maps), cax=axes_at(places[2], 0.14, tall))
     if lines:
         _lines(axes_at(places[5], across, side), maps, weights / largest, names, font, theme)
-    set_title(figure, shown(title), y=1 - 0.12 / height, theme=theme)
+    figure.set_heading(title, y=1 - 0.12 / height)
     return figure
 
 
@@ -90,28 +100,25 @@ def ends(maps: AttentionMaps) -> tuple[str, str]:
     return ("from", "attended to") if maps.quantity == "weights" else ("at", "contribution of")
 
 
-def _heat_map(
-    axes: Axes, maps: AttentionMaps, weights: Weights, largest: float, names: list[str], font: float, theme: Theme
-) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colors = LinearSegmentedColormap.from_list("bertscope", theme.none_to_much)
-    length = len(names)
-    reach = (-0.5, length - 0.5, length - 0.5, -0.5)
-    small = pooled(weights, MAX_PIXELS)
-    image = axes.imshow(small, cmap=colors, vmin=0, vmax=largest, interpolation="nearest", extent=reach)
-    ticks = range(0, length, math.ceil(length / MAX_LABELS))
-    axes.set_xticks(ticks, [names[index] for index in ticks], rotation=90, fontsize=font, color=theme.ink)
-    axes.set_yticks(ticks, [names[index] for index in ticks], fontsize=font, color=theme.ink)
-    axes.tick_params(length=0, pad=3)
-    row, column = ends(maps)
-    axes.set_ylabel(row, color=theme.ink, fontsize=END)
-    axes.set_xlabel(column, color=theme.ink, fontsize=END)
-    if maps.text_pair is not None:
-        border = sum(not token.segment for token in maps.tokens) - 0.5
-        axes.axhline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
-        axes.axvline(border, color=theme.ink, linewidth=0.5, alpha=0.5)
-    outline(axes, theme)
+def token_map(
+    axes: Axes,
+    weights: npt.NDArray[Any],
+    largest: float,
+    names: list[str],
+    theme: Theme,
+    *,
+    labels: int,
+    pixels: int,
+    named: tuple[bool, bool] = (True, True),
+    **text: Any,
+) -> AxesImage:
+    """Draws a map [L, L], rows attend to columns, of at most so many `pixels` along a side, and names at most so many tokens;
+    `named` says whether below and at the left, and `text` how."""
+    reach = (-0.5, len(names) - 0.5, len(names) - 0.5, -0.5)
+    image = heat_map(axes, pooled(weights, pixels), theme.none_to_much, (0, largest), origin="upper", extent=reach)
+    # A tick takes as long to make as a map, visible or not.
+    name_cells(axes.xaxis, names if named[0] else [], labels, rotation=90, **text)
+    name_cells(axes.yaxis, names if named[1] else [], labels, **text)
     return image
 
 
@@ -134,14 +141,10 @@ def _lines(axes: Axes, maps: AttentionMaps, shares: Weights, names: list[str], f
     axes.set_ylim(len(names) - 0.5, -0.5)
     for place, side in ((-0.03, "right"), (1.03, "left")):
         for index, name in enumerate(names):
-            axes.text(place, index, name, ha=side, va="center", fontsize=font, color=theme.ink)
+            axes.text(place, index, shown(name), ha=side, va="center", fontsize=font, color=theme.ink)
     for place, name, side in zip((-0.03, 1.03), ends(maps), ("right", "left"), strict=True):
         axes.annotate(
             name, (place, 0), (0, -6), xycoords="axes fraction", textcoords="offset points",
             ha=side, va="top", fontsize=END, color=theme.ink,
         )  # fmt: skip
     axes.set_axis_off()
-
-
-def _name(text: str) -> str:
-    return shown(text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 1]}…")

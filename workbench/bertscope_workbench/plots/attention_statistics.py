@@ -5,29 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from bertscope import AttentionDescription, Picture
 from bertscope.questions.attention.head_distances import CLUSTERS
 from bertscope.questions.attention.sums import PerHead
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    add_colorbar,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
 __all__ = ["plot_description", "save_description"]
 
@@ -57,10 +43,10 @@ def plot_description(
     ValueError without them or for another picture.
     """
     require_picture(description, picture)
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     drawn = {"patterns": _patterns, "statistics": _statistics, "clusters": _clusters}[picture](description, theme)
     asked = f"{description.provenance.model}, {description.texts} texts, {description.tokens} tokens"
-    set_title(drawn, shown(f"{HEADINGS[picture]}\n{asked}" if title is None else title), theme=theme)
+    drawn.set_heading(title, f"{HEADINGS[picture]}\n{asked}")
     return drawn
 
 
@@ -82,9 +68,9 @@ HEADINGS = {
 }
 
 
-def _patterns(description: AttentionDescription, theme: Theme) -> Figure:
+def _patterns(description: AttentionDescription, theme: Theme) -> ThemedFigure:
     layers = len(description.layers)
-    figure = new_figure(max(6.4, 2.6 + 0.36 * layers), 4.4, theme=theme)
+    figure = new_figure(max(6.4, 2.6 + 0.36 * layers), 4.4, theme)
     axes = figure.subplots()
     # Of the maps that have a class: those of heads that were pruned away have none.
     counts = np.stack([pattern.texts.sum(1) for pattern in description.patterns.values()]).astype(np.float64)
@@ -95,68 +81,59 @@ def _patterns(description: AttentionDescription, theme: Theme) -> Figure:
         label = name.replace("_", " + ")
         axes.bar(places, share, bottom=bottom, width=0.82, color=color, edgecolor=theme.page, linewidth=0.6, label=label)
         bottom += share
-    axes.set_facecolor(theme.page)
-    axes.set_xticks(places, map(str, description.layers), fontsize=8)
+    name_cells(axes.xaxis, description.layers)
     axes.set_xlim(-0.6, layers - 0.4)
     axes.set_ylim(0, 100)
-    axes.set_xlabel("layer", color=theme.ink)
-    axes.set_ylabel("maps of its heads, %", color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    outline(axes, theme)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("maps of its heads, %")
     axes.spines[["top", "right", "left"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()  # The first class is at the bottom of the bars and of the list.
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
-    _ink(axes.legend(handles[::-1], labels[::-1], frameon=False, fontsize=8, **place), theme)
+    axes.legend(handles[::-1], labels[::-1], frameon=False, fontsize=8, labelcolor=theme.ink, **place)
     return figure
 
 
-def _statistics(description: AttentionDescription, theme: Theme) -> Figure:
+def _statistics(description: AttentionDescription, theme: Theme) -> ThemedFigure:
     units = {name: f" ({UNITS[name]})" if name in UNITS else "" for name in description.statistics}
     panels = {name.replace("_", " ") + unit: description.mean(name) for name, unit in units.items()}
     return panel_grid(panels, description.layers, theme)
 
 
-def panel_grid(panels: Mapping[str, PerHead], layers: Sequence[int], theme: Theme) -> Figure:
+def panel_grid(panels: Mapping[str, PerHead], layers: Sequence[int], theme: Theme) -> ThemedFigure:
     """Draws [layers, heads] of each name as a heat map, each with a scale of its own."""
     heads = next(iter(panels.values())).shape[1]
     cell = min(MAX_CELL, max(MIN_CELL, MAX_PANEL / max(len(layers), heads)))
     columns = min(GRID_COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     width = max(4.6, columns * (cell * heads + 1.05))
-    figure = new_figure(width, rows * (cell * len(layers) + 0.72) + 0.7, theme=theme)
+    figure = new_figure(width, rows * (cell * len(layers) + 0.72) + 0.7, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for index, (axes, name) in enumerate(zip(grid.flat, panels, strict=False)):
         image = _heat_map(axes, panels[name], layers, theme)
-        axes.set_title(shown(name), fontsize=9, color=theme.ink, pad=4)
-        bar = figure.colorbar(image, ax=axes, shrink=0.9, aspect=18, pad=0.03)
-        bar.ax.tick_params(labelsize=7, color=theme.faint, labelcolor=theme.ink, length=2, pad=2)
+        axes.set_title(shown(name), fontsize=9, pad=4)
+        bar = figure.add_colorbar(image, axes, "", shrink=0.9, aspect=18, pad=0.03)
+        bar.ax.tick_params(labelsize=7, length=2, pad=2)
         bar.locator = _few_ticks()
         bar.update_ticks()
-        bar.outline.set_edgecolor(theme.faint)  # type: ignore[operator, unused-ignore]  # as in `add_colorbar`
         if index % columns == 0:
-            axes.set_ylabel("layer", color=theme.ink, fontsize=8)
+            axes.set_ylabel("layer")
         if index + columns >= len(panels):
-            axes.set_xlabel("head", color=theme.ink, fontsize=8)
+            axes.set_xlabel("head")
     return figure
 
 
 def _heat_map(axes: Axes, values: PerHead, layers: Sequence[int], theme: Theme) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colors = LinearSegmentedColormap.from_list("bertscope", theme.none_to_much).with_extremes(bad=theme.faint)
     largest = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
-    image = axes.imshow(values, cmap=colors, vmin=0, vmax=largest or 1, interpolation="nearest", origin="lower")
+    image = heat_map(axes, values, theme.none_to_much, (0, largest or 1), missing=theme.faint)
     for axis, labels in ((axes.xaxis, range(values.shape[1])), (axes.yaxis, layers)):
-        step = math.ceil(len(labels) / MAX_TICKS)
-        axis.set_ticks(range(0, len(labels), step), [str(label) for label in labels[::step]])
-    axes.tick_params(length=0, labelsize=7, labelcolor=theme.ink, pad=2)
-    outline(axes, theme)
+        name_cells(axis, labels, MAX_TICKS)
+    axes.tick_params(labelsize=7, pad=2)
     return image
 
 
-def _clusters(description: AttentionDescription, theme: Theme) -> Figure:
+def _clusters(description: AttentionDescription, theme: Theme) -> ThemedFigure:
     from matplotlib.colors import LinearSegmentedColormap
 
     distances = description.head_distances
@@ -164,7 +141,7 @@ def _clusters(description: AttentionDescription, theme: Theme) -> Figure:
     places = distances.coordinates()
     clusters = distances.clusters(min(CLUSTERS, len(distances.heads)))
     patterns = description.majority().reshape(-1)
-    figure = new_figure(10.6, 6.0, theme=theme)
+    figure = new_figure(10.6, 6.0, theme)
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     for number in range(int(clusters.max()) + 1):
         chosen = clusters == number
@@ -175,16 +152,11 @@ def _clusters(description: AttentionDescription, theme: Theme) -> Figure:
     scale = LinearSegmentedColormap.from_list("bertscope", LAYER_COLORS)
     image = right.scatter(*places.T, s=30, c=layers, cmap=scale, edgecolor=theme.page, linewidth=0.4)
     for axes, heading in ((left, "clusters, by average linkage"), (right, "layers")):
-        axes.set_facecolor(theme.page)
-        axes.set_title(heading, fontsize=9, color=theme.ink)
+        axes.set_title(heading, fontsize=9)
         axes.set_aspect("equal", adjustable="box")
-        axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-        axes.grid(color=theme.faint, linewidth=0.4, alpha=0.6)
-        axes.set_axisbelow(True)
-        outline(axes, theme)
-    legend = figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    _ink(legend, theme)
-    add_colorbar(figure, image, right, "layer", theme=theme)
+        axes.grid()
+    figure.add_legend(left, 3)
+    figure.add_colorbar(image, right, "layer")
     return figure
 
 
@@ -197,11 +169,6 @@ def _cluster_name(heads: int, patterns: Any) -> str:
     share = "" if heads == 1 else "all " if count == heads else f"{count} "
     mostly = f", {share}{pattern.replace('_', ' + ')}" if pattern else ""
     return f"{heads} head{'' if heads == 1 else 's'}{mostly}"
-
-
-def _ink(legend: Legend, theme: Theme) -> None:
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
 
 
 def _few_ticks() -> Any:

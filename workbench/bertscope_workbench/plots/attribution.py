@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from bertscope import LogitAttribution
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    add_colorbar,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Figure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_attribution", "save_attribution"]
 
@@ -40,37 +25,27 @@ MAX_TICKS = 16
 def plot_attribution(found: LogitAttribution, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws a heat map of layers by heads, the last layer on top, with the feed-forward blocks beside it: blue is for the
     answer, orange for the other; `dark` on a dark page."""
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     layers, heads = found.heads.shape
     width = max(MIN_WIDTH, MARGINS[0] + CELL * (heads + BLOCK))
-    figure = new_figure(width, max(MIN_HEIGHT, MARGINS[1] + CELL * layers), theme=theme)
+    figure = new_figure(width, max(MIN_HEIGHT, MARGINS[1] + CELL * layers), theme)
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(heads, BLOCK))
     most = max(float(np.abs(found.heads).max(initial=0)), float(np.abs(found.feed_forward).max(initial=0))) or 1.0
-    image = _draw(left, found.heads, most, theme)
-    _draw(right, found.feed_forward[:, None], most, theme)
-    step = -(-heads // MAX_TICKS)
-    left.set_xticks(range(0, heads, step), [str(head) for head in range(0, heads, step)])
-    right.set_xticks([0], ["feed-forward"])
-    left.set_yticks(range(layers), [str(layer) for layer in range(layers)])
-    left.set_xlabel("head", color=theme.ink, fontsize=8)
-    left.set_ylabel("layer", color=theme.ink, fontsize=8)
-    add_colorbar(figure, image, [left, right], "added, logits", theme=theme)
+    colors = AGAINST, theme.none_to_much[0], FOR
+    image = heat_map(left, found.heads, colors, (-most, most), aspect="auto")
+    heat_map(right, found.feed_forward[:, None], colors, (-most, most), aspect="auto")
+    name_cells(left.xaxis, range(heads), MAX_TICKS)
+    name_cells(right.xaxis, ["feed-forward"])
+    name_cells(left.yaxis, range(layers))
+    left.set_xlabel("head")
+    left.set_ylabel("layer")
+    figure.add_colorbar(image, [left, right], "added, logits")
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
     rest = f"embeddings {found.embeddings:+.2f}, biases {found.biases:+.2f}"
     difference = f"{found.answer} (blue) minus {found.other_answer} (orange): {found.difference:+.2f}"
     default = f"{text}\n{difference}; {rest}\n{found.provenance.model}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 
 save_attribution = saving(plot_attribution)
-
-
-def _draw(axes: Axes, values: Any, most: float, theme: Theme) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colors = LinearSegmentedColormap.from_list("bertscope", (AGAINST, theme.none_to_much[0], FOR))
-    image = axes.imshow(values, cmap=colors, vmin=-most, vmax=most, interpolation="nearest", aspect="auto", origin="lower")
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    outline(axes, theme)
-    return image

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from bertscope import BenchmarkReport, ModelReport, Ratio
 
-from bertscope_workbench.plots.figures import FAINT, INK, fitted, new_figure, outline, saving, shown
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.theme import FAINT, INK, fitted, shown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
@@ -109,13 +108,10 @@ def _panel(axes: Axes, report: BenchmarkReport, length: int, *, offline: bool) -
     speed = "in batches" if offline else "one sequence at a time"
     axes.set_title("given texts" if length == 0 else f"{length} tokens", color=INK, fontsize=10)
     axes.set_xlabel(f"speed-up, {speed} (times)", color=INK)
-    axes.tick_params(length=0, labelsize=8, labelcolor=INK)
     _set_scale(axes, [dot.speedup.value for dot in dots])
     axes.margins(0.16)
     _limit(axes, share=not report.metrics)
     axes.grid(color=FAINT, linewidth=0.4, alpha=0.6)
-    axes.set_axisbelow(True)
-    outline(axes)
     _label(axes, dots)
 
 

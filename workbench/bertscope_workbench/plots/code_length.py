@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bertscope import CodeLengths
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
+from bertscope_workbench.plots.figures import Figure, new_figure, saving
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_code_length", "save_code_length"]
 
@@ -18,25 +14,25 @@ __all__ = ["plot_code_length", "save_code_length"]
 def plot_code_length(found: CodeLengths, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws the code lengths of the labels and of the control task by layer beside the uniform code's, and how many times
     shorter they are (Voita and Titov 2020, figure 2); `dark` on a dark page."""
-    theme = DARK if dark else LIGHT
-    figure = new_figure(10.4, 4.2, theme=theme)
+    theme = theme_of(dark)
+    figure = new_figure(10.4, 4.2, theme)
     left, right = figure.subplots(1, 2)
     layers = [one.layer for one in found.layers]
     unit, bits = ("kbit", 1000) if found.uniform_bits >= 1000 else ("bits", 1)
     curve(left, layers, [one.bits / bits for one in found.layers], "labels", theme)
     curve(left, layers, [one.control_bits / bits for one in found.layers], "control task", theme, number=CONTROL)
     baseline(left, found.uniform_bits / bits, "uniform code", theme)
-    layer_axis(left, layers, f"length of the code, {unit}", theme)
+    layer_axis(left, layers, f"length of the code, {unit}")
     curve(right, layers, [one.compression for one in found.layers], "labels", theme)
     curve(right, layers, [one.control_compression for one in found.layers], "control task", theme, number=CONTROL)
     baseline(right, 1, "uniform code", theme)
-    layer_axis(right, layers, "compression, times", theme)
+    layer_axis(right, layers, "compression, times")
     for axes in (left, right):
         axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
         legend(axes, theme, 3)
     words = f"{found.spans} labels of {len(found.labels)} classes"
     default = f"description length of labels by layer\n{found.provenance.model}, {words}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from bertscope import FactScores, RelationKnowledge
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
-from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.rows import draw_share, frame_rows
+from bertscope_workbench.plots.theme import Theme, theme_of
 
 __all__ = ["plot_facts", "save_facts"]
 
@@ -32,13 +28,13 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
 
     Raises InvalidArgument if no fact was asked.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     known = [each for each in scores.relations if not math.isnan(each.p_at_1.value)]
     if not known:
         raise invalid_argument("scores", "have no relation of which a fact was asked; there is nothing to draw")
     chosen = sorted(known, key=lambda each: -each.facts)[:MAX_RELATIONS]
     chosen.sort(key=lambda each: (-each.p_at_1.value, -each.p_at_10.value))
-    figure = new_figure(7.6, MARGIN + ROW * len(chosen), theme=theme)
+    figure = new_figure(7.6, MARGIN + ROW * len(chosen), theme)
     axes = figure.subplots()
     for row, each in enumerate(chosen):
         _draw(axes, row, each, theme)
@@ -46,20 +42,14 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
         for value, color in ((scores.p_at_1, theme.lines[0]), (scores.p_at_10, theme.lines[1])):
             axes.axvline(100 * value, color=color, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
         axes.plot([], [], color=theme.ink, linewidth=1.0, linestyle=(0, (4, 3)), label="mean over relations")
-    frame_rows(
-        axes,
-        [(each.relation, each.facts) for each in chosen],
-        "facts, % (a line: 95 % interval)",
-        theme=theme,
-        longest=MAX_NAME,
-    )
-    add_legend(figure, axes, theme=theme, columns=4)
+    frame_rows(axes, [(each.relation, each.facts) for each in chosen], "facts, % (a line: 95 % interval)", longest=MAX_NAME)
+    figure.add_legend(axes, 4)
     left = f"; {len(known) - len(chosen)} relations with fewer facts are not shown" if len(known) > len(chosen) else ""
     by = {"first": "first template", "best": "template that is best on these facts", "mean": "mean over templates"}[
         scores.template
     ]
     default = f"right objects among the likeliest, by the {by}\n{scores.provenance.model}, {scores.facts} facts{left}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 

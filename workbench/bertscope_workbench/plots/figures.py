@@ -1,111 +1,87 @@
-"""Holds the shared parts of all figures: ink, title, colour bar, formats. matplotlib is imported only when a figure is made."""
+"""Makes figures, draws heat maps, and writes files: what all figures share.
+
+matplotlib is imported only when a figure is made. Its names that annotations need are taken from here.
+"""
 
 from __future__ import annotations
 
 import inspect
 import io
-import textwrap
+import math
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from bertscope_workbench.plots.glyphs import GLYPH, boxes_unmentioned
+from bertscope_workbench.plots.theme import LIGHT, Theme, shown
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure as Figure
+    from matplotlib.image import AxesImage
+
+    from bertscope_workbench.plots.themed_figure import ThemedFigure as ThemedFigure
+else:
+    Axes = Figure = ThemedFigure = object
 
 Drawn = TypeVar("Drawn")
 Options = ParamSpec("Options")
 
 FIGURE_FORMATS = (".png", ".svg", ".pdf")
-INK, FAINT = "#1d2b3a", "#c9d3dd"
 PADDING = 0.08
 """Inches around each part, so that the name of an axis does not touch the part beside it."""
-TITLE_SIZE = 11
-"""Points."""
+BRIGHT = 0.5
+"""From this share of a scale from 0 on, the ink in a cell is that of the page."""
 DOTS_PER_INCH = 150
 MAX_SIDE_DOTS = 3600
 """Larger figures have fewer dots in an inch, 80 at least: compressing 25 million dots takes seconds."""
 BOXES = "characters that no font of this machine has are boxes in the figure; a font such as Noto Sans CJK has most"
-CHARACTERS_PER_INCH = 11
-"""Characters of a title per inch; longer titles are broken into lines."""
 
 
-@dataclass(frozen=True)
-class Theme:
-    """The colours of a figure."""
-
-    page: str
-    """The background."""
-    ink: str
-    """Text and marks."""
-    faint: str
-    """Frames and grids."""
-    none_to_much: tuple[str, ...]
-    """The colours of a scale from 0 to the most, the first one close to the page's."""
-    lines: tuple[str, str]
-    """Lines of data, and others."""
-
-
-LIGHT = Theme("white", INK, FAINT, ("#f7f7f7", "#dcebf7", "#9ecae8", "#4292c6", "#14549c", "#08264f"), ("#14549c", "#dd6b20"))
-DARK = Theme(
-    "#11181f", "#dde5ec", "#3d4a57", ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc"), ("#6cb4e8", "#f5a35c")
-)
-
-
-def new_figure(width: float, height: float, *, solved: bool = True, theme: Theme = LIGHT) -> Figure:
-    """Returns an empty figure, inches, which a notebook shows."""
+def new_figure(width: float, height: float, theme: Theme = LIGHT, *, solved: bool = True) -> ThemedFigure:
+    """Returns an empty figure, inches, which a notebook shows; axes that are added to it have the theme's colours."""
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from bertscope_workbench.plots.picture import Picture
+    from bertscope_workbench.plots.themed_figure import ThemedFigure
 
     # `solved`: matplotlib computes the layout; otherwise the caller places the parts.
     dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(width, height))))
     layout = ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING) if solved else None
-    return Picture(figsize=(width, height), dpi=dots, layout=layout, facecolor=theme.page)
+    return ThemedFigure(theme, figsize=(width, height), dpi=dots, layout=layout)
 
 
-def set_title(figure: Figure, heading: str, y: float | None = None, theme: Theme = LIGHT) -> None:
-    """Sets a title, broken into lines if it is wider than the figure; `y` is its top, a share of the height."""
-    place: dict[str, Any] = {} if y is None else {"y": y}  # With a given position, matplotlib's layout does not move it.
-    figure.suptitle(fitted(heading, figure.get_figwidth(), TITLE_SIZE), color=theme.ink, fontsize=TITLE_SIZE, **place)
-
-
-def fitted(text: str, width: float, size: float) -> str:
-    """Returns the text, broken into lines of this width in inches in letters of `size` points."""
-    characters = int(width * CHARACTERS_PER_INCH * TITLE_SIZE / size)
-    return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, characters))
-
-
-def add_colorbar(figure: Figure, image: Any, axes: Any, label: str, cax: Any = None, theme: Theme = LIGHT) -> None:
-    """Adds a colour bar beside the axes, or in the place of `cax`."""
-    bar = figure.colorbar(image, cax=cax) if cax else figure.colorbar(image, ax=axes, shrink=0.6, aspect=30, pad=0.02)
-    bar.set_label(label, color=theme.ink, fontsize=9)
-    bar.ax.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
-    bar.outline.set_edgecolor(theme.faint)  # type: ignore[operator, unused-ignore]  # the stub declares it as the patch's colour
-
-
-def color_scale(theme: Theme) -> Any:
-    """Returns the colours of a scale from 0 to the most."""
+def heat_map(
+    axes: Axes,
+    values: Any,
+    colors: Sequence[str],
+    ends: tuple[float, float] = (0, 1),
+    *,
+    missing: str | None = None,
+    origin: Literal["lower", "upper"] = "lower",
+    **options: Any,
+) -> AxesImage:
+    """Draws [rows, columns] as cells, in colours between two ends, the first row below as papers have layers; `options` go to
+    matplotlib."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("bertscope", theme.none_to_much)
+    scale = LinearSegmentedColormap.from_list("bertscope", colors).with_extremes(bad=missing)
+    return axes.imshow(values, scale, vmin=ends[0], vmax=ends[1], interpolation="nearest", origin=origin, **options)
 
 
-def outline(axes: Axes, theme: Theme = LIGHT) -> None:
-    """Draws a faint frame."""
-    for spine in axes.spines.values():
-        spine.set_color(theme.faint)
+def name_cells(axis: Axis, names: Sequence[object], most: int | None = None, **text: Any) -> None:
+    """Names the cells along an axis: each, or every second, third, ... so that there are at most so many names."""
+    step = 1 if most is None else max(1, math.ceil(len(names) / most))
+    axis.set_ticks(range(0, len(names), step), [shown(str(name)) for name in names[::step]], **text)
 
 
-def shown(text: str) -> str:
-    """Returns the text as matplotlib shows it unchanged: a dollar sign would begin a formula."""
-    return text.replace("$", r"\$")
+def write_in_cell(axes: Axes, column: int, row: int, text: str, share: float, theme: Theme) -> None:
+    """Writes into a cell of a scale from 0, in the ink that its colour lets be read; `share` is that of the scale's end."""
+    ink = theme.page if share >= BRIGHT else theme.ink
+    axes.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
 
 
 def write(figure: Figure, path: Path) -> None:

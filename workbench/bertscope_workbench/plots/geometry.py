@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from bertscope import GeometryDescription
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
+from bertscope_workbench.plots.figures import Axes, Figure, name_cells, new_figure, saving
 from bertscope_workbench.plots.layer_curves import curve, layer_axis
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.theme import LIGHT, Theme, theme_of
 
 __all__ = ["plot_geometry", "save_geometry"]
 
@@ -23,14 +18,14 @@ DIMENSIONS = 3
 def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws the cosines of each layer (Ethayarajh 2019, figures 1 to 3) beside the part of its largest dimensions in the mean
     cosine (Timkey and van Schijndel 2021); `dark` on a dark page."""
-    theme = DARK if dark else LIGHT
-    drawn = new_figure(9.0, 3.8, theme=theme)
+    theme = theme_of(dark)
+    drawn = new_figure(9.0, 3.8, theme)
     left, right = drawn.subplots(1, 2)
     _cosines(left, found, theme)
     _dimensions(right, found, theme)
     unit = "pieces" if found.pieces else "words"
     default = f"hidden states by layer\n{found.provenance.model}, {found.texts} texts, {found.vectors} {unit}"
-    set_title(drawn, shown(default if title is None else title), theme=theme)
+    drawn.set_heading(title, default)
     return drawn
 
 
@@ -47,7 +42,7 @@ def _cosines(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
     for number, (label, values) in enumerate(lines):
         if np.isfinite(values).any():
             curve(axes, range(len(values)), values.tolist(), label, theme, number=number)
-    _layers(axes, found, "mean cosine", theme)
+    _layers(axes, found, "mean cosine")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0), max(high, 0) + 0.25 * (max(high, 0) - min(low, 0)))
     axes.legend(fontsize=8, facecolor=theme.page, edgecolor=theme.faint, labelcolor=theme.ink, loc="upper left")
@@ -73,9 +68,9 @@ def _dimensions(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
                 )
         bottom += heights
     axes.set_ylim(0, max(0.05, min(1.0, 1.15 * float(bottom.max()))))
-    _layers(axes, found, "part of the three largest dimensions", theme)
+    _layers(axes, found, "part of the three largest dimensions")
 
 
-def _layers(axes: Axes, found: GeometryDescription, name: str, theme: Theme) -> None:
-    layer_axis(axes, range(len(found.layers)), name, theme)
-    axes.set_xticks(range(len(found.layers)), [str(layer) for layer in found.layers])
+def _layers(axes: Axes, found: GeometryDescription, name: str) -> None:
+    layer_axis(axes, range(len(found.layers)), name)
+    name_cells(axes.xaxis, found.layers)

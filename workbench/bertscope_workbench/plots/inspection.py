@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from bertscope import FilledMask, Inspection, InspectionDistances
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    add_colorbar,
-    color_scale,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import Theme, shortened, theme_of
 
 __all__ = ["plot_inspection", "save_inspection"]
 
@@ -42,14 +26,14 @@ def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None 
     Of more than three masks the first three are drawn, and the title says so. Raises InvalidArgument for an inspection with
     neither predictions nor distances.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     masks = found.masks[:MAX_MASKS]
     if not masks and found.distances is None:
         raise invalid_argument("found", "has neither predictions nor distances; inspect a text with a mask, or interventions")
     layers, heads = found.start.layers, found.start.heads
     grid = [] if found.distances is None else [max(3.2, 1.9 + CELL * heads)]
     widths = [PREDICTIONS] * len(masks) + grid
-    figure = new_figure(max(4.6, sum(widths)), max(3.4, 1.5 + CELL * layers), theme=theme)
+    figure = new_figure(max(4.6, sum(widths)), max(3.4, 1.5 + CELL * layers), theme)
     row = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
     for number, mask in enumerate(masks):
         before = found.untouched_masks[number] if found.untouched_masks else None
@@ -59,7 +43,7 @@ def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None 
     text = found.start.text if found.start.text_pair is None else f"{found.start.text} / {found.start.text_pair}"
     left = len(found.masks) - len(masks)
     rest = f"; {left} more masks are not shown" if left else ""
-    set_title(figure, shown(f"{text}\n{found.provenance.model}{rest}" if title is None else title), theme=theme)
+    figure.set_heading(title, f"{text}\n{found.provenance.model}{rest}")
     return figure
 
 
@@ -69,7 +53,6 @@ save_inspection = saving(plot_inspection)
 def _predictions(axes: Axes, mask: FilledMask, before: FilledMask | None, theme: Theme) -> None:
     entries = mask.predictions[:MAX_ENTRIES]
     places = range(len(entries))
-    axes.set_facecolor(theme.page)
     axes.barh(places, [100 * entry.probability for entry in entries], color=theme.lines[0], height=0.66)
     if before is not None:
         was = {entry.piece_ids: entry.probability for entry in before.predictions}
@@ -78,28 +61,19 @@ def _predictions(axes: Axes, mask: FilledMask, before: FilledMask | None, theme:
             label, probability = "untouched" if number == 0 else None, 100 * share
             axes.plot([probability] * 2, [place - 0.42, place + 0.42], color=theme.lines[1], linewidth=2.4, label=label)
         axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="lower right")
-    axes.set_yticks(places, [shown(_cut(entry.token)) for entry in entries])
+    name_cells(axes.yaxis, [shortened(entry.token, MAX_WORD) for entry in entries])
     axes.invert_yaxis()
     axes.set_xlim(0, None)
-    axes.set_xlabel(f"probability at characters {mask.start} to {mask.end}, %", color=theme.ink, fontsize=9)
-    axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
-    outline(axes, theme)
+    axes.set_xlabel(f"probability at characters {mask.start} to {mask.end}, %")
+    axes.tick_params(length=3.5)
 
 
-def _moved(figure: Figure, axes: Axes, found: InspectionDistances, theme: Theme) -> None:
+def _moved(figure: ThemedFigure, axes: Axes, found: InspectionDistances, theme: Theme) -> None:
     moved = 100 * found.moved
     largest = float(np.nanmax(moved)) or 1.0
-    axes.set_facecolor(theme.page)
-    image = axes.imshow(moved, cmap=color_scale(theme), vmin=0, vmax=largest, interpolation="nearest", origin="lower")
-    layers, heads = moved.shape
-    axes.set_xticks(range(heads))
-    axes.set_yticks(range(layers))
-    axes.set_xlabel("head", color=theme.ink, fontsize=9)
-    axes.set_ylabel("layer", color=theme.ink, fontsize=9)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    outline(axes, theme)
-    add_colorbar(figure, image, axes, "attention that moved, %", theme=theme)
-
-
-def _cut(word: str) -> str:
-    return word if len(word) <= MAX_WORD else f"{word[: MAX_WORD - 1]}…"
+    image = heat_map(axes, moved, theme.none_to_much, (0, largest))
+    name_cells(axes.xaxis, range(moved.shape[1]))
+    name_cells(axes.yaxis, range(moved.shape[0]))
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
+    figure.add_colorbar(image, axes, "attention that moved, %")

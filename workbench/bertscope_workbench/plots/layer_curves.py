@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, outline
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from bertscope_workbench.plots.figures import Axes
+from bertscope_workbench.plots.theme import DARK, LIGHT, Theme
 
 MARKS = ("o", "s", "^", "D")
 """The mark of each curve, for those who don't tell their colours apart."""
@@ -22,16 +19,13 @@ BELOW = (0.5, -0.16)
 """The place of the legend, below the axis."""
 
 
-def layer_axis(axes: Axes, layers: Sequence[int], name: str, theme: Theme) -> None:
+def layer_axis(axes: Axes, layers: Sequence[int], name: str) -> None:
     """Names the axes: layers across, at whole numbers, and `name` with its unit upwards."""
-    axes.set_facecolor(theme.page)
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.set_xlabel("layer (0: the embeddings)", color=theme.ink, fontsize=9)
-    axes.set_ylabel(name, color=theme.ink, fontsize=9)
+    axes.grid(axis="y")
+    axes.set_xlabel("layer (0: the embeddings)")
+    axes.set_ylabel(name)
     axes.set_xticks(layers)
-    axes.tick_params(labelsize=8, color=theme.faint, labelcolor=theme.ink)
-    outline(axes, theme)
+    axes.tick_params(length=3.5)
 
 
 def curve(

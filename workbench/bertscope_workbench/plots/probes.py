@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from bertscope import LayerMix, ProbeResult
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    add_colorbar,
-    color_scale,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from bertscope_workbench.plots.figures import Theme
+from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
 __all__ = ["plot_probe", "save_probe"]
 
@@ -39,17 +22,17 @@ def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = No
 
     Of more than 25 classes the most frequent ones have a row.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     shown_classes = min(len(found.labels), MAX_CLASSES)
     widths = [6.2, *([4.2] if found.mix is not None else []), 2.6 + 0.22 * shown_classes]
-    figure = new_figure(sum(widths), max(4.2, 1.8 + 0.22 * shown_classes), theme=theme)
+    figure = new_figure(sum(widths), max(4.2, 1.8 + 0.22 * shown_classes), theme)
     curves, *mixes, confusions = figure.subplots(1, len(widths), width_ratios=widths)
     _curves(curves, found, theme)
     if found.mix is not None:
         _mix(mixes[0], found.mix, theme)
     _confusions(figure, confusions, found, theme)
     asked = f"probes of {found.provenance.model}, {len(found.labels)} classes, {found.part.spans} spans ({found.scored})"
-    set_title(figure, shown(asked if title is None else title), theme=theme)
+    figure.set_heading(title, asked)
     return figure
 
 
@@ -64,7 +47,7 @@ def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:
     selectivity = [100 * one.selectivity for one in found.layers]
     curve(axes, layers, selectivity, "selectivity", theme, number=1, linestyle="--")
     baseline(axes, 100 * found.part.majority, shown(f"always {found.majority_label}"), theme)
-    layer_axis(axes, layers, "accuracy, %; selectivity, points", theme)
+    layer_axis(axes, layers, "accuracy, %; selectivity, points")
     axes.set_ylim(min(0, *selectivity) - 2, 102)
     legend(axes, theme, 4)
 
@@ -77,20 +60,19 @@ def _mix(axes: Axes, mix: LayerMix, theme: Theme) -> None:
     if mix.expected_layer is not None:
         label = f"expected layer {mix.expected_layer:.2f}"
         axes.axvline(mix.expected_layer, color=theme.lines[1], linestyle="--", linewidth=1, label=label)
-    layer_axis(axes, layers, "share of the mix, %; gain, points", theme)
+    layer_axis(axes, layers, "share of the mix, %; gain, points")
     axes.axhline(0, color=theme.faint, linewidth=0.8)
     legend(axes, theme, 2)
 
 
-def _confusions(figure: Figure, axes: Axes, found: ProbeResult, theme: Theme) -> None:
+def _confusions(figure: ThemedFigure, axes: Axes, found: ProbeResult, theme: Theme) -> None:
     chosen = np.sort(np.argsort(-found.confusion.sum(1), kind="stable")[:MAX_CLASSES])
     counts = found.confusion[np.ix_(chosen, chosen)]
     shares = 100 * counts / np.maximum(found.confusion.sum(1)[chosen, None], 1)
-    image = axes.imshow(shares, cmap=color_scale(theme), vmin=0, vmax=100, interpolation="nearest")
-    names = [shown(found.labels[index]) for index in chosen]
-    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7, color=theme.ink)
-    axes.set_yticks(range(len(names)), names, fontsize=7, color=theme.ink)
-    axes.set_xlabel(f"answer of layer {found.best_layer}", color=theme.ink)
-    axes.set_ylabel("class", color=theme.ink)
-    outline(axes, theme)
-    add_colorbar(figure, image, axes, "spans of a class, %", theme=theme)
+    image = heat_map(axes, shares, theme.none_to_much, (0, 100), origin="upper")
+    names = [found.labels[index] for index in chosen]
+    name_cells(axes.xaxis, names, rotation=90, fontsize=7)
+    name_cells(axes.yaxis, names, fontsize=7)
+    axes.set_xlabel(f"answer of layer {found.best_layer}")
+    axes.set_ylabel("class")
+    figure.add_colorbar(image, axes, "spans of a class, %")

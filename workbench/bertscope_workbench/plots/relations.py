@@ -10,12 +10,11 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.selection import ChosenOn, Selection
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
-from bertscope_workbench.plots.rows import SIZE, add_legend, draw_share, frame_rows
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.rows import SIZE, draw_share, frame_rows
+from bertscope_workbench.plots.theme import Theme, theme_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
 __all__ = ["plot_features", "plot_relations", "save_features", "save_relations"]
@@ -53,30 +52,24 @@ def plot_relations(
     interval that would say so. The head is named as "layer:head" with the direction, the better one unless given. Raises
     InvalidArgument without a pair.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     pairs = {name: score.pairs for name, score in scores.relations.items()}
     found = sorted(scores.best_heads(direction, select=select), key=lambda best: -pairs[best.relation])
     if not found:
         raise invalid_argument("scores", "have no relation with a pair; there is nothing to draw")
     best = found[:MAX_RELATIONS]
-    figure = new_figure(8.2, MARGIN + ROW * len(best), theme=theme)
+    figure = new_figure(8.2, MARGIN + ROW * len(best), theme)
     axes = figure.subplots()
     for row, each in enumerate(best):
         _draw(axes, row, each, theme)
-    frame_rows(
-        axes,
-        [(each.relation, each.pairs) for each in best],
-        "pairs found, % (a line: 95 % interval)",
-        theme=theme,
-        longest=MAX_NAME,
-    )
+    frame_rows(axes, [(each.relation, each.pairs) for each in best], "pairs found, % (a line: 95 % interval)", longest=MAX_NAME)
     axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
     heads = [(_dot(each, theme), label) for each, label in HEADS.items() if each in {_against(one) for one in best}]
-    add_legend(figure, axes, theme=theme, columns=2, first=heads)
+    figure.add_legend(axes, 2, first=heads)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
     chosen = CHOSEN_ON[scores.chosen_on(select)]
     default = f"the best head of each relation, {chosen}\n{scores.provenance.model}, {scores.texts} texts{left}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 
@@ -89,13 +82,13 @@ def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | Non
 
     Raises InvalidArgument if no text has a feature.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     panels = {name: score.attention.mean() for name, score in scores.features.items() if score.attention.texts}
     if not panels:
         raise invalid_argument("scores", "have no feature that a text has; there is nothing to draw")
     figure = panel_grid(panels, range(scores.layers), theme)
     default = f"the largest mean attention to a token with the feature\n{scores.provenance.model}, {scores.texts} texts"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 

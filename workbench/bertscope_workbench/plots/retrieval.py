@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bertscope import RetrievedSentences
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
+from bertscope_workbench.plots.figures import Figure, new_figure, saving
 from bertscope_workbench.plots.layer_curves import baseline, curve, layer_axis, legend
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_retrieval", "save_retrieval"]
 
@@ -18,8 +14,8 @@ __all__ = ["plot_retrieval", "save_retrieval"]
 def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws the accuracy of each layer in both directions with its 95 % interval, and that of a guess (Pires et al. 2019,
     figure 3); `dark` on a dark page."""
-    theme = DARK if dark else LIGHT
-    figure = new_figure(6.4, 4.2, theme=theme)
+    theme = theme_of(dark)
+    figure = new_figure(6.4, 4.2, theme)
     axes = figure.subplots()
     for number, name in enumerate(("source to target", "target to source")):
         back = number == 1
@@ -27,12 +23,12 @@ def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str 
         heights = (100 * found.accuracy(backward=back)).tolist()
         curve(axes, found.layers, heights, name, theme, number=number, reach=(ends[0], ends[1]))
     baseline(axes, 100 * found.chance, "chance", theme)
-    layer_axis(axes, found.layers, "translation is nearest, % of sentences", theme)
+    layer_axis(axes, found.layers, "translation is nearest, % of sentences")
     axes.set_ylim(0, 102)
     legend(axes, theme, 3)
     mean = "less each language's mean" if found.centred else "as they are"
     default = f"retrieval of translations by layer\n{found.provenance.model}, {len(found.pairs)} pairs, vectors {mean}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 

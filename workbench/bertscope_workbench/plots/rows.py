@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from bertscope_workbench.plots.figures import Theme, outline, shown
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, name_cells
+from bertscope_workbench.plots.theme import Theme, shortened
 
 MAX_NAME = 44
 """The most characters of a name; a longer one is cut."""
@@ -37,25 +34,10 @@ def draw_share(
     axes.plot(100 * value, place, color=color, linewidth=0, **shape | mark)
 
 
-def frame_rows(axes: Axes, names: Sequence[tuple[str, int]], xlabel: str, *, theme: Theme, longest: int = MAX_NAME) -> None:
+def frame_rows(axes: Axes, names: Sequence[tuple[str, int]], xlabel: str, *, longest: int = MAX_NAME) -> None:
     """Names the rows, each with its number of items, from the top; the axis is 0 to 100 %."""
-    axes.set_yticks(range(len(names)), [f"{shown(_cut(name, longest))} ({count:,})" for name, count in names])
+    name_cells(axes.yaxis, [f"{shortened(name, longest, '...')} ({count:,})" for name, count in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(-EDGE, 100 + EDGE)
-    axes.set_facecolor(theme.page)
-    axes.set_xlabel(xlabel, color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-
-
-def add_legend(figure: Figure, axes: Axes, *, theme: Theme, columns: int, first: Sequence[tuple[Any, str]] = ()) -> None:
-    """Adds a legend below the axes: the pairs of a handle and a label in `first`, then the labelled marks."""
-    pairs = [*first, *zip(*axes.get_legend_handles_labels(), strict=True)]
-    handles, labels = [handle for handle, _ in pairs], [label for _, label in pairs]
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8, labelcolor=theme.ink)
-
-
-def _cut(name: str, longest: int) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 3]}..."
+    axes.set_xlabel(xlabel)
+    axes.grid()

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope import ScoredText, ScoredWord
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, Figure, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import Theme, shortened, theme_of
 
 __all__ = ["plot_surprisal", "save_surprisal"]
 
@@ -41,18 +29,18 @@ def plot_surprisal(texts: ScoredText | Iterable[ScoredText], *, dark: bool = Fal
     All rows have one scale. Texts beyond 24 rows are left out, and the title says so. Raises InvalidArgument for texts without
     words (score them with `pieces=True`).
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     scored = [texts] if isinstance(texts, ScoredText) else [*texts]
     if not scored or not all(text.words for text in scored):
         raise invalid_argument("texts", "have no words to draw; score them with pieces=True")
     rows = [row for text in scored for row in _rows(text.words)]
     drawn = rows[:MAX_ROWS]
-    figure = new_figure(WIDTH, MARGIN + ROW * len(drawn), theme=theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(drawn), theme)
     highest = max(word.surprisal_bits for row in drawn for word in row)
     for axes, row in zip(figure.subplots(len(drawn), squeeze=False).ravel(), drawn, strict=True):
         _draw(axes, row, highest, theme)
     figure.supylabel("surprisal, bits", color=theme.ink, fontsize=9)
-    set_title(figure, shown(_title(scored, len(rows) - len(drawn)) if title is None else title), theme=theme)
+    figure.set_heading(title, _title(scored, len(rows) - len(drawn)))
     return figure
 
 
@@ -70,19 +58,14 @@ def _draw(axes: Axes, words: Sequence[ScoredWord], highest: float, theme: Theme)
     heights = [word.surprisal_bits for word in words]
     bars = axes.bar(range(len(words)), heights, width=0.72, color=theme.lines[0])
     axes.bar_label(bars, [f"{height:.1f}" for height in heights], padding=1.5, fontsize=7, color=theme.ink)
-    names = [word.text if len(word.text) <= MAX_WORD else f"{word.text[: MAX_WORD - 1]}…" for word in words]
+    names = [shortened(word.text, MAX_WORD) for word in words]
     turned = len(words) > 8 and max(map(len, names)) > 5
     placed: dict[str, Any] = {"rotation": 30, "ha": "right"} if turned else {}
-    axes.set_xticks(range(len(words)), list(map(shown, names)), **placed)
+    name_cells(axes.xaxis, names, **placed)
     axes.set_xlim(-0.7, max(len(words), WORDS_IN_ROW // 2) - 0.3)
     axes.set_ylim(0, HEADROOM * highest or 1)
-    axes.set_facecolor(theme.page)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.yaxis.grid(visible=True, color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.grid(axis="y")
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _title(scored: Sequence[ScoredText], left: int) -> str:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bertscope import StructuralProbeResult
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, new_figure, saving, set_title, shown
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from bertscope_workbench.plots.figures import Theme, saving
+from bertscope_workbench.plots.theme import Theme, theme_of
 
 __all__ = ["plot_structural_probe", "save_structural_probe"]
 
@@ -22,8 +16,8 @@ __all__ = ["plot_structural_probe", "save_structural_probe"]
 def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws the share of edges or roots found by layer, and beside it the correlation: each with those of random projections
     and of words in a chain. `dark` on a dark page."""
-    theme = DARK if dark else LIGHT
-    figure = new_figure(10.4, 4.2, theme=theme)
+    theme = theme_of(dark)
+    figure = new_figure(10.4, 4.2, theme)
     left, right = figure.subplots(1, 2)
     distances = found.quantity == "distance"
     scores = [100 * one.score for one in found.layers]
@@ -38,7 +32,7 @@ def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, t
     right.set_ylim(min(0.0, *correlations[0], *correlations[1], found.chain_spearman) - 0.02, 1.02)
     asked = f"{found.quantity} in the tree by rank {found.rank} of {found.provenance.model}"
     asked += f", {found.part.used_texts} sentences ({found.scored})"
-    set_title(figure, shown(asked if title is None else title), theme=theme)
+    figure.set_heading(title, asked)
     return figure
 
 
@@ -58,5 +52,5 @@ def _curves(
     curve(axes, layers, probe, "probe", theme, reach=reach)
     curve(axes, layers, control, "random projection", theme, number=CONTROL)
     baseline(axes, chain, "words in a chain", theme)
-    layer_axis(axes, layers, name, theme)
+    layer_axis(axes, layers, name)
     legend(axes, theme, 3)

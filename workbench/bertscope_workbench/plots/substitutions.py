@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from bertscope import Substitutions
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    add_colorbar,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Figure, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_substitutions", "save_substitutions"]
 
@@ -38,32 +25,29 @@ def plot_substitutions(found: Substitutions, *, dark: bool = False, title: str |
     The scale is symmetric around 0, and its end is the largest size of all. Of more than 720 residues the first 720 are drawn,
     and the title says so.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     length, count = len(found.sequence), len(found.letters)
     starts = list(range(0, length, RESIDUES_IN_ROW))[:MAX_ROWS]
     width = min(length, RESIDUES_IN_ROW)
-    figure = new_figure(max(4.6, LABELS + CELL * width), HEAD + len(starts) * (0.55 + CELL * count), theme=theme)
+    figure = new_figure(max(4.6, LABELS + CELL * width), HEAD + len(starts) * (0.55 + CELL * count), theme)
     rows = figure.subplots(len(starts), squeeze=False)[:, 0]
     end = float(np.abs(found.log_odds).max()) or 1.0
     image = None
     for axes, start in zip(rows, starts, strict=True):
         part = found.log_odds[:, start : start + RESIDUES_IN_ROW]
-        axes.set_facecolor(theme.page)
-        image = axes.imshow(part, cmap="RdBu", vmin=-end, vmax=end, aspect="equal", interpolation="nearest")
+        image = axes.imshow(part, "RdBu", vmin=-end, vmax=end, interpolation="nearest")
         there = found.sequence[start : start + RESIDUES_IN_ROW]
         marks = [(place, found.letters.index(letter)) for place, letter in enumerate(there) if letter in found.letters]
         axes.plot([place for place, _ in marks], [row for _, row in marks], ".", color=theme.ink, markersize=2.5)
         axes.set_xlim(-0.5, width - 0.5)
-        axes.set_yticks(range(count), list(found.letters), fontsize=6, color=theme.ink)
+        name_cells(axes.yaxis, found.letters, fontsize=6)
         places = range(0, len(there), TICK)
-        axes.set_xticks(places, [f"{there[place]}{start + place + 1}" for place in places], fontsize=6, color=theme.ink)
-        axes.tick_params(length=0, pad=2)
-        outline(axes, theme)
-    add_colorbar(figure, image, list(rows), "log-odds against the residue that is there", theme=theme)
+        axes.set_xticks(places, [f"{there[place]}{start + place + 1}" for place in places], fontsize=6)
+        axes.tick_params(pad=2)
+    figure.add_colorbar(image, list(rows), "log-odds against the residue that is there")
     left = length - starts[-1] - RESIDUES_IN_ROW
     rest = f"; {left} more residues are not shown" if left > 0 else ""
-    heading = f"Every substitution of {length} residues, {found.provenance.model}{rest}" if title is None else title
-    set_title(figure, shown(heading), theme=theme)
+    figure.set_heading(title, f"Every substitution of {length} residues, {found.provenance.model}{rest}")
     return figure
 
 

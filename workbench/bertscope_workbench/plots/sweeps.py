@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from bertscope import HeadRanking, MetricEffect, SweepTable
 from bertscope.questions.ablation.effects import BETTER, UNITS
 
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    add_colorbar,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import DARK, LIGHT, Theme, shortened, theme_of
 
 __all__ = ["plot_ranking", "plot_sweep", "save_ranking", "save_sweep"]
 
@@ -80,7 +67,7 @@ def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = Fal
     first one unless given. Raises KeyError for a metric that was not measured.
     """
     name = table.metric(metric)
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     if table.points:
         draw = _curve
     elif table.scope != "layers" and all(effect.head is not None for effect in table.effects):
@@ -88,19 +75,19 @@ def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = Fal
     else:
         draw = _bars
     figure = draw(table, name, theme)
-    set_title(figure, shown(_heading(table, name) if title is None else title), theme=theme)
+    figure.set_heading(title, _heading(table, name))
     return figure
 
 
 def plot_ranking(ranking: HeadRanking, *, dark: bool = False, title: str | None = None) -> Figure:
     """Draws a heat map of gradient importance: a row for each layer, the last one on top, a column for each head; `dark` on a
     dark page."""
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     figure, axes = _grid(ranking.importance.shape, theme)
     image = _draw(axes, ranking.importance, theme.none_to_much, 0, float(ranking.importance.max()) or 1, theme)
-    add_colorbar(figure, image, axes, "importance (l2-normalised within each layer)", theme=theme)
+    figure.add_colorbar(image, axes, "importance (l2-normalised within each layer)")
     default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g}, {ranking.items} items"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 
@@ -110,7 +97,7 @@ save_sweep = saving(plot_sweep)
 save_ranking = saving(plot_ranking)
 
 
-def _heat_map(table: SweepTable, metric: str, theme: Theme) -> Figure:
+def _heat_map(table: SweepTable, metric: str, theme: Theme) -> ThemedFigure:
     differences = table.matrix(metric)
     figure, axes = _grid(differences.shape, theme)
     largest = float(np.nanmax(np.abs(differences))) or 1.0
@@ -127,15 +114,16 @@ def _heat_map(table: SweepTable, metric: str, theme: Theme) -> Figure:
             strong = abs(effect.metrics[metric].difference) > 0.6 * largest
             axes.plot(effect.head, effect.layer, marker="o", markersize=3.5, color=theme.page if strong else theme.ink)
     if metric in BETTER:
-        axes.set_xlabel("head (a dot: the interval excludes 0; faint: it holds 0, or there is none)", color=theme.ink)
-    add_colorbar(figure, image, axes, _change(metric) + ("; blue is better" if metric in BETTER else ""), theme=theme)
+        axes.set_xlabel("head (a dot: the interval excludes 0; faint: it holds 0, or there is none)")
+    figure.add_colorbar(image, axes, _change(metric) + ("; blue is better" if metric in BETTER else ""))
     return figure
 
 
-def _bars(table: SweepTable, metric: str, theme: Theme) -> Figure:
+def _bars(table: SweepTable, metric: str, theme: Theme) -> ThemedFigure:
     effects = [effect.metrics[metric] for effect in table.effects]
-    names = [str(effect.layer) if table.scope == "layers" else _short(effect.name) for effect in table.effects]
-    figure = new_figure(max(5.0, 1.6 + 0.45 * len(effects)), 4.2, theme=theme)
+    by_layer = table.scope == "layers"
+    names = [str(effect.layer) if by_layer else shortened(effect.name, NAME_CHARACTERS, "...") for effect in table.effects]
+    figure = new_figure(max(5.0, 1.6 + 0.45 * len(effects)), 4.2, theme)
     axes = figure.subplots()
     places = np.arange(len(effects))
     axes.bar(places, [effect.difference for effect in effects], color=[_color(effect, theme) for effect in effects], width=0.7)
@@ -151,18 +139,18 @@ def _bars(table: SweepTable, metric: str, theme: Theme) -> Figure:
     _within(axes, metric, table.baseline[metric])
     axes.axhline(0, color=theme.ink, linewidth=0.8)
     long = max(map(len, names)) > 3
-    axes.set_xticks(places, names, rotation=90 if long else 0, fontsize=8, color=theme.ink)
-    axes.set_xlabel("layer" if table.scope == "layers" else "heads (layer:head,head)", color=theme.ink)
-    axes.set_ylabel(_change(metric), color=theme.ink)
-    _plain(axes, theme)
+    name_cells(axes.xaxis, names, rotation=90 if long else 0)
+    axes.set_xlabel("layer" if by_layer else "heads (layer:head,head)")
+    axes.set_ylabel(_change(metric))
+    _plain(axes)
     return figure
 
 
-def _curve(table: SweepTable, metric: str, theme: Theme) -> Figure:
+def _curve(table: SweepTable, metric: str, theme: Theme) -> ThemedFigure:
     points = [point.metrics[metric] for point in table.points]
     shares = [100 * point.share_removed for point in table.points]
     baseline = table.baseline[metric]
-    figure = new_figure(6.2, 4.2, theme=theme)
+    figure = new_figure(6.2, 4.2, theme)
     axes = figure.subplots()
     low = [baseline + (point.difference if point.low is None else point.low) for point in points]
     high = [baseline + (point.difference if point.high is None else point.high) for point in points]
@@ -173,44 +161,34 @@ def _curve(table: SweepTable, metric: str, theme: Theme) -> Figure:
     axes.plot(shares, [point.score for point in points], color=SHADES[theme].better, marker="o", markersize=3, clip_on=False)
     _within(axes, metric, 0.0)
     axes.axhline(baseline, color=SHADES[theme].undecided, linewidth=1, linestyle="--")
-    axes.set_xlabel("heads removed, % of all (band: interval of the difference to the baseline)", color=theme.ink)
-    axes.set_ylabel(_label(metric), color=theme.ink)
-    _plain(axes, theme)
+    axes.set_xlabel("heads removed, % of all (band: interval of the difference to the baseline)")
+    axes.set_ylabel(_label(metric))
+    _plain(axes)
     return figure
 
 
-def _grid(shape: tuple[int, ...], theme: Theme) -> tuple[Figure, Axes]:
+def _grid(shape: tuple[int, ...], theme: Theme) -> tuple[ThemedFigure, Axes]:
     layers, heads = shape
-    figure = new_figure(max(4.6, INCHES_PER_CELL * heads + 2.2), max(3.2, INCHES_PER_CELL * layers + 1.5), theme=theme)
+    figure = new_figure(max(4.6, INCHES_PER_CELL * heads + 2.2), max(3.2, INCHES_PER_CELL * layers + 1.5), theme)
     axes = figure.subplots()
-    axes.set_xlabel("head", color=theme.ink)
-    axes.set_ylabel("layer", color=theme.ink)
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
     return figure, axes
 
 
 def _draw(axes: Axes, values: npt.NDArray[Any], colors: tuple[str, ...], low: float, high: float, theme: Theme) -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    shades = LinearSegmentedColormap.from_list("bertscope", colors).with_extremes(bad=SHADES[theme].missing)
-    image = axes.imshow(values, cmap=shades, vmin=low, vmax=high, interpolation="nearest", origin="lower")
+    image = heat_map(axes, values, colors, (low, high), missing=SHADES[theme].missing)
     layers, heads = values.shape
-    axes.set_xticks(range(heads), map(str, range(heads)), fontsize=8, color=theme.ink)
-    axes.set_yticks(range(layers), map(str, range(layers)), fontsize=8, color=theme.ink)
+    name_cells(axes.xaxis, range(heads))
+    name_cells(axes.yaxis, range(layers))
     axes.set_xticks(np.arange(heads - 1) + 0.5, minor=True)
     axes.set_yticks(np.arange(layers - 1) + 0.5, minor=True)
-    axes.set_facecolor(theme.page)  # Faint cells are mixed with it.
     axes.grid(which="minor", color=theme.page, linewidth=1.2)
-    axes.tick_params(which="both", length=0, pad=3)
-    outline(axes, theme)
     return image
 
 
-def _plain(axes: Axes, theme: Theme) -> None:
-    axes.set_facecolor(theme.page)
-    axes.grid(axis="y", color=theme.faint, linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    outline(axes, theme)
+def _plain(axes: Axes) -> None:
+    axes.grid(axis="y")
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -223,10 +201,6 @@ def _heading(table: SweepTable, metric: str) -> str:
 def _label(metric: str) -> str:
     name = metric.replace("_", " ")
     return f"{name} ({UNITS[metric]})" if metric in UNITS else name
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 3]}..."
 
 
 def _change(metric: str) -> str:

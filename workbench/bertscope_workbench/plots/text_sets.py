@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bertscope import GroupAccuracy, TextComparison
 from bertscope.errors import invalid_argument
 from bertscope.questions.scores.comparison import ALL
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, saving, set_title, shown
-from bertscope_workbench.plots.rows import SIZE, add_legend, draw_share, frame_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.rows import SIZE, draw_share, frame_rows
+from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
 __all__ = ["plot_accuracy", "save_accuracy"]
 
@@ -34,11 +29,11 @@ def plot_accuracy(
 
     Raises InvalidArgument without a set.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     if not comparison.sets:
         raise invalid_argument("comparison", "has no set; there is nothing to draw")
     groups = [*comparison.groups[:MAX_GROUPS], ALL]
-    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme=theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme)
     axes = figure.subplots()
     models = [comparison] if baseline is None else [comparison, baseline]
     for number, model in enumerate(models):
@@ -51,15 +46,15 @@ def plot_accuracy(
         axes.axvline(100 / sizes.pop(), color=theme.ink, linewidth=0.8, linestyle=":", label="chance")
     tied = "; a ring: with ties" if any(one.outcome == "tie" for one in comparison.sets) else ""
     names = [(group or "all", comparison.accuracy(group).sets) for group in groups]
-    frame_rows(axes, names, f"right, % (a line: 95 % interval{tied})", theme=theme)
+    frame_rows(axes, names, f"right, % (a line: 95 % interval{tied})")
     if len(groups) > 1:
         axes.axhline(len(groups) - 1.5, color=theme.faint, linewidth=1)
-    add_legend(figure, axes, theme=theme, columns=3)
+    figure.add_legend(axes, 3)
     left = len(comparison.groups) + 1 - len(groups)
     rest = f"; {left} more groups are not shown" if left else ""
     scoring = comparison.sets[0].scoring.replace("_", "-")
     default = f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 

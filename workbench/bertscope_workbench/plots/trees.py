@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from bertscope import TreeScores
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import (
-    DARK,
-    LIGHT,
-    Theme,
-    new_figure,
-    outline,
-    saving,
-    set_title,
-    shown,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from bertscope_workbench.plots.figures import Figure, ThemedFigure, name_cells, new_figure, saving
+from bertscope_workbench.plots.theme import Theme, theme_of
 
 __all__ = ["plot_trees", "save_trees"]
 
@@ -40,7 +27,7 @@ def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = No
     """
     if not scores.words:
         raise invalid_argument("scores", "have no text with a tree; there is nothing to draw")
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     figure = _heads(scores, theme) if scores.heads else _layers(scores, theme)
     baselines = (
         f"branching to the right: {100 * scores.right_branching:.1f} %, to the left: {100 * scores.left_branching:.1f} %, "
@@ -48,14 +35,14 @@ def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = No
     )
     asked = f"{scores.provenance.model}, {scores.texts} texts, {scores.words} words"
     default = f"attachment of maximum spanning trees\n{asked}\n{baselines}"
-    set_title(figure, shown(default if title is None else title), theme=theme)
+    figure.set_heading(title, default)
     return figure
 
 
 save_trees = saving(plot_trees)
 
 
-def _heads(scores: TreeScores, theme: Theme) -> Figure:
+def _heads(scores: TreeScores, theme: Theme) -> ThemedFigure:
     panels = {
         "linked either way, %": (100 * scores.undirected_score(), 100 * scores.branching_undirected),
         "governor found, %": (
@@ -71,8 +58,8 @@ def _heads(scores: TreeScores, theme: Theme) -> Figure:
     return figure
 
 
-def _layers(scores: TreeScores, theme: Theme) -> Figure:
-    figure = new_figure(max(6.4, 2.4 + INCHES_PER_LAYER * len(scores.layers)), 4.6, theme=theme)
+def _layers(scores: TreeScores, theme: Theme) -> ThemedFigure:
+    figure = new_figure(max(6.4, 2.4 + INCHES_PER_LAYER * len(scores.layers)), 4.6, theme)
     axes = figure.subplots()
     places = np.arange(len(scores.layers))
     for label, color, values in (
@@ -86,17 +73,11 @@ def _layers(scores: TreeScores, theme: Theme) -> Figure:
         ("branching to the left, governor found", theme.ink, scores.left_branching),
     ):
         axes.axhline(100 * share, color=color, linewidth=1.1, linestyle="--", alpha=0.8, label=label)
-    axes.set_facecolor(theme.page)
-    axes.set_xticks(places, map(str, scores.layers))
+    name_cells(axes.xaxis, scores.layers)
     axes.set_xlim(-0.4, len(places) - 0.6)
     axes.set_ylim(0, None)
-    axes.set_xlabel("layer (tree of the mean over its heads)", color=theme.ink)
-    axes.set_ylabel("words, %", color=theme.ink)
-    axes.tick_params(length=0, labelsize=8, labelcolor=theme.ink)
-    axes.grid(color=theme.faint, linewidth=0.5, alpha=0.7)
-    axes.set_axisbelow(True)
-    outline(axes, theme)
-    legend = figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    for text in legend.get_texts():
-        text.set_color(theme.ink)
+    axes.set_xlabel("layer (tree of the mean over its heads)")
+    axes.set_ylabel("words, %")
+    axes.grid()
+    figure.add_legend(axes, 2)
     return figure

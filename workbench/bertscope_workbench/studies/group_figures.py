@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
-from bertscope_workbench.plots.figures import DARK, LIGHT, Theme, new_figure, set_title, shown
-from bertscope_workbench.plots.rows import add_legend, draw_share, frame_rows
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure
+from bertscope_workbench.plots.rows import draw_share, frame_rows
+from bertscope_workbench.plots.theme import Theme, shown, theme_of
 from bertscope_workbench.studies.declared import PartResult
 from bertscope_workbench.studies.measures import Measure, is_share
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ROW, MARGIN, WIDTH = 0.3, 2.0, 8.0
 """Inches: the height of a row; of title, axis and legend together; the width."""
@@ -48,12 +44,12 @@ def plot_part(result: PartResult, *, dark: bool = False, title: str | None = Non
 
     Raises InvalidArgument if nothing was asked.
     """
-    theme = DARK if dark else LIGHT
+    theme = theme_of(dark)
     if not any(answers.asked for answers in result.answers):
         raise invalid_argument("result", "has no item that was asked; there is nothing to draw")
     series = series_of(result)
     rows = _rows(series[0])
-    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme=theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme)
     axes = figure.subplots()
     for place, each in enumerate(series):
         _draw(axes, rows, each, (place - (len(series) - 1) / 2) * APART, place, theme)
@@ -72,12 +68,12 @@ def plot_part(result: PartResult, *, dark: bool = False, title: str | None = Non
             label=shown(f"{name.split('/')[-1]}, published"),
         )
     names = [(group or WHOLE, series[0].measures[group].items) for group in rows]
-    frame_rows(axes, names, "% of the items (a line: 95 % interval)", theme=theme)
-    add_legend(figure, axes, theme=theme, columns=2)
+    frame_rows(axes, names, "% of the items (a line: 95 % interval)")
+    figure.add_legend(axes, 2)
     part = result.questions.part
     left = len(series[0].measures) - len(rows)
     more = f"; {left} groups with fewer items are not shown" if left else ""
-    set_title(figure, shown(title or f"{part.title}{more}"), theme=theme)
+    figure.set_heading(shown(title or f"{part.title}{more}"))
     return figure
 
 

@@ -21,10 +21,10 @@ from bertscope import (
 from bertscope.questions.representations.geometry import frequent_words
 from bertscope.values.labelled_texts import Label
 
-from bertscope_workbench.plots.figures import DARK, LIGHT
 from bertscope_workbench.plots.geometry import plot_geometry
 from bertscope_workbench.plots.probes import plot_probe
 from bertscope_workbench.plots.representation_comparison import plot_representations
+from bertscope_workbench.plots.theme import DARK, LIGHT
 from bertscope_workbench.readers.treebanks import ConlluLabel
 from bertscope_workbench.studies.dark_secrets import answered, model_facts
 from bertscope_workbench.studies.data import StudyData

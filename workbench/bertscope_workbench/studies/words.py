@@ -11,8 +11,8 @@ from bertscope.questions.attention.sums import PerHead
 from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
-from bertscope_workbench.plots.figures import DARK, LIGHT, set_title
 from bertscope_workbench.plots.relations import plot_features, plot_relations
+from bertscope_workbench.plots.theme import DARK, LIGHT
 from bertscope_workbench.studies.figures import rows_of_heads
 from bertscope_workbench.studies.inquiry import Inquiry, Rejected, head_name, percent
 from bertscope_workbench.studies.report import LeftOut, Picture, Section, Table
@@ -201,7 +201,7 @@ def heat_maps(inquiry: Inquiry, panels: dict[str, PerHead], caption: str) -> Pic
     theme = DARK if inquiry.dark else LIGHT
     layers = len(next(iter(panels.values())))
     figure = panel_grid(panels, range(layers), theme)
-    set_title(figure, f"{caption}\n{short_name(inquiry.model)}", theme=theme)
+    figure.set_heading(f"{caption}\n{short_name(inquiry.model)}")
     return inquiry.picture(figure, caption)
 
 
