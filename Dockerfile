@@ -33,8 +33,8 @@ RUN mkdir -p /opt/python && uv venv --no-cache --python "$PYTHON_VERSION" "$VIRT
 WORKDIR /src
 
 # The locked dependencies come first: this layer lasts until uv.lock changes. Torch is taken from the build that
-# TORCH_BACKEND names (cpu, cu132, ...), which brings the CUDA libraries that belong to it; if it is empty, TORCH ("torch==2.13.0+cpu")
-# is taken from the indexes below.
+# TORCH_BACKEND names (cpu, cu132, ...), which brings the CUDA libraries that belong to it, but not cuRAND, which ONNX Runtime needs; if
+# it is empty, TORCH ("torch==2.13.0+cpu") is taken from the indexes below.
 ARG TORCH_BACKEND=cpu
 ARG TORCH
 # A company's own index (UV_DEFAULT_INDEX in place of PyPI; UV_INDEX and UV_FIND_LINKS beside it), and the secret `ca`, its
@@ -52,6 +52,7 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     uv export --quiet --frozen --no-dev --no-hashes --no-annotate --no-header --no-emit-workspace \
       --package bertscope-service --extra otel --output-file /tmp/locked.txt; \
     sed -E -e '/^(cuda-|nvidia-|triton)/d' -e "s/^torch==.*/${TORCH:-&}/" /tmp/locked.txt > /tmp/requirements.txt; \
+    case "$TORCH_BACKEND" in cu*) grep '^nvidia-curand==' /tmp/locked.txt >> /tmp/requirements.txt;; esac; \
     uv pip install ${TORCH_BACKEND:+--torch-backend "$TORCH_BACKEND"} --requirements /tmp/requirements.txt
 
 COPY pyproject.toml README.md LICENSE ./

@@ -14,7 +14,6 @@ pytest.importorskip("onnxscript", reason="needs onnxscript to export")
 
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
-from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
@@ -33,12 +32,7 @@ def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -
 @pytest.fixture(scope="module")
 def onnx(subject: Subject, export_cache: Path) -> OnnxEncoder:
     source, asked = inspect(subject.folder), RuntimeRequest("onnx", "fp32", DEVICE)
-    try:
-        (encoder,) = read_encoders(source, source.digest(lambda _: None), asked, RuntimeSettings(export_cache))
-    except FailedPrecondition as error:
-        # The one reason to fail that is not ours: libraries of another CUDA version.
-        assert error.reason == "DEVICE_NOT_FOUND"
-        pytest.skip(error.message)
+    (encoder,) = read_encoders(source, source.digest(lambda _: None), asked, RuntimeSettings(export_cache))
     assert isinstance(encoder, OnnxEncoder)
     return encoder
 
@@ -50,7 +44,7 @@ def test_same_numbers_as_on_the_cpu(subject: Subject, onnx: OnnxEncoder, watch: 
     found = rows_of(subject.run(subject.sequences, gates, encoder=onnx, watch=watch))
     expected = rows_of(subject.run(subject.sequences, gates, watch=watch))
     for ours, theirs in zip(found, expected, strict=True):
-        assert_close(ours, theirs, 1e-3)
+        assert_close(ours, theirs, 1e-4)
 
 
 @torch.inference_mode()

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-import torch
-
-from bertscope_service.engine.batch import out_of_memory
+from bertscope_service.encoders.device_memory import out_of_memory, release_cache
 from bertscope_service.models.timed_runs import Batch, Trial
 
 SLOWER = 0.9
@@ -63,7 +61,7 @@ class Search:
             return
         # After the handler, no traceback holds tensors.
         if self.trial.encoder.device.type == "cuda":
-            await self.trial.lease.call(torch.cuda.empty_cache)
+            await self.trial.lease.call(release_cache)
 
     async def again(self, size: int) -> None:
         """Tries a size once more, unless its tries were so long that a short disturbance made no difference."""

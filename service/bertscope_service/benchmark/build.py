@@ -20,12 +20,12 @@ from bertscope_service.checkpoints.temporary_folder import TemporaryFolder
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.plan import Plan, Subject, plan
 from bertscope_service.encoders.base import Capabilities, Encoder, Shape
+from bertscope_service.encoders.device_memory import out_of_memory
 from bertscope_service.encoders.torch.bilstm import BilstmEncoder, random_bilstm
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import stored_weights
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 from bertscope_service.encoders.torch.weights import save_checkpoint
-from bertscope_service.engine.batch import out_of_memory
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report

@@ -23,7 +23,7 @@ from bertscope_service.benchmark.inputs import Inputs, Measurement, Subject, mak
 from bertscope_service.benchmark.scenarios import Bench, Offline, Report, Runs
 from bertscope_service.benchmark.timings import Ratio, Timings, ratio_of_means, ratio_of_medians
 from bertscope_service.encoders.base import Countable
-from bertscope_service.engine.batch import out_of_memory
+from bertscope_service.encoders.device_memory import out_of_memory
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.rows import Priority

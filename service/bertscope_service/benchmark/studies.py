@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import torch
-
 from bertscope_service.benchmark.build import Built
 from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.inputs import Measurement, Subject
@@ -20,6 +18,7 @@ from bertscope_service.benchmark.shapes import Recurrent, Transformer
 from bertscope_service.benchmark.systems import BASELINES, System
 from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.checkpoints.steps import Step
+from bertscope_service.encoders.device_memory import release_cache
 from bertscope_service.engine.engine import Engine
 from bertscope_service.errors import FailedPrecondition, Overloaded, Unsupported
 from bertscope_service.models.loaded import LoadedModel
@@ -156,9 +155,8 @@ class Studies:
 
     async def _clean(self) -> None:
         """Frees the device memory of models without references."""
-        if torch.cuda.is_initialized():
-            # In a thread, because it waits for running kernels.
-            await asyncio.to_thread(torch.cuda.empty_cache)
+        # In a thread, because it waits for running kernels.
+        await asyncio.to_thread(release_cache)
 
 
 def faster(speedup: Ratio, preferred: str) -> str:

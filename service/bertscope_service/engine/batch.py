@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 
 from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.device_memory import out_of_memory
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
@@ -82,13 +83,6 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
     copied = torch.cuda.Event()
     copied.record(torch.cuda.current_stream(device))
     return LaunchedBatch(rows, not states, readout, host, copied, began, began)
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Returns whether a device's memory was too small. PyTorch's CPU allocator has no exception class for that."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-    )
 
 
 NO_KERNEL = "could not create a primitive"

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from bertscope_service.engine.batch import LaunchedBatch, answers, launch, out_of_memory
+from bertscope_service.encoders.device_memory import out_of_memory, release_cache
+from bertscope_service.engine.batch import LaunchedBatch, answers, launch
 from bertscope_service.engine.refusals import broken
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, deliver, fail_job, future_error, longest, tokens_of
 from bertscope_service.errors import Overloaded
@@ -119,7 +120,7 @@ class Runner:
             if not parts:
                 self._fail(rows, error)
             elif isinstance(error, Overloaded) and self.device.type == "cuda":
-                torch.cuda.empty_cache()
+                release_cache()
             for part in parts:
                 waiting = [row for row in part if not row.job.cancelled]
                 failure = error if failures > MAX_FAILED_RUNS else self._run(waiting)

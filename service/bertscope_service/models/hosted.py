@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 
-import torch
-
+from bertscope_service.encoders.device_memory import release_cache
 from bertscope_service.errors import FailedPrecondition, NotFound, Unavailable
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.memory import give_back
@@ -75,9 +74,8 @@ class HostedModel:
     async def free(self) -> None:
         """Frees its memory."""
         self.loaded = self.gradients = None
-        if torch.cuda.is_initialized():
-            # In a thread, because it waits for running kernels.
-            await asyncio.to_thread(torch.cuda.empty_cache)
+        # In a thread, because it waits for running kernels.
+        await asyncio.to_thread(release_cache)
         # Runs in the background.
         asyncio.get_running_loop().run_in_executor(None, give_back)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from collections.abc import Iterator
@@ -23,9 +24,12 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.compression.half import chosen_precision
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.models.gpu_driver import why_no_gpu
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates
+
+logger = logging.getLogger(__name__)
 
 
 def read_model(spec: LoadSpec, report: Report, *, runtimes: RuntimeSettings) -> LoadedModel:
@@ -119,6 +123,8 @@ def choose_device(asked: str) -> torch.device:
     "auto" does not take mps, Apple's GPU, on which nothing here was tried. Raises InvalidArgument, FailedPrecondition.
     """
     if asked == "auto":
+        if reason := why_no_gpu():
+            logger.warning("this machine has an NVIDIA driver, but models run on its CPU: %s", reason)
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     if asked == "cpu":
         return torch.device("cpu")
@@ -132,6 +138,6 @@ def choose_device(asked: str) -> torch.device:
         raise InvalidArgument("device", f"device {asked!r} is unknown; write auto, cpu, cuda:N or mps", "UNKNOWN_DEVICE")
     index, count = int(match[1] or 0), torch.cuda.device_count()
     if index >= count:
-        found = f"this server has {count} GPU{'s' * (count != 1)}"
+        found = why_no_gpu() or f"this server has {count} GPU{'s' * (count != 1)}"
         raise FailedPrecondition(f"{asked} does not exist: {found}; use cpu or auto", "DEVICE_NOT_FOUND", device=asked)
     return torch.device(f"cuda:{index}")

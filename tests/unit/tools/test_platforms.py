@@ -17,6 +17,7 @@ from tests.support.patience import granted
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SERVICE = tomllib.loads((ROOT / "service/pyproject.toml").read_text(encoding="utf-8"))
+DEPENDENCIES = SERVICE["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
 LOCKED = {package["name"] for package in tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]}
 
 PLATFORMS = {
@@ -31,11 +32,14 @@ PLATFORMS = {
 def test_each_platform_has_one_onnx_runtime_and_is_locked_for(platform: tuple[str, str], runtime: str) -> None:
     system, machine = platform
     here = {"sys_platform": system, "platform_machine": machine}
-    needs = map(Requirement, SERVICE["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"])
-    runtimes = [need for need in needs if need.name.startswith("onnxruntime")]
+    runtimes = [need for need in map(Requirement, DEPENDENCIES) if need.name.startswith("onnxruntime")]
     assert [need.name for need in runtimes if need.marker is None or need.marker.evaluate(here)] == [runtime]
     assert sum(Marker(one).evaluate(here) for one in PROJECT["tool"]["uv"]["required-environments"]) == 1
     assert runtime in LOCKED
+    needs_curand = [need for need in map(Requirement, DEPENDENCIES) if need.name == "nvidia-curand"]
+    assert [need.marker is not None and need.marker.evaluate(here) for need in needs_curand] == [
+        platform == ("linux", "x86_64")
+    ]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

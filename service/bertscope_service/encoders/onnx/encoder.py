@@ -21,6 +21,7 @@ from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWat
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
 from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.details import read_details
+from bertscope_service.encoders.onnx.gpu_operators import check_operators
 from bertscope_service.encoders.onnx.parts import Parts, read_graph
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
 from bertscope_service.encoders.onnx.values import (
@@ -97,13 +98,16 @@ class OnnxEncoder:
 
     @classmethod
     def load(cls, folder: Path, details: Mapping[str, Any], settings: SessionSettings, precision: str) -> OnnxEncoder:
-        """Reads an exported folder; `details` are its manifest's. Raises FailedPrecondition if it can't be read or run."""
+        """Reads an exported folder; `details` are its manifest's. Raises FailedPrecondition if it can't be read or run,
+        Unsupported for graphs in 8 bits on a GPU."""
         try:
             shape, capabilities = read_details(details)
             head_size, reads_first = int(details["head_size"]), bool(details["reads_first"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise unreadable(folder, error) from error
-        parts = Parts({name: read_graph(folder, name) for name in (FAST, ANALYSIS)}, settings)
+        graphs = {name: read_graph(folder, name) for name in (FAST, ANALYSIS)}
+        check_operators(graphs.values(), settings.device, folder)
+        parts = Parts(graphs, settings)
         return cls(parts, shape, capabilities, settings, precision, head_size=head_size, reads_first=reads_first)
 
     @property

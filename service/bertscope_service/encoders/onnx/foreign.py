@@ -12,6 +12,7 @@ import torch
 
 from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import pick
+from bertscope_service.encoders.onnx.gpu_operators import check_operators
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.parts import tensors_of
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
@@ -63,9 +64,10 @@ class ForeignOnnxEncoder:
         may raise, to cancel it.
 
         Raises FailedPrecondition for a file that can't be read, a graph of another form, or one that crashes, takes too much
-        memory or does not end.
+        memory or does not end, Unsupported for a graph in 8 bits on a GPU.
         """
         model = _read(file)
+        check_operators([model], settings.device, file)
         graph, files = model.graph, _files_of(file, model)
         size = sum(path.stat().st_size for path in files)
         # First optimised and run in another process, where it can do no harm.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ import onnx
 import onnxruntime
 import torch
 
+from bertscope_service.encoders.device_memory import says_out_of_memory
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.observability.machine import memory_limit
 
@@ -44,9 +46,6 @@ class SessionSettings:
     optimisation: str = "all"
 
 
-NO_MEMORY = ("Failed to allocate memory", "std::bad_alloc", "bad allocation", "Available memory of")
-"""Phrases in ONNX Runtime's errors when there is not enough memory."""
-
 LEVELS = {
     "none": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
@@ -62,6 +61,9 @@ round otherwise, so that a graph and its parts, which have other operators at th
 
 UNSIGNED_WEIGHTS = "session.x64quantprecision"
 """Stores 8-bit weights as unsigned: slower products, which no CPU overflows."""
+
+CUDA_PROVIDER = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
+"""The library of ONNX Runtime's CUDA provider, on Linux."""
 
 PROBE = 64
 """Rows and columns of the matrix that `adds_bytes_exactly` tries."""
@@ -162,9 +164,14 @@ class Session:
         self._shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", arena)
         self._device = settings.device
         self._source = graph if isinstance(graph, Path) else settings.weights
+        if self._device.type == "cuda":
+            load_cuda_libraries()
         try:
             self._session = onnxruntime.InferenceSession(content, options, providers=providers(settings.device))
         except Exception as error:  # one class for each of its status codes, all handled alike
+            if says_out_of_memory(error):
+                message = f"the ONNX graphs in {self._source} do not fit into the memory of {self._device} now; unload a model"
+                raise FailedPrecondition(message, "DEVICE_MEMORY", source=self._source) from error
             raise unreadable(self._source, error) from error
         check_provider(self._session.get_providers(), settings.device)
         self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
@@ -199,7 +206,7 @@ class Session:
         try:
             self._session.run_with_iobinding(binding, self._shrink if _shrinking else None)
         except Exception as error:
-            if any(words in str(error) for words in NO_MEMORY):
+            if says_out_of_memory(error):
                 bound = f" within the {self._bound} bytes of graphs by other programs" if self._bound else ""
                 shapes = {name: tuple(tensor.shape) for name, tensor in placed.items()}
                 logger.warning("%s found no memory%s, run with inputs of %s", self._source, bound, shapes)
@@ -223,8 +230,25 @@ class Session:
 def providers(device: torch.device) -> list[Any]:
     """Returns ONNX Runtime's provider for a device, without a fallback."""
     if device.type == "cuda":
-        return [("CUDAExecutionProvider", {"device_id": device.index or 0}), "CPUExecutionProvider"]
+        # ONNX Runtime rounds the factors of fp32 products to TF32 unless told otherwise; PyTorch does not.
+        return [("CUDAExecutionProvider", {"device_id": device.index or 0, "use_tf32": 0}), "CPUExecutionProvider"]
     return ["CPUExecutionProvider"]
+
+
+@cache
+def load_cuda_libraries() -> None:
+    """Loads the CUDA libraries of installed packages, once: the provider names them, but not where they lie. PyTorch loads
+    most of them, but not all."""
+    onnxruntime.preload_dlls()
+
+
+def cuda_problem() -> str:
+    """Returns why the library of ONNX Runtime's CUDA provider can't be loaded, naming the missing one; "" if it can."""
+    try:
+        ctypes.CDLL(str(CUDA_PROVIDER))
+    except OSError as error:
+        return f"{error}; install what has it (pip install nvidia-curand has libcurand, PyTorch for CUDA 13 the others)"
+    return ""
 
 
 def check_provider(running: Sequence[str], device: torch.device) -> None:
@@ -234,10 +258,8 @@ def check_provider(running: Sequence[str], device: torch.device) -> None:
     libraries of another CUDA version; only a session knows.
     """
     if device.type == "cuda" and "CUDAExecutionProvider" not in running:
-        message = (
-            f"ONNX Runtime {onnxruntime.__version__} can't use {device}: its CUDA libraries are missing or of another version "
-            "(it is built for CUDA 13 and cuDNN 9); install those, or use runtime torch or device cpu"
-        )
+        why = cuda_problem() or f"it is built for CUDA {onnxruntime.cuda_version} and cuDNN 9; its own words are in the log"
+        message = f"ONNX Runtime {onnxruntime.__version__} can't use {device}: {why}; or use runtime torch or device cpu"
         raise FailedPrecondition(message, "DEVICE_NOT_FOUND", device=device, runtime="onnx")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from bertscope_service.encoders.device_memory import out_of_memory
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -26,7 +27,9 @@ def load_encoder(folder: Path, name: str, *, device: torch.device, precision: st
     precision = settle_precision(checkpoint.quantization, precision)
     try:
         checkpoint.model.to(device)
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
         message = f"{folder} does not fit into the memory of {device} now; unload a model, or use another device or precision"
         raise FailedPrecondition(message, "DEVICE_MEMORY", source=folder) from error
     encoder = TorchEncoder(
