@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from bertscope import HiddenStates, InvalidArgument, TextsProgress, __version__
+from bertscope import HiddenStates, TextsProgress, __version__
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 from bertscope.values.validation import File
 
+from bertscope_workbench.readers.items.asked import AskedItems, OnItemRejected, RejectedItems
 from bertscope_workbench.readers.items.identity import options_text, provenance_columns
 from bertscope_workbench.readers.items.part_files import PartFiles
-from bertscope_workbench.readers.items.run import OnItemRejected, named
 from bertscope_workbench.readers.items.sources import Item, Items, items_of
 from bertscope_workbench.readers.state_formats import StatesWriter, format_of, others
 
@@ -89,44 +89,32 @@ class _Run:
         on_progress: Callable[[TextsProgress], object] | None,
     ) -> None:
         """`writer` begins to write, told what all rows share."""
-        self._texts = self._rows = self._truncated = self._left_out = 0
-        self._source, self._begin, self._on_rejected, self._on_progress = source, writer, on_rejected, on_progress
-        self._pending: dict[int, Item[Any]] = {}
+        self._texts = self._rows = self._truncated = 0
+        self._source, self._begin, self._on_progress = source, writer, on_progress
+        self._rejected = RejectedItems(on_rejected)
 
     def write(self, ask: Callable[..., Generator[HiddenStates, None, None]], options: Mapping[str, Any]) -> WrittenStates:
         """Writes the states of all texts."""
-        more: dict[str, Any] = {} if self._on_rejected is None else {"on_rejected": self._rejected}
-        try:
-            with closing(ask(self._values(), **options, **more)) as answers:
-                first = next(answers, None)
-                if first is None:
-                    raise invalid_argument("items", "have no states to write: every text was rejected, or there was none")
-                with closing(self._begin(_about(first, options))) as writer:
-                    for found in chain([first], answers):
-                        self._add(writer, found)
-                    paths = writer.end()
-        except InvalidArgument as error:
-            raise named(error, self._source.key, {at: item.number for at, item in self._pending.items()}) from None
+        asked = AskedItems(self._source, self._source.key, self._rejected)
+        with closing(asked.answers(partial(ask, **options))) as answers:
+            begun = next(answers, None)
+            if begun is None:
+                raise invalid_argument("items", "have no states to write: every text was rejected, or there was none")
+            first = begun[1]
+            with closing(self._begin(_about(first, options))) as writer:
+                for item, found in chain([begun], answers):
+                    self._add(writer, item, found)
+                paths = writer.end()
         size, dtype = first.states.shape[2], first.states.dtype.name
-        return WrittenStates(paths, self._texts, self._rows, first.layers, size, dtype, self._truncated, self._left_out)
+        return WrittenStates(paths, self._texts, self._rows, first.layers, size, dtype, self._truncated, self._rejected.count)
 
-    def _add(self, writer: StatesWriter, found: HiddenStates) -> None:
-        writer.add(self._pending.pop(found.input_index).number, found)
+    def _add(self, writer: StatesWriter, item: Item[Any], found: HiddenStates) -> None:
+        writer.add(item.number, found)
         self._texts += 1
         self._rows += found.states.shape[1]
         self._truncated += found.truncated_tokens > 0
         if self._on_progress is not None:
-            self._on_progress(TextsProgress(self._texts + self._left_out, self._source.total))
-
-    def _values(self) -> Iterator[Any]:
-        for index, item in enumerate(self._source):
-            self._pending[index] = item
-            yield item.value
-
-    def _rejected(self, index: int, error: InvalidArgument) -> None:
-        self._left_out += 1
-        assert self._on_rejected is not None  # noqa: S101  # only then the stream has this function
-        self._on_rejected(self._pending.pop(index), error)
+            self._on_progress(TextsProgress(self._texts + self._rejected.count, self._source.total))
 
 
 def _about(found: HiddenStates, options: Mapping[str, Any]) -> dict[str, str]:

@@ -9,10 +9,11 @@ import glob
 import importlib.util
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.lib.format as npy
@@ -35,27 +36,36 @@ About = Mapping[str, str]
 """Values that all rows of a file share: the model, the options."""
 
 
-class StatesWriter(Protocol):
+class StatesWriter(ABC):
     """A format."""
 
+    needs: tuple[str, ...] = ()
+    """The libraries that it is written with."""
+
+    def __init__(self, files: PartFiles, key: str, about: About) -> None:
+        """`key` is the name of a text's number, "line" or "item"; `about` is what all rows share."""
+        self._files, self._key, self._about = files, key, about
+
+    @abstractmethod
     def add(self, number: int, found: HiddenStates) -> None:
         """Writes the states of a text by its number. Raises OSError."""
 
+    @abstractmethod
     def end(self) -> tuple[Path, ...]:
         """Makes all files whole, and returns their paths, the main one last. Raises OSError."""
 
-    def close(self) -> None:
-        """Closes the files, whole or not."""
+    def close(self) -> None:  # noqa: B027  # most have nothing beside their files, which are closed by PartFiles
+        """Ends a run that may be given up."""
 
 
-class ParquetStates:
+class ParquetStates(StatesWriter):
     """A row for each unit and layer, with a column of vectors. Needs pyarrow."""
 
     needs = ("pyarrow",)
 
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
-        """`key` is the name of a text's number, "line" or "item"; `about` is what all rows share."""
-        self._files, self._key, self._about = files, key, about
+        """Begins the files; arguments are those of every format."""
+        super().__init__(files, key, about)
         self._file = files.open(files.path)
         self._writer: Any = None
         self._waiting: list[Any] = []
@@ -95,15 +105,13 @@ class ParquetStates:
         """Writes the last group and the end of the file."""
         self._write()
         self._writer.close()
-        self._file.close()
         return self._files.commit()
 
     def close(self) -> None:
-        """Closes the file."""
-        with suppress(OSError):  # pyarrow tries to end a file that is given up.
+        """Ends what pyarrow writes: it tries to end a file that is given up."""
+        with suppress(OSError):
             if self._writer is not None:
                 self._writer.close()
-            self._file.close()
 
     def _write(self) -> None:
         import pyarrow as pa
@@ -113,14 +121,12 @@ class ParquetStates:
         self._waiting, self._bytes = [], 0
 
 
-class NpyStates:
+class NpyStates(StatesWriter):
     """One array [rows, layers, hidden_size]; FILE.jsonl says which row is what, FILE.json what all share."""
 
-    needs = ()
-
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
-        """`key` is the name of a text's number, "line" or "item"; `about` is what all rows share."""
-        self._files, self._key, self._about = files, key, about
+        """Begins the files; arguments are those of every format."""
+        super().__init__(files, key, about)
         self._file = files.open(files.path)
         self._lines = files.open(beside(files.path, ROWS))
         self._shape, self._rows = (0, 0), 0
@@ -141,18 +147,9 @@ class NpyStates:
         """Writes the number of rows into the header, and what all rows share."""
         self._file.seek(0)
         self._write_header()
-        with self._files.open(beside(self._files.path, ABOUT)) as file:
-            file.write(json.dumps(dict(self._about), indent=2).encode() + b"\n")
-        self._file.close()
-        self._lines.close()
+        about = self._files.open(beside(self._files.path, ABOUT))
+        about.write(json.dumps(dict(self._about), indent=2).encode() + b"\n")
         return self._files.commit()
-
-    def close(self) -> None:
-        """Closes the files."""
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self._lines.close()
 
     def _write_header(self) -> None:
         """Writes the header, which has the same size for any number of rows: numpy leaves room for one that grows."""
@@ -160,7 +157,7 @@ class NpyStates:
         npy.write_array_header_1_0(self._file, header)
 
 
-class SafetensorsStates:
+class SafetensorsStates(StatesWriter):
     """A tensor [layers, rows, hidden_size] for each text, "line.17"; FILE.jsonl says which row is what.
 
     More than SHARD_BYTES go into shards, which are called as Hugging Face's: NAME-00001-of-00002.safetensors, with
@@ -170,8 +167,8 @@ class SafetensorsStates:
     needs = ("safetensors",)
 
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
-        """`key` is the name of a text's number, "line" or "item"; `about` is what all rows share."""
-        self._files, self._key, self._about = files, key, about
+        """Begins the files; arguments are those of every format."""
+        super().__init__(files, key, about)
         self._lines = files.open(beside(files.path, ROWS))
         self._mode = os.fstat(self._lines.fileno()).st_mode  # The library lets only the owner read its files.
         self._tensors: dict[str, Any] = {}
@@ -192,19 +189,12 @@ class SafetensorsStates:
     def end(self) -> tuple[Path, ...]:
         """Writes the last shard and, if there are several, the index."""
         self._write()
-        self._lines.close()
         path, count = self._files.path, len(self._shards)
         if count == 1:
             return self._files.commit([(self._shards[0], path)])
         names = {shard: path.with_name(f"{shard.stem}-of-{count:05d}{shard.suffix}") for shard in self._shards}
-        with self._files.open(beside(path, INDEX)) as file:
-            self._write_index(file, names)
+        self._write_index(self._files.open(beside(path, INDEX)), names)
         return self._files.commit(names.items())
-
-    def close(self) -> None:
-        """Closes the file of rows."""
-        with suppress(OSError):
-            self._lines.close()
 
     def _write(self) -> None:
         from safetensors import SafetensorError
@@ -236,8 +226,7 @@ class SafetensorsStates:
         file.write(b"\n}}\n")
 
 
-Format = type[ParquetStates | NpyStates | SafetensorsStates]
-FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, type[StatesWriter]] = {
     ".parquet": ParquetStates,
     ".npy": NpyStates,
     ".safetensors": SafetensorsStates,
@@ -245,7 +234,7 @@ FORMATS: Mapping[str, Format] = {
 STATE_FORMATS = tuple(FORMATS)
 
 
-def format_of(path: Path) -> Format:
+def format_of(path: Path) -> type[StatesWriter]:
     """Returns the format of a file. Raises InvalidArgument for a name with another suffix, and without a library."""
     found = FORMATS.get(path.suffix.lower())
     if found is None:

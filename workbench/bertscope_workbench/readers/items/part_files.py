@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -29,6 +30,7 @@ class PartFiles:
             raise invalid_argument("output", f"{path} is no regular file; write to another file")
         self.path = path
         self._parts = [part_of(path)]
+        self._open = ExitStack()
         self._lock = os.open(part_of(path), os.O_WRONLY | os.O_CREAT, 0o666)
         try:
             locked(self._lock, path)
@@ -45,7 +47,9 @@ class PartFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes what has not become whole."""
+        """Closes what is open, and removes what has not become whole."""
+        with suppress(OSError):
+            self._open.close()
         for part in self._parts:
             part.unlink(missing_ok=True)
         os.close(self._lock)
@@ -58,14 +62,16 @@ class PartFiles:
         return part
 
     def open(self, path: Path) -> BinaryIO:
-        """Opens, empty, the file to write to in the place of `path`."""
-        return self.part(path).open("w+b")
+        """Opens, empty, the file to write to in the place of `path`; it is closed with the others."""
+        return self._open.enter_context(self.part(path).open("w+b"))
 
     def commit(self, names: Iterable[tuple[Path, Path]] = ()) -> tuple[Path, ...]:
-        """Gives all parts their names, the main one last, in the place of all files that were there. Returns the paths.
+        """Closes all parts and gives them their names, the main one last, in the place of all files that were there.
 
+        Returns the paths. Raises OSError.
         `names` are pairs of a path that was given to `part` and its name now. An empty file does not appear.
         """
+        self._open.close()
         now = dict(names)
         paths = [part.with_suffix("") for part in self._parts if part.stat().st_size]
         paths.sort(key=lambda path: path == self.path)

@@ -32,6 +32,7 @@ from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.values.display import record
 from bertscope.values.validation import File
 
+from bertscope_workbench.readers.items.asked import AskedItems, OnItemRejected, RejectedItems
 from bertscope_workbench.readers.items.identity import (
     NAMES,
     REMEDIES,
@@ -41,7 +42,6 @@ from bertscope_workbench.readers.items.identity import (
     provenance_columns,
     question,
 )
-from bertscope_workbench.readers.items.naming import with_places
 from bertscope_workbench.readers.items.row_file import RowFile
 from bertscope_workbench.readers.items.sources import Item, Items, items_of
 
@@ -72,8 +72,6 @@ class Answer(Protocol):
 
 
 AnswerT = TypeVar("AnswerT", bound=Answer)
-OnItemRejected = Callable[[Item[Any], InvalidArgument], object]
-"""Takes an item that the server rejected, and the error."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def write_items(
             run.report()  # A signal may have come between a row and its report.
         if not file.rows:
             raise invalid_argument("items", "there is no row to write: every item was rejected, or there was none")
-    return WrittenItems(file.path, file.rows, run.earlier, run.rejected)
+    return WrittenItems(file.path, file.rows, run.earlier, run.rejected.count)
 
 
 class _Run(Generic[T]):
@@ -154,9 +152,10 @@ class _Run(Generic[T]):
         on_rejected: OnItemRejected | None,
         on_progress: Callable[[RowsProgress], object] | None,
     ) -> None:
-        self.earlier = self.rejected = self._reported = 0
+        self.earlier = self._reported = 0
+        self.rejected = RejectedItems(on_rejected)
         self._source, self._file = source, file
-        self._on_rejected, self._on_progress = on_rejected, on_progress
+        self._on_progress = on_progress
         self._names = source.columns
         self._ours = {"options": options_text(options), "bertscope": __version__}
         self._was: Mapping[str, Any] = self._ours
@@ -196,41 +195,25 @@ class _Run(Generic[T]):
 
         while (first := next(rest(), None)) is not None:
             again.appendleft(first)
-            pending: dict[int, Item[T]] = {}
+            asked = AskedItems(rest(), self._source.key, self.rejected)
             before = self._file.rows
             try:
-                self._answer(rest(), pending, ask)
+                self._answer(asked, ask)
+            except InvalidArgument:
+                raise
             except BertscopeError as error:
-                if isinstance(error, InvalidArgument):
-                    numbers = {index: item.number for index, item in pending.items()}
-                    raise named(error, self._source.key, numbers) from None
                 now = time.monotonic()
                 since = now if self._file.rows > before or not since else since
                 answered = answered_before or self._file.rows > self.earlier
                 if not answered or now - since >= patience or not _passes(error):
                     raise
                 time.sleep(error.retry_after or WAIT_SECONDS)
-                again.extendleft(reversed(pending.values()))
+                again.extendleft(reversed(asked.unanswered()))
 
-    def _answer(
-        self, items: Iterator[Item[T]], pending: dict[int, Item[T]], ask: Callable[..., Generator[Answer, None, None]]
-    ) -> None:
-        def values() -> Iterator[T]:
-            for index, item in enumerate(items):
-                pending[index] = item
-                yield item.value
-
-        def rejected(index: int, error: InvalidArgument) -> None:
-            self.rejected += 1
-            assert self._on_rejected is not None  # noqa: S101  # only then the stream has this function
-            self._on_rejected(pending.pop(index), error)
-
-        more = {} if self._on_rejected is None else {"on_rejected": rejected}
-        with closing(ask(values(), **more)) as answers:
-            for answer in answers:
-                index = next(iter(pending))
-                self._write(pending[index], answer)
-                del pending[index]
+    def _answer(self, asked: AskedItems[T], ask: Callable[..., Generator[Answer, None, None]]) -> None:
+        with closing(asked.answers(ask)) as answers:
+            for item, answer in answers:
+                self._write(item, answer)
                 self.report()
 
     def report(self) -> None:
@@ -238,7 +221,7 @@ class _Run(Generic[T]):
         if self._on_progress is None or self._file.rows <= self._reported:
             return
         self._reported = self._file.rows
-        self._on_progress(RowsProgress(self._seen + self.rejected + self._reported, self._source.total, self._reported))
+        self._on_progress(RowsProgress(self._seen + self.rejected.count + self._reported, self._source.total, self._reported))
 
     def _write(self, item: Item[T], answer: Answer) -> None:
         known, columns = self._known
@@ -272,7 +255,7 @@ class _Run(Generic[T]):
         for item in items:
             own = self._own(item)
             if str(written.get(key)) != str(item.number):
-                if self._on_rejected is None:
+                if self.rejected.tell is None:
                     raise self._other(
                         f"it has no row for {key} {item.number}", "give the same file, or leave rejected items out"
                     )
@@ -301,14 +284,6 @@ class _Run(Generic[T]):
     def _other(self, what: str, remedy: str) -> FailedPrecondition:
         more = f"{remedy}, or write to another file" if remedy else "write to another file"
         return FailedPrecondition(f"{self._file.path} cannot go on: {what}; {more}", reason=CLIENT_SIDE)
-
-
-def named(error: InvalidArgument, key: str, numbers: Mapping[int, int]) -> InvalidArgument:
-    """Returns the error about an item with the item's number in the place of its index among those that were sent."""
-    error.message = with_places(str(error), lambda index: f"{key} {numbers[index]}" if index in numbers else None)
-    error.field_violations = ()
-    error.args = (error.message,)
-    return error
 
 
 def _passes(error: BertscopeError) -> bool:
