@@ -63,10 +63,11 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.text_sets import save_accuracy as save_accuracy
     from bertscope_workbench.plots.trees import plot_trees as plot_trees
     from bertscope_workbench.plots.trees import save_trees as save_trees
+    from bertscope_workbench.readers.answer_rows import read_fact_rows as read_fact_rows
+    from bertscope_workbench.readers.answer_rows import read_pair_rows as read_pair_rows
     from bertscope_workbench.readers.fact_files import read_facts as read_facts
     from bertscope_workbench.readers.fact_files import read_templates as read_templates
     from bertscope_workbench.readers.fact_files import read_words as read_words
-    from bertscope_workbench.readers.fact_rows import read_fact_rows as read_fact_rows
     from bertscope_workbench.readers.files import INPUTS as INPUTS
     from bertscope_workbench.readers.files import LABEL_SETS as LABEL_SETS
     from bertscope_workbench.readers.files import LABELLED as LABELLED
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.probe_files import read_probe_texts as read_probe_texts
     from bertscope_workbench.readers.probe_files import read_span_texts as read_span_texts
     from bertscope_workbench.readers.set_files import read_sets as read_sets
-    from bertscope_workbench.readers.set_rows import read_pair_rows as read_pair_rows
     from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
     from bertscope_workbench.readers.span_files import read_relation_texts as read_relation_texts
     from bertscope_workbench.readers.state_files import WrittenStates as WrittenStates

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
     from bertscope_workbench.plots.text_sets import plot_accuracy, save_accuracy
     from bertscope_workbench.plots.trees import plot_trees, save_trees
+    from bertscope_workbench.readers.answer_rows import read_fact_rows, read_pair_rows
     from bertscope_workbench.readers.fact_files import read_facts, read_templates, read_words
-    from bertscope_workbench.readers.fact_rows import read_fact_rows
     from bertscope_workbench.readers.files import (
         INPUTS,
         LABEL_SETS,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.items.sources import Item, ItemFile
     from bertscope_workbench.readers.probe_files import SpanTexts, read_probe_texts, read_span_texts
     from bertscope_workbench.readers.set_files import read_sets
-    from bertscope_workbench.readers.set_rows import read_pair_rows
     from bertscope_workbench.readers.span_files import read_feature_texts, read_relation_texts
     from bertscope_workbench.readers.state_files import WrittenStates, write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments, read_translations
@@ -117,14 +116,14 @@ _PLACES = {
     "read_answered": "bertscope_workbench.readers.files",
     "read_conllu": "bertscope_workbench.readers.treebanks",
     "read_conllu_features": "bertscope_workbench.readers.treebanks",
-    "read_fact_rows": "bertscope_workbench.readers.fact_rows",
+    "read_fact_rows": "bertscope_workbench.readers.answer_rows",
     "read_facts": "bertscope_workbench.readers.fact_files",
     "read_feature_texts": "bertscope_workbench.readers.span_files",
     "read_gold_alignments": "bertscope_workbench.readers.translation_files",
     "read_inputs": "bertscope_workbench.readers.files",
     "read_label_sets": "bertscope_workbench.readers.files",
     "read_labelled": "bertscope_workbench.readers.files",
-    "read_pair_rows": "bertscope_workbench.readers.set_rows",
+    "read_pair_rows": "bertscope_workbench.readers.answer_rows",
     "read_pairs": "bertscope_workbench.readers.files",
     "read_probe_conllu": "bertscope_workbench.readers.treebanks",
     "read_probe_texts": "bertscope_workbench.readers.probe_files",

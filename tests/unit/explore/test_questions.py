@@ -76,46 +76,51 @@ async def all_of(events):
     return [event async for event in events]
 
 
+def result(found):
+    return {"result": found}
+
+
 def test_progress_comes_before_the_result():
-    async def call(tell):
+    async def call(on_progress):
         for number in range(3):
-            tell(number)
+            on_progress(number)
             await asyncio.sleep(0)
         for number in range(3, 6):
-            tell(number)
+            on_progress(number)
         return "done"
 
-    assert asyncio.run(all_of(with_progress(call))) == [*range(6), "done"]
+    told = [{"progress": number} for number in range(6)]
+    assert asyncio.run(all_of(with_progress(call, result))) == [*told, {"result": "done"}]
 
 
 def test_an_error_of_a_call_comes_after_its_progress():
-    async def call(tell):
-        tell(0)
+    async def call(on_progress):
+        on_progress(0)
         raise ResourceExhausted("full", retry_after=2)
 
     async def read():
-        events = with_progress(call)
+        events = with_progress(call, result)
         first = await anext(events)
         with pytest.raises(ResourceExhausted):
             await anext(events)
         return first
 
-    assert asyncio.run(read()) == 0
+    assert asyncio.run(read()) == {"progress": 0}
 
 
 def test_closing_the_progress_cancels_the_call():
     async def ended():
         over = asyncio.Event()
 
-        async def call(tell):
-            tell(0)
+        async def call(on_progress):
+            on_progress(0)
             try:
                 await asyncio.Event().wait()
             finally:
                 over.set()
 
-        events = with_progress(call)
-        assert await anext(events) == 0
+        events = with_progress(call, result)
+        assert await anext(events) == {"progress": 0}
         await events.aclose()
         return over.is_set()
 

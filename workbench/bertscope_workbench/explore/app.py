@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import Receive, Scope, Send
 
 from bertscope_workbench.explore.access import Access, refusal
 from bertscope_workbench.explore.body import Body
@@ -37,34 +36,25 @@ def make_app(client: AsyncClient, *, target: str, key: str, port: int) -> Starle
     async def server(_: Request) -> Response:
         return JSONResponse({"target": target})
 
+    async def ask(request: Request) -> Response:
+        question = QUESTIONS.get(request.path_params["question"])
+        if question is None:
+            return JSONResponse(refusal("NOT_FOUND", "the page has no such question"), 404)
+        try:
+            return EventReply(_events(client, question, await request.body()))
+        except ClientDisconnect:
+            return Response()  # Nobody reads it.
+
     routes = [
         Route("/", index),
         Route("/api/server", server, methods=["POST"]),
-        Route("/api/{question}", _Questions(client), methods=["POST"]),
+        Route("/api/{question}", ask, methods=["POST"]),
         Mount("/static", StaticFiles(directory=str(STATIC))),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Access, key=key, port=port)])
 
 
-class _Questions:
-    """An ASGI application that answers `POST /api/<question>`."""
-
-    def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        question = QUESTIONS.get(request.path_params["question"])
-        if question is None:
-            await JSONResponse(refusal("NOT_FOUND", "the page has no such question"), 404)(scope, receive, send)
-            return
-        try:
-            raw = await request.body()
-        except ClientDisconnect:
-            return
-        await EventReply(self._events(question, raw))(scope, receive, send)
-
-    async def _events(self, question: Question, raw: bytes) -> AsyncGenerator[Event, None]:
-        async with aclosing(question(self._client, Body.parse(raw))) as events:
-            async for event in events:
-                yield event
+async def _events(client: AsyncClient, question: Question, raw: bytes) -> AsyncGenerator[Event, None]:
+    async with aclosing(question(client, Body.parse(raw))) as events:
+        async for event in events:
+            yield event

@@ -10,39 +10,38 @@ from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
 from bertscope import BertscopeError
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Send
 
 from bertscope_workbench.explore.access import refusal
+from bertscope_workbench.explore.plain import plain
 
 Event = dict[str, Any]
 """One answer of a question: values that JSON has."""
 
 logger = logging.getLogger(__name__)
 
-Progress = TypeVar("Progress")
 Result = TypeVar("Result")
 
 
 async def with_progress(
-    call: Callable[[Callable[[Progress], object]], Awaitable[Result]],
-) -> AsyncGenerator[Progress | Result, None]:
-    """Yields what a call tells its `on_progress`, then its result. Closing the generator cancels the call.
-
-    `call` takes the `on_progress` and returns the call.
-    """
-    told: asyncio.Queue[Progress] = asyncio.Queue()
-    work = asyncio.ensure_future(call(told.put_nowait))
+    call: Callable[..., Awaitable[Result]], event_of: Callable[[Result], Event]
+) -> AsyncGenerator[Event, None]:
+    """Yields `{"progress": ...}`, the fields of what a call tells its `on_progress`, any number of times, then the event of its
+    result. Closing the generator cancels the call."""
+    told: asyncio.Queue[Any] = asyncio.Queue()
+    work = asyncio.ensure_future(call(on_progress=told.put_nowait))
     waiting = asyncio.ensure_future(told.get())
     try:
         while True:
             await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
                 break
-            yield waiting.result()
+            yield {"progress": plain(waiting.result())}
             waiting = asyncio.ensure_future(told.get())
         while not told.empty():  # The call ended before they were waited for.
-            yield told.get_nowait()
-        yield work.result()
+            yield {"progress": plain(told.get_nowait())}
+        yield event_of(work.result())
     finally:
         waiting.cancel()
         work.cancel()
@@ -65,8 +64,8 @@ def error_event(error: Exception) -> Event:
     )
 
 
-class EventReply:
-    """An ASGI reply of events, one JSON object a line, as they come.
+class EventReply(StreamingResponse):
+    """A reply of events, one JSON object a line, as they come.
 
     A browser that goes away ends the generator, and with it the call to the server. An error is the last event: the reply's
     HTTP code is 200 all the same, as browsers write other codes to their console, where only what is wrong with the page
@@ -74,45 +73,24 @@ class EventReply:
     """
 
     def __init__(self, events: AsyncGenerator[Event, None]) -> None:
-        self._events = events
+        self._lines = _lines(events)
+        super().__init__(self._lines, media_type="application/x-ndjson; charset=utf-8")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the reply, until it is sent or nobody reads it."""
-        work = asyncio.create_task(self._reply(send))
-        gone = asyncio.create_task(_left(receive))
+    async def stream_response(self, send: Send) -> None:
+        """Sends the reply. However that ends, the events end with it, and not when somebody collects the generator."""
+        async with aclosing(self._lines):
+            await super().stream_response(send)
+
+
+async def _lines(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (work, gone):
-                task.cancel()
-            ended = await asyncio.gather(work, gone, return_exceptions=True)
-        if isinstance(ended[0], Exception) and not isinstance(ended[0], OSError):
-            raise ended[0]
-
-    async def _reply(self, send: Send) -> None:
-        await send(_START)
-        async with aclosing(self._events) as events:
-            try:
-                async for event in events:
-                    await send(_line(event))
-            except Exception as error:  # noqa: BLE001  # every failure is told to the page
-                await send(_line(error_event(error)))
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            async for event in events:
+                yield _line(event)
+        except Exception as error:  # noqa: BLE001  # every failure is told to the page
+            yield _line(error_event(error))
 
 
-_START = {
-    "type": "http.response.start",
-    "status": 200,
-    "headers": [(b"content-type", b"application/x-ndjson; charset=utf-8")],
-}
-
-
-def _line(event: Event) -> dict[str, Any]:
+def _line(event: Event) -> bytes:
     # allow_nan=False: JSON has no NaN, and JSON.parse refuses it.
-    body = json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-    return {"type": "http.response.body", "body": body, "more_body": True}
-
-
-async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"

@@ -12,7 +12,7 @@ from bertscope.questions.facts.answers import ROW_COLUMNS
 from bertscope.questions.facts.metrics import relation_scores
 from bertscope.rpc.splitting import OnRejected
 
-from bertscope_workbench.readers.fact_rows import fact_result
+from bertscope_workbench.readers.answer_rows import fact_result
 from bertscope_workbench.readers.items.sources import Item
 from bertscope_workbench.studies.asking import Outcome
 from bertscope_workbench.studies.items import Known

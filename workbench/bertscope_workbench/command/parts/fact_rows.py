@@ -10,8 +10,8 @@ from typing import Any
 from bertscope import Client, Fact, FactAnswers, FactRelation, InvalidArgument
 
 from bertscope_workbench.command.options.items import LeftOut, RowOptions, report, write_known_rows
+from bertscope_workbench.readers.answer_rows import read_fact_rows
 from bertscope_workbench.readers.fact_files import read_facts
-from bertscope_workbench.readers.fact_rows import read_fact_rows
 from bertscope_workbench.readers.items.run import WrittenItems
 from bertscope_workbench.readers.items.sources import Item, ItemStream
 

@@ -14,8 +14,8 @@ from bertscope_workbench.command.parts.score_pairs import PairOptions
 from bertscope_workbench.command.views.output import UsageError, console
 from bertscope_workbench.command.views.text_sets import print_comparison
 from bertscope_workbench.readers import files
+from bertscope_workbench.readers.answer_rows import read_pair_rows
 from bertscope_workbench.readers.files import ItemKind
-from bertscope_workbench.readers.set_rows import read_pair_rows
 from bertscope_workbench.readers.table_rows import Row
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +67,7 @@ async def pairs(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
             yield {"accuracy": plain(TextComparison(tuple(compared)).accuracy())}
 
 
-async def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Scores how heads attend between linked words: yields `{"progress": {"done", "total"}}` any number of times, then
     `{"relations": [...], "texts": n, "left_out": n}`: of each relation, most pairs first, its best head beside its baselines,
     chosen on a half of the texts and scored on the other, and `accuracies`, [layers][heads], of all texts in that head's
@@ -78,19 +77,12 @@ async def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, No
     """
     contents, model = body.text("conllu"), body.optional_text("model")
     body.done()
-    texts = await asyncio.to_thread(_read, contents)
 
-    def call(tell: Callable[[TextsProgress], object]) -> Awaitable[RelationScores]:
-        return client.score_relations(texts, model=model, on_progress=tell)
+    async def call(on_progress: Callable[[TextsProgress], object]) -> tuple[RelationScores, int]:
+        texts = await asyncio.to_thread(_read, contents)
+        return await client.score_relations(texts, model=model, on_progress=on_progress), len(texts.problems)
 
-    async with aclosing(with_progress(call)) as events:
-        async for event in events:
-            if isinstance(event, RelationScores):
-                scored = [one for one in event.relations.values() if one.pairs]
-                shown = sorted(scored, key=lambda one: -one.pairs)[:MAX_RELATIONS]
-                yield {"relations": [_shown(one) for one in shown], "texts": event.texts, "left_out": len(texts.problems)}
-            else:
-                yield {"progress": {"done": event.done, "total": event.total}}
+    return with_progress(call, lambda found: _relations(*found))
 
 
 def _read(contents: str) -> PartialItems[RelationText]:
@@ -99,6 +91,12 @@ def _read(contents: str) -> PartialItems[RelationText]:
         path = Path(folder, "treebank.conllu")
         path.write_text(contents, encoding="utf-8", errors="replace")
         return read_conllu(path)
+
+
+def _relations(found: RelationScores, left_out: int) -> Event:
+    scored = [one for one in found.relations.values() if one.pairs]
+    shown = sorted(scored, key=lambda one: -one.pairs)[:MAX_RELATIONS]
+    return {"relations": [_shown(one) for one in shown], "texts": found.texts, "left_out": left_out}
 
 
 def _shown(score: RelationScore) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator
+from functools import partial
 
-from bertscope import AsyncClient, BenchmarkProgress, BenchmarkReport
+from bertscope import AsyncClient
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import Event, with_progress
 
 
-async def benchmark(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+def benchmark(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Measures models in turn: yields `{"progress": {"stage", "done"}}` any number of times, then `{"report": ...}`, the
     fields of `BenchmarkReport`.
 
@@ -22,18 +22,13 @@ async def benchmark(client: AsyncClient, body: Body) -> AsyncGenerator[Event, No
     min_seconds, max_seconds = body.number("min_seconds", 1.0), body.number("max_seconds", 600.0)
     as_loaded, texts = body.flag("as_loaded"), body.texts("agreement_texts")
     body.done()
-
-    def call(tell: Callable[[BenchmarkProgress], object]) -> Awaitable[BenchmarkReport]:
-        return client.benchmark_models(
-            models,
-            lengths=lengths or None,
-            min_seconds=min_seconds,
-            max_seconds=max_seconds,
-            as_loaded=as_loaded,
-            agreement_texts=texts or None,
-            on_progress=tell,
-        )
-
-    async with aclosing(with_progress(call)) as events:
-        async for event in events:
-            yield {"report" if isinstance(event, BenchmarkReport) else "progress": plain(event)}
+    call = partial(
+        client.benchmark_models,
+        models,
+        lengths=lengths or None,
+        min_seconds=min_seconds,
+        max_seconds=max_seconds,
+        as_loaded=as_loaded,
+        agreement_texts=texts or None,
+    )
+    return with_progress(call, lambda report: {"report": plain(report)})

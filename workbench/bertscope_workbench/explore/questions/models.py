@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from types import MappingProxyType
 
 import bertscope
-from bertscope import AsyncClient, CompressionProgress, Model, NotFound, PermissionDenied, Unauthenticated
+from bertscope import AsyncClient, Model, NotFound, PermissionDenied, Unauthenticated
 from bertscope.errors import invalid_argument
 from bertscope.questions.compression.steps import Step
 
@@ -44,18 +45,13 @@ async def unload(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]
     yield {"unloaded": model}
 
 
-async def compress(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+def compress(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Makes `model_id` of `model` by `steps`: yields the steps as they are taken, then the new model."""
     model, model_id = body.text("model"), body.text("model_id")
     steps = [_step(part) for part in body.parts("steps")]
     body.done()
-
-    def call(tell: Callable[[CompressionProgress], object]) -> Awaitable[Model]:
-        return client.compress_model(model_id, steps, model=model, on_progress=tell)
-
-    async with aclosing(with_progress(call)) as events:
-        async for event in events:
-            yield {"model" if isinstance(event, Model) else "progress": plain(event)}
+    call = partial(client.compress_model, model_id, steps, model=model)
+    return with_progress(call, lambda made: {"model": plain(made)})
 
 
 STEPS: MappingProxyType[str, Callable[[Body], Step]] = MappingProxyType(
