@@ -91,12 +91,12 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.items.run import write_items as write_items
     from bertscope_workbench.readers.items.sources import Item as Item
     from bertscope_workbench.readers.items.sources import ItemFile as ItemFile
-    from bertscope_workbench.readers.probe_files import SpanTexts as SpanTexts
-    from bertscope_workbench.readers.probe_files import read_probe_texts as read_probe_texts
-    from bertscope_workbench.readers.probe_files import read_span_texts as read_span_texts
     from bertscope_workbench.readers.set_files import read_sets as read_sets
+    from bertscope_workbench.readers.span_files import SpanTexts as SpanTexts
     from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
+    from bertscope_workbench.readers.span_files import read_probe_texts as read_probe_texts
     from bertscope_workbench.readers.span_files import read_relation_texts as read_relation_texts
+    from bertscope_workbench.readers.span_files import read_span_texts as read_span_texts
     from bertscope_workbench.readers.state_files import WrittenStates as WrittenStates
     from bertscope_workbench.readers.state_files import write_states as write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments as read_gold_alignments

@@ -53,9 +53,14 @@ if TYPE_CHECKING:
     )
     from bertscope_workbench.readers.items.run import RowsProgress, WrittenItems, write_items
     from bertscope_workbench.readers.items.sources import Item, ItemFile
-    from bertscope_workbench.readers.probe_files import SpanTexts, read_probe_texts, read_span_texts
     from bertscope_workbench.readers.set_files import read_sets
-    from bertscope_workbench.readers.span_files import read_feature_texts, read_relation_texts
+    from bertscope_workbench.readers.span_files import (
+        SpanTexts,
+        read_feature_texts,
+        read_probe_texts,
+        read_relation_texts,
+        read_span_texts,
+    )
     from bertscope_workbench.readers.state_files import WrittenStates, write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments, read_translations
     from bertscope_workbench.readers.treebanks import (
@@ -84,7 +89,7 @@ _PLACES = {
     "QUESTIONS": "bertscope_workbench.readers.files",
     "RATED": "bertscope_workbench.readers.files",
     "RowsProgress": "bertscope_workbench.readers.items.run",
-    "SpanTexts": "bertscope_workbench.readers.probe_files",
+    "SpanTexts": "bertscope_workbench.readers.span_files",
     "TEXTS": "bertscope_workbench.readers.files",
     "TreeTexts": "bertscope_workbench.readers.treebanks",
     "WrittenItems": "bertscope_workbench.readers.items.run",
@@ -126,14 +131,14 @@ _PLACES = {
     "read_pair_rows": "bertscope_workbench.readers.answer_rows",
     "read_pairs": "bertscope_workbench.readers.files",
     "read_probe_conllu": "bertscope_workbench.readers.treebanks",
-    "read_probe_texts": "bertscope_workbench.readers.probe_files",
+    "read_probe_texts": "bertscope_workbench.readers.span_files",
     "read_prompts": "bertscope_workbench.readers.files",
     "read_propbank": "bertscope_workbench.readers.treebanks",
     "read_questions": "bertscope_workbench.readers.files",
     "read_rated": "bertscope_workbench.readers.files",
     "read_relation_texts": "bertscope_workbench.readers.span_files",
     "read_sets": "bertscope_workbench.readers.set_files",
-    "read_span_texts": "bertscope_workbench.readers.probe_files",
+    "read_span_texts": "bertscope_workbench.readers.span_files",
     "read_templates": "bertscope_workbench.readers.fact_files",
     "read_texts": "bertscope_workbench.readers.files",
     "read_translations": "bertscope_workbench.readers.translation_files",

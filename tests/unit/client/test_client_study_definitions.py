@@ -11,13 +11,12 @@ import pytest
 from bertscope.questions.facts.questions import Fact, FactRelation, templates_of
 from bertscope.values.models import Model
 from bertscope_workbench.studies.asking import Outcome, Score, WordScores, note, outcome
-from bertscope_workbench.studies.comparisons import compare
 from bertscope_workbench.studies.declared import Answers, PartResult
 from bertscope_workbench.studies.declared_page import comparison_lines, difference_table, figures_table, left_out, verdict_line
 from bertscope_workbench.studies.definition import Published, shipped
 from bertscope_workbench.studies.group_figures import plot_part
 from bertscope_workbench.studies.items import Blank, Choice, Known, Pair, Skipped
-from bertscope_workbench.studies.measures import judge, measures, same_weights
+from bertscope_workbench.studies.measures import compare, judge, measures, same_weights
 from bertscope_workbench.studies.readers import Questions, find_study, read_questions
 
 DEFINITION = """

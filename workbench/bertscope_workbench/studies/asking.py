@@ -1,19 +1,34 @@
-"""Asks the items of a study: words at masks by `fill_mask`, pairs of sentences by their pseudo-log-likelihoods."""
+"""Asks the items of a study: words at masks by `fill_mask`, pairs of sentences by their pseudo-log-likelihoods, and facts by
+`query_facts`."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import tee
 from typing import Any
 
-from bertscope import ComparedSet, FilledText, InvalidArgument, Model, Scoring, TextSet
+from bertscope import (
+    ComparedSet,
+    Fact,
+    FactRelation,
+    FactResult,
+    FilledText,
+    InvalidArgument,
+    Model,
+    Scoring,
+    TextSet,
+)
+from bertscope.questions.facts.answers import ROW_COLUMNS
+from bertscope.questions.facts.metrics import relation_scores
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values.display import record
 
+from bertscope_workbench.readers.answer_rows import fact_result
 from bertscope_workbench.readers.items.sources import Item
-from bertscope_workbench.studies.items import Blank, Choice, Pair, words_by_text
+from bertscope_workbench.studies.items import Blank, Choice, Known, Pair, words_by_text
 from bertscope_workbench.studies.kept_rows import REJECTED, KeptAnswer, KeptRows, OnDone, check_weights
 
 WORD = re.compile(r"text_candidates\[\d+\]\.words\[(\d+)\]")
@@ -21,6 +36,15 @@ WORDS_OF_TEXT = re.compile(r"text_candidates\[\d+\]\.words")
 TEXT, SET = re.compile(r"texts\[\d+\]"), re.compile(r"^sets\[\d+\]\S*")
 SEVERAL = "a word is not a single entry of the vocabulary"
 UNWRITABLE = "the vocabulary can't write it"
+EXTRAS = ("consistency", "same_if_negated", "misprimed", "primed_p@1", "unprimed_p@1")
+"""Metrics of facts beside ranks; see `bertscope.questions.facts.metrics`."""
+SKIPPED = {
+    "several_pieces": "no object is a single entry of the vocabulary",
+    "not_among_candidates": "no object is among the candidates",
+    "not_writable": "the vocabulary can't write the object",
+    "too_long": "it has more tokens than the model reads",
+}
+FACT = re.compile(r"^facts\[\d+\]\S*")
 
 TextAndWords = tuple[str, list[str]]
 
@@ -125,6 +149,55 @@ def ask_pairs(
     return [Outcome(row[REJECTED] or "", row["outcome"] == "right", row["outcome"] == "tie") for row in rows]
 
 
+def ask_facts(
+    kept: KeptRows, part: str, model: Model, items: Sequence[Known], on_done: OnDone, vocabulary: Sequence[str] = ()
+) -> list[Outcome]:
+    """Returns the outcome of each fact, in order: the best rank of its objects in the first template, as in LAMA."""
+    relations = {item.relation.name: item.relation for item in items}
+    found = fact_results(kept, part, model, [item.fact for item in items], relations, on_done, vocabulary)
+    return [
+        Outcome(result) if isinstance(result, str) else _fact_outcome(item.relation, result)
+        for item, result in zip(items, found, strict=True)
+    ]
+
+
+def fact_results(
+    kept: KeptRows,
+    part: str,
+    model: Model,
+    facts: Sequence[Fact],
+    relations: Mapping[str, FactRelation],
+    on_done: OnDone,
+    vocabulary: Sequence[str] = (),
+) -> list[FactResult | str]:
+    """Returns the answers about each fact, in order; the reason for one that the server did not take."""
+
+    def query(asked: Iterator[Fact], on_rejected: OnRejected) -> Generator[FactResult, None, None]:
+        return kept.client.query_facts_stream(
+            asked,
+            relations.values(),
+            model=model,
+            vocabulary=vocabulary,
+            on_rejected=on_rejected,
+            timeout=kept.timeout,
+        )
+
+    def columns(_: Fact, answer: FactResult) -> dict[str, Any]:
+        return {REJECTED: None, **answer.to_row()}
+
+    def without(_: Fact, error: InvalidArgument) -> dict[str, Any]:
+        return {REJECTED: FACT.sub("the fact", error.message), **dict.fromkeys(ROW_COLUMNS)}
+
+    def query_facts(
+        asked: Iterator[Fact], *, relations: Iterable[FactRelation], vocabulary: Sequence[str]
+    ) -> Generator[KeptAnswer, None, None]:
+        return kept.answers(model, asked, query, columns, without)
+
+    options = {"relations": list(relations.values()), "vocabulary": vocabulary}
+    rows = kept.rows(part, model, [Item(fact, fact.to_row()) for fact in facts], query_facts, options, on_done)
+    return [row[REJECTED] or fact_result(row, relations) for row in rows]
+
+
 def note(scores: WordScores, row: Mapping[str, Any]) -> None:
     """Adds what a row says of the words of its text."""
     text, words = row["text"], row["words"]
@@ -148,6 +221,15 @@ def outcome(item: Choice | Blank, scores: WordScores) -> Outcome:
         return Outcome(right=right > max(wrong), tied=right == max(wrong))
     ranks = [scores.found[item.text, answer].rank for answer in item.answers if (item.text, answer) in scores.found]
     return Outcome(rank=min(ranks)) if ranks else Outcome(scores.reasons[item.text, item.answers[0]])
+
+
+def _fact_outcome(relation: FactRelation, result: FactResult) -> Outcome:
+    if result.skipped:
+        return Outcome(SKIPPED.get(result.skipped, result.skipped))
+    scores = relation_scores(relation, [result], "first", 0)
+    extras = {name: getattr(scores, name.replace("@", "_at_")) for name in EXTRAS}
+    rank = result.answer(relation.affirmed[0]).rank
+    return Outcome(rank=rank or 0, extras={name: value for name, value in extras.items() if not math.isnan(value)})
 
 
 def _word_columns(asked: TextAndWords, answer: FilledText | None) -> dict[str, Any]:

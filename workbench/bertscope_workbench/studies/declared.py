@@ -14,15 +14,13 @@ from bertscope.values.display import record
 from bertscope.values.models import short_name
 from bertscope.values.validation import File
 
-from bertscope_workbench.studies.asking import Outcome, ask_pairs, ask_words
-from bertscope_workbench.studies.asking_facts import ask_facts
-from bertscope_workbench.studies.comparisons import Difference, compare
+from bertscope_workbench.studies.asking import Outcome, ask_facts, ask_pairs, ask_words
 from bertscope_workbench.studies.definition import Definition
 from bertscope_workbench.studies.easy_facts import with_easy_groups
 from bertscope_workbench.studies.inquiry import OnStage
 from bertscope_workbench.studies.items import Blank, Choice, Known, Pair, Skipped
 from bertscope_workbench.studies.kept_rows import KeptRows
-from bertscope_workbench.studies.measures import Measure, Verdict, judge, measures
+from bertscope_workbench.studies.measures import Difference, Measure, Verdict, compare, judge, measures
 from bertscope_workbench.studies.readers import Questions
 
 

@@ -8,13 +8,11 @@ from pathlib import Path
 from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import svg_bytes
-from bertscope_workbench.studies.comparisons import Difference
-from bertscope_workbench.studies.dark_secrets import model_facts
 from bertscope_workbench.studies.declared import Answers, PartResult, StudyResult
 from bertscope_workbench.studies.definition import Part
 from bertscope_workbench.studies.group_figures import WHOLE, plot_part
-from bertscope_workbench.studies.inquiry import percent
-from bertscope_workbench.studies.measures import Measure, is_share
+from bertscope_workbench.studies.inquiry import model_facts, percent
+from bertscope_workbench.studies.measures import Difference, Measure, is_share
 from bertscope_workbench.studies.report import Picture, Question, Section, Study, Table
 
 METHODS = {"choice": "fill_mask", "blank": "fill_mask", "pair": "compare_texts", "fact": "query_facts"}

@@ -34,7 +34,7 @@ def disabling(inquiry: Inquiry, section: Section) -> None:
                 section.left_out.append(f"the ends of {table.start.truncated_texts} texts, longer than the model reads")
         section.parts.append(effects(table, metric, f"each of the {scope} made uniform: {metric}"))
         caption = f"Difference in {metric} if each of the {scope} is made uniform, {name}"
-        section.parts.append(inquiry.picture(plot_sweep(table, metric, dark=inquiry.dark), caption))
+        inquiry.draw(section, plot_sweep(table, metric, dark=inquiry.dark), caption)
         section.found.append(summary(table, metric))
 
 

@@ -10,7 +10,7 @@ from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import relations_by_name
 from bertscope.values.models import short_name
 
-from bertscope_workbench.studies.asking_facts import fact_results
+from bertscope_workbench.studies.asking import fact_results
 from bertscope_workbench.studies.inquiry import OnStage
 from bertscope_workbench.studies.items import Item, Known
 from bertscope_workbench.studies.kept_rows import KeptRows

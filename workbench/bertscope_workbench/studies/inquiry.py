@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from bertscope import BertscopeError, Client, FeatureScores, Model, RelationScores, TextsProgress
+from bertscope import (
+    BertscopeError,
+    Client,
+    FailedPrecondition,
+    FeatureScores,
+    InvalidArgument,
+    Model,
+    RelationScores,
+    TextsProgress,
+    Unimplemented,
+)
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import svg_bytes
+from bertscope_workbench.plots.theme import Theme, theme_of
 from bertscope_workbench.studies.data import StudyData
-from bertscope_workbench.studies.report import LeftOut, Picture
+from bertscope_workbench.studies.report import LeftOut, Picture, Question, Section, Study, read_paper
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Result = TypeVar("Result")
 
 OnStage = Callable[[str, int, int | None], object]
 """Hears what is asked, how much of it is done, and of how much; None if that is not known yet."""
@@ -85,6 +98,21 @@ class Inquiry:
             )
         return self._features[model.name]
 
+    def many(
+        self,
+        section: Section,
+        stage: str,
+        ask: Callable[..., Result],
+        *given: Any,
+        what: str = "texts",
+        **options: Any,
+    ) -> Result:
+        """Asks the model about many texts by a method of `Client`. The section says which of them were left out."""
+        rejected = Rejected()
+        found = ask(*given, model=self.model, **options, **self.arguments(stage, rejected))
+        section.left_out += rejected.lines(what)
+        return found
+
     def arguments(self, stage: str, rejected: Rejected) -> dict[str, Any]:
         """Returns the arguments that every method of many texts takes."""
 
@@ -106,9 +134,47 @@ class Inquiry:
             given += ["--limit", str(self.data.limit)]
         return shlex.join(["bertscope", *given, "--model", short_name(self.model)])
 
-    def picture(self, figure: Figure, caption: str) -> Picture:
-        """Returns a figure for the page."""
-        return Picture(caption, svg_bytes(figure))
+    @property
+    def theme(self) -> Theme:
+        """The colours of pictures."""
+        return theme_of(self.dark)
+
+    def draw(self, section: Section, figure: Figure, caption: str) -> None:
+        """Adds a figure to a section."""
+        section.parts.append(Picture(caption, svg_bytes(figure)))
+
+
+def answered_study(
+    inquiry: Inquiry,
+    name: str,
+    asks: Mapping[str, Callable[[Inquiry, Section], None]],
+    facts: Sequence[tuple[str, str]],
+    unused: Sequence[tuple[str, str]] = (),
+) -> Study:
+    """Returns the study with a section for each question of its paper; `asks` fill them in, by the questions' names."""
+    paper = read_paper(name)
+    sections = [_answered(inquiry, paper.questions[question], ask) for question, ask in asks.items()]
+    return Study(paper.title, paper.source, facts, sections, unused)
+
+
+def _answered(inquiry: Inquiry, question: Question, ask: Callable[[Inquiry, Section], None]) -> Section:
+    """Returns the section; what can't be measured of it is left out, with the reason."""
+    section = Section(question)
+    try:
+        ask(inquiry, section)
+    except LeftOut as why:
+        section.left_out.append(str(why))
+    except (FailedPrecondition, InvalidArgument, Unimplemented) as error:
+        section.left_out.append(f"the rest; the server's reason: {error}" if section.parts else f"the server's reason: {error}")
+    return section
+
+
+def model_facts(model: Model) -> str:
+    """Returns a model in one line."""
+    return (
+        f"{short_name(model)}: {model.architecture}, {model.layers} x {model.heads} heads, {model.hidden_size} wide, "
+        f"{model.runtime} {model.precision} on {model.device}, weights {model.weights_digest[:19]}"
+    )
 
 
 def head_name(layer: int, head: int) -> str:

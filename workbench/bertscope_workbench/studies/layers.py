@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -24,21 +24,15 @@ from bertscope.values.labelled_texts import Label
 from bertscope_workbench.plots.geometry import plot_geometry
 from bertscope_workbench.plots.probes import plot_probe
 from bertscope_workbench.plots.representation_comparison import plot_representations
-from bertscope_workbench.plots.theme import DARK, LIGHT
 from bertscope_workbench.readers.treebanks import ConlluLabel
-from bertscope_workbench.studies.dark_secrets import answered, model_facts
 from bertscope_workbench.studies.data import StudyData
 from bertscope_workbench.studies.figures import curves
-from bertscope_workbench.studies.inquiry import Inquiry, OnStage, Rejected, percent
+from bertscope_workbench.studies.inquiry import Inquiry, OnStage, Rejected, answered_study, model_facts, percent
 from bertscope_workbench.studies.layer_data import Treebank
-from bertscope_workbench.studies.layer_questions import ALIKE, GEOMETRY, LENS, PROBED
 from bertscope_workbench.studies.report import LeftOut, Section, Study, Table
 
-TITLE = "What the layers hold"
-SOURCE = (
-    "After Anna Rogers, Olga Kovaleva and Anna Rumshisky (2020): A Primer in BERTology, sections 3 and 4. TACL 8. Each "
-    "question names its own papers."
-)
+PROBED: tuple[ConlluLabel, ...] = ("upos", "deprel", "head", "depth")
+"""The labels that probes are trained on."""
 WORDS = 100
 """The most frequent words, whose occurrences are compared."""
 CONTENT = ("NOUN", "PROPN", "VERB", "ADJ", "ADV")
@@ -66,35 +60,29 @@ def study_layers(
     hosted = client.get_model(model)
     inquiry = Inquiry(client, StudyData(treebank.limit), hosted, None, dark, timeout, on_stage)
     texts = treebank.sentences()
-    sections = [
-        answered(inquiry, GEOMETRY, partial(geometry, treebank=treebank, texts=texts)),
-        answered(inquiry, ALIKE, partial(alike, treebank=treebank, texts=texts)),
-        answered(inquiry, LENS, partial(lens, texts=texts)),
-        *(answered(inquiry, question, partial(probes, treebank=treebank, label=label)) for label, question in PROBED),
-    ]
+    asks: dict[str, Callable[[Inquiry, Section], None]] = {
+        "geometry": partial(geometry, treebank=treebank, texts=texts),
+        "alike": partial(alike, treebank=treebank, texts=texts),
+        "lens": partial(lens, texts=texts),
+        **{label: partial(probes, treebank=treebank, label=label) for label in PROBED},
+    }
     facts = [
         ("model", model_facts(hosted)),
         ("sentences", f"{len(texts)}; {treebank.division}"),
         ("layers", "0 is the embeddings, k the output of layer k - 1"),
     ]
-    return Study(TITLE, SOURCE, facts, sections, ())
+    return answered_study(inquiry, "layers", asks, facts)
 
 
 def geometry(inquiry: Inquiry, section: Section, *, treebank: Treebank, texts: Sequence[ProbeText]) -> None:
     """Fills in where states lie."""
     section.methods.append("describe_geometry")
     section.commands.append(inquiry.command("geometry", "--frequent", str(WORDS), "--texts", path=treebank.files[0]))
-    rejected, given = Rejected(), [text.text for text in texts]
-    arguments = inquiry.arguments("geometry", rejected)
-    found = inquiry.client.describe_geometry(
-        given, model=inquiry.model, words=frequent_words(given, WORDS), second_moments=True, **arguments
-    )
-    section.left_out += rejected.lines()
+    given, ask = [text.text for text in texts], inquiry.client.describe_geometry
+    found = inquiry.many(section, "geometry", ask, given, words=frequent_words(given, WORDS), second_moments=True)
     section.files.append(f"{found.texts} sentences, {found.vectors} words")
     section.parts.append(_geometry_table(found))
-    section.parts.append(
-        inquiry.picture(plot_geometry(found, dark=inquiry.dark), "Cosines by layer, and the largest dimensions")
-    )
+    inquiry.draw(section, plot_geometry(found, dark=inquiry.dark), "Cosines by layer, and the largest dimensions")
     cosines = found.anisotropy()
     most = int(np.argmax(cosines))
     section.found.append(
@@ -124,16 +112,14 @@ def alike(inquiry: Inquiry, section: Section, *, treebank: Treebank, texts: Sequ
     """Fills in which layers are alike."""
     section.methods.append("compare_representations")
     section.commands.append(inquiry.command("cka", "--texts", path=treebank.files[0]))
-    rejected = Rejected()
-    arguments = inquiry.arguments("layers that are alike", rejected)
-    found = inquiry.client.compare_representations([text.text for text in texts], model=inquiry.model, **arguments)
-    section.left_out += rejected.lines()
+    given, ask = [text.text for text in texts], inquiry.client.compare_representations
+    found = inquiry.many(section, "layers that are alike", ask, given)
     section.files.append(f"{found.compared_texts} sentences of four words and more")
     values = found.cka()
     names = ["layer#", *(f"{layer}#" for layer in found.other_layers)]
     rows = [[str(layer), *(f"{value:.3f}" for value in row)] for layer, row in zip(found.layers, values, strict=True)]
     section.parts.append(Table("linear CKA of each two layers", names, rows))
-    section.parts.append(inquiry.picture(plot_representations(found, dark=inquiry.dark), "Linear CKA of each two layers"))
+    inquiry.draw(section, plot_representations(found, dark=inquiry.dark), "Linear CKA of each two layers")
     section.found.append(f"The embeddings and the last layer have CKA {values[0, -1]:.3f}.")
 
 
@@ -226,8 +212,8 @@ def _lens_parts(inquiry: Inquiry, section: Section, answers: Iterable[LensText],
     ]
     section.parts.append(Table("the masked word, by layer", columns, rows))
     lines = {"likeliest": 100 * likeliest, f"among {TOP}": 100 * ten}
-    figure = curves(numbers, lines, "sentences, %", DARK if inquiry.dark else LIGHT)
-    section.parts.append(inquiry.picture(figure, "Share of sentences in which the masked word is predicted, by layer"))
+    figure = curves(numbers, lines, "sentences, %", inquiry.theme)
+    inquiry.draw(section, figure, "Share of sentences in which the masked word is predicted, by layer")
     half = next((layer for layer, some in zip(numbers, ten, strict=True) if some >= ten[-1] / 2), numbers[-1])
     section.found.append(
         f"The last layer has the word among ten in {percent(ten[-1])} of the sentences; half of that is in layer {half}."
@@ -254,9 +240,7 @@ def probes(inquiry: Inquiry, section: Section, *, treebank: Treebank, label: Con
     )
     section.files.append(f"{found.part.spans} tested words, {len(found.labels)} classes; {found.train.spans} to train on")
     section.parts.append(_probe_table(found))
-    section.parts.append(
-        inquiry.picture(plot_probe(found, dark=inquiry.dark), "Probes by layer, and what the best one confuses")
-    )
+    inquiry.draw(section, plot_probe(found, dark=inquiry.dark), "Probes by layer, and what the best one confuses")
     best = found.layer(found.best_layer)
     confused = ", ".join(f"{gold} for {answer}" for gold, answer, _ in found.confusions()[:DRAWN])
     section.found.append(

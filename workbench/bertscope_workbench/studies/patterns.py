@@ -11,7 +11,7 @@ from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.plots.attention_statistics import plot_description
 from bertscope_workbench.plots.comparison import plot_comparison
-from bertscope_workbench.studies.inquiry import Inquiry, Rejected, head_name, percent
+from bertscope_workbench.studies.inquiry import Inquiry, head_name, percent
 from bertscope_workbench.studies.report import LeftOut, Section, Table
 from bertscope_workbench.studies.tasks import task
 
@@ -36,15 +36,12 @@ def patterns(inquiry: Inquiry, section: Section) -> None:
 
 def described(inquiry: Inquiry, section: Section, texts: Sequence[TextOrPair], what: str) -> None:
     """Describes the maps of texts: the classes by layer, and the statistics of heads."""
-    rejected = Rejected()
-    arguments = inquiry.arguments(f"4.1 {what}", rejected)
-    found = inquiry.client.describe_attention(texts, model=inquiry.model, **arguments)
-    section.left_out += rejected.lines()
+    found = inquiry.many(section, f"4.1 {what}", inquiry.client.describe_attention, texts)
     section.files.append(f"{found.texts} {what}, {found.tokens} tokens")
     section.parts.append(classes(found, f"maps of each class, {what}"))
-    section.parts.append(inquiry.picture(plot_description(found, dark=inquiry.dark), f"Classes of maps by layer: {what}"))
+    inquiry.draw(section, plot_description(found, dark=inquiry.dark), f"Classes of maps by layer: {what}")
     statistics = plot_description(found, "statistics", dark=inquiry.dark)
-    section.parts.append(inquiry.picture(statistics, f"Statistics of every head: {what}"))
+    inquiry.draw(section, statistics, f"Statistics of every head: {what}")
     counts = {name: int(pattern.texts.sum()) for name, pattern in found.patterns.items()}
     total = max(1, sum(counts.values()))
     shares = ", ".join(f"{name.replace('_', ' + ')} {percent(count / total)}" for name, count in counts.items())
@@ -64,7 +61,7 @@ def change(inquiry: Inquiry, section: Section) -> None:
     section.methods.append("compare_attention")
     if inquiry.fine_tuned is None:
         raise LeftOut("no fine-tuned copy is named: --fine-tuned MODEL")
-    data, rejected = inquiry.data, Rejected()
+    data = inquiry.data
     labelled = task(inquiry, inquiry.fine_tuned, section) or (data.labelled[0] if data.labelled else None)
     texts = labelled.inputs if labelled else data.texts()
     if not texts:
@@ -75,13 +72,11 @@ def change(inquiry: Inquiry, section: Section) -> None:
         names = ",".join(f"{name}={column}" for name, column in labelled.columns.items() if name != "label")
         words += ["--columns", names]
     section.commands.append(inquiry.command(*words, "--texts", path=path))
-    arguments = inquiry.arguments("4.3 two models", rejected)
-    found = inquiry.client.compare_attention(texts, inquiry.fine_tuned, model=inquiry.model, **arguments)
-    section.left_out += rejected.lines()
+    found = inquiry.many(section, "4.3 two models", inquiry.client.compare_attention, texts, inquiry.fine_tuned)
     section.files.append(f"{found.texts} texts of {path}, {found.tokens} tokens")
     section.parts.append(cosines(found))
     caption = "How differently each head attends in the two models"
-    section.parts.append(inquiry.picture(plot_comparison(found, dark=inquiry.dark), caption))
+    inquiry.draw(section, plot_comparison(found, dark=inquiry.dark), caption)
     means = found.cosine.mean().mean(1)
     order = np.argsort(means)
     section.found.append(

@@ -9,7 +9,7 @@ from typing import Any
 
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.readers.table_rows import bad_line
+from bertscope_workbench.readers.table_rows import bad_line, text_lines
 from bertscope_workbench.studies.definition import Keys, Part
 from bertscope_workbench.studies.items import Choice, Item, Read
 from bertscope_workbench.studies.tables import MASK
@@ -85,13 +85,7 @@ def read_marvin_linzen(part: Part, path: Path, found: Read) -> Iterator[Item]:
 
 def lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yields the cells of the lines of a table without quotes and without a head line; blank lines are passed over."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, [cell.strip() for cell in line.strip("\n").split("\t")]
-    except UnicodeDecodeError as error:
-        raise invalid_argument(str(path), f"is not UTF-8 ({error.reason})") from None
+    return ((number, [cell.strip() for cell in line.split("\t")]) for number, line in text_lines(path) if line.strip())
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:

@@ -9,21 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bertscope_workbench.readers.table_rows import bad_line
-from bertscope_workbench.studies.definition import Keys, Part
+from bertscope_workbench.studies.definition import Part
 from bertscope_workbench.studies.items import Blank, Choice, Item, Read
 from bertscope_workbench.studies.published_agreement import lines
 from bertscope_workbench.studies.tables import MASK, SEPARATOR
 
 CONSTRAINTS = {"H": "high constraint", "L": "low constraint"}
 LICENSING = {"Y": "licensed", "N": "unlicensed"}
-
-
-def options(keys: Keys) -> Mapping[str, Any]:
-    """Returns the keys that these readers have: none."""
-    return {}
 
 
 def read_cprag(part: Part, path: Path, found: Read) -> Iterator[Item]:

@@ -23,11 +23,6 @@ PRIMES = ("high_ranked", "low_ranked", "random")
 """Folders of misprimed probes, by how the primes were chosen."""
 
 
-def no_options(keys: Keys) -> Mapping[str, Any]:
-    """Returns the keys that these readers have: none."""
-    return {}
-
-
 def read_masked_sentences(part: Part, path: Path, found: Read) -> Iterator[Item]:
     """Reads LAMA's SQuAD and ConceptNet: JSON Lines with "masked_sentences", of which the first is taken, and "obj_label"."""
     for row in read_items(path, ItemKind(("masked_sentences", "obj_label"), ("pred",), dict)):

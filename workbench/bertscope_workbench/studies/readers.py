@@ -6,29 +6,36 @@ A reader takes files as they were published and returns their items. What it doe
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
 from bertscope_workbench.readers.fact_files import read_words
 from bertscope_workbench.studies import published_agreement, published_diagnostics, published_facts, tables
-from bertscope_workbench.studies.definition import Definition, Part, read_definition
+from bertscope_workbench.studies.definition import Definition, Keys, Part, read_definition
 from bertscope_workbench.studies.items import Blank, Item, Read, find_files
+
+
+def no_keys(_: Keys) -> Mapping[str, Any]:
+    """Returns the keys of a definition of a reader that has none."""
+    return {}
+
 
 READERS = {
     "table": (tables.options, tables.read),
     "gulordava": (published_agreement.options, published_agreement.read_gulordava),
     "linzen": (published_agreement.options, published_agreement.read_linzen),
     "marvin-linzen": (published_agreement.options, published_agreement.read_marvin_linzen),
-    "cprag": (published_diagnostics.options, published_diagnostics.read_cprag),
-    "role": (published_diagnostics.options, published_diagnostics.read_role),
-    "negation-simple": (published_diagnostics.options, published_diagnostics.read_negation_simple),
-    "negation-natural": (published_diagnostics.options, published_diagnostics.read_negation_natural),
+    "cprag": (no_keys, published_diagnostics.read_cprag),
+    "role": (no_keys, published_diagnostics.read_role),
+    "negation-simple": (no_keys, published_diagnostics.read_negation_simple),
+    "negation-natural": (no_keys, published_diagnostics.read_negation_natural),
     "facts": (published_facts.options, published_facts.read_facts_of),
-    "masked-sentences": (published_facts.no_options, published_facts.read_masked_sentences),
-    "misprimed": (published_facts.no_options, published_facts.read_misprimed),
+    "masked-sentences": (no_keys, published_facts.read_masked_sentences),
+    "misprimed": (no_keys, published_facts.read_misprimed),
 }
 """By name: what checks a reader's own keys of a definition, and the reader."""
 

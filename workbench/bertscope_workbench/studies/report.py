@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.resources
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bertscope.values.display import record
@@ -22,6 +24,18 @@ class Question:
     """The computed numbers, and where they are defined."""
     paper: str
     """The finding of the paper, with its model and data."""
+
+
+@record
+class Paper:
+    """A paper that a study redoes."""
+
+    title: str
+    """The study's title."""
+    source: str
+    """Authors, year and title."""
+    questions: Mapping[str, Question]
+    """Its questions by their names in the study."""
 
 
 @record
@@ -87,3 +101,15 @@ class Study:
 
 class LeftOut(Exception):
     """A section, or a part of one, can't be measured; the message says why."""
+
+
+def read_paper(study: str) -> Paper:
+    """Returns the paper of a study that asks questions of its own; its file is questions/STUDY.toml. A question without a
+    definition has that of the one before it."""
+    file = importlib.resources.files("bertscope_workbench.studies").joinpath("questions", f"{study}.toml")
+    values = tomllib.loads(file.read_text("utf-8"))
+    questions, definition = dict[str, Question](), ""
+    for asked in values["question"]:
+        name, definition = asked.pop("name"), asked.pop("definition", definition)
+        questions[name] = Question(definition=definition, **asked)
+    return Paper(values["title"], values["paper"], questions)

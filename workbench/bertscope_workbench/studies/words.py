@@ -12,10 +12,9 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
 from bertscope_workbench.plots.relations import plot_features, plot_relations
-from bertscope_workbench.plots.theme import DARK, LIGHT
 from bertscope_workbench.studies.figures import rows_of_heads
-from bertscope_workbench.studies.inquiry import Inquiry, Rejected, head_name, percent
-from bertscope_workbench.studies.report import LeftOut, Picture, Section, Table
+from bertscope_workbench.studies.inquiry import Inquiry, head_name, percent
+from bertscope_workbench.studies.report import LeftOut, Section, Table
 from bertscope_workbench.studies.word_tables import SAME, accuracies, feature_table, largest_weights, place, ranked
 
 ALL, PAPER = "all roles", "all roles, selected as in the paper"
@@ -52,7 +51,7 @@ def relations(inquiry: Inquiry, section: Section) -> None:
     section.left_out += unread(data.dependencies.problems)
     section.parts.append(largest_weights(found, f"dependencies: the largest weight between linked words{SAME}"))
     section.parts.append(accuracies(found, "dependencies: the head that finds the linked word most often"))
-    section.parts.append(inquiry.picture(plot_relations(found, dark=inquiry.dark), "The best head of each dependency"))
+    inquiry.draw(section, plot_relations(found, dark=inquiry.dark), "The best head of each dependency")
     beating = sum(best.beats_offset for best in found.best_heads())
     section.found.append(
         f"For {beating} of {len(found.best_heads())} dependencies a head that was chosen on every second sentence is clearly "
@@ -62,10 +61,9 @@ def relations(inquiry: Inquiry, section: Section) -> None:
 
 def roles(inquiry: Inquiry, section: Section) -> None:
     """Scores semantic roles: each role, all together, and those that the paper would select."""
-    data, rejected = inquiry.data, Rejected()
-    arguments = inquiry.arguments("4.2 roles", rejected)
-    found = inquiry.client.score_relations(with_all_roles(data.roles), model=inquiry.model, **arguments)
-    section.left_out += [*rejected.lines("sentences with roles"), *unread(data.roles.problems)]
+    data, ask = inquiry.data, inquiry.client.score_relations
+    found = inquiry.many(section, "4.2 roles", ask, with_all_roles(data.roles), what="sentences with roles")
+    section.left_out += unread(data.roles.problems)
     section.files.append(f"{found.texts} sentences of {data.propbank}, with roles")
     section.parts.append(
         largest_weights(found, f"roles: the largest weight between a predicate and the head of its argument{SAME}")
@@ -78,7 +76,7 @@ def roles(inquiry: Inquiry, section: Section) -> None:
         "forward, by chance": score.largest_weight_by_chance("forward"),
         "backward, by chance": score.largest_weight_by_chance("backward"),
     }
-    section.parts.append(heat_maps(inquiry, panels, f"The largest weight between predicate and argument: {chosen}"))
+    heat_maps(inquiry, section, panels, f"The largest weight between predicate and argument: {chosen}")
     direction = max(DIRECTIONS, key=lambda each: float(np.nanmax(score.largest_weight(each))))
     weights = score.largest_weight(direction)
     first = place(weights)
@@ -113,16 +111,10 @@ def features(inquiry: Inquiry, section: Section) -> None:
     section.left_out += [*rejected.lines(), *unread(inquiry.data.features.problems)]
     other = inquiry.features(inquiry.fine_tuned)[0] if inquiry.fine_tuned else None
     section.parts.append(feature_table(found, other))
-    picture = plot_features(found, dark=inquiry.dark)
-    section.parts.append(
-        inquiry.picture(picture, f"Attention to features, {short_name(inquiry.model)}; each has a scale of its own")
-    )
-    if other is not None and inquiry.fine_tuned is not None:
-        picture = plot_features(other, dark=inquiry.dark)
-        section.parts.append(
-            inquiry.picture(picture, f"Attention to features, {short_name(inquiry.fine_tuned)}; each has a scale of its own")
-        )
-    else:
+    for model in filter(None, (inquiry.model, inquiry.fine_tuned)):
+        caption = f"Attention to features, {short_name(model)}; each has a scale of its own"
+        inquiry.draw(section, plot_features(inquiry.features(model)[0], dark=inquiry.dark), caption)
+    if other is None:
         section.left_out.append("the difference that fine-tuning makes: no fine-tuned copy is named (--fine-tuned MODEL)")
     common = {name: score.attention for name, score in found.features.items() if score.attention.texts >= COMMON * found.texts}
     means = ranked({name: sums.mean() for name, sums in common.items()})
@@ -152,7 +144,7 @@ def tokens(inquiry: Inquiry, section: Section) -> None:
         section.parts.append(largest_weights(part, f"a verb with its subject and its object: the largest weight{SAME}"))
         section.parts.append(accuracies(part, "the same: how often a head finds the linked word"))
         panels = {f"{name}, {each}": linked[name].largest_weight(each) for name in there for each in DIRECTIONS}
-        section.parts.append(heat_maps(inquiry, panels, "The largest weight between a verb and its subject or object"))
+        heat_maps(inquiry, section, panels, "The largest weight between a verb and its subject or object")
         for best in part.best_heads():
             offset = f"the fixed distance {best.offset:+d} finds {percent(best.offset_accuracy)}"
             section.found.append(
@@ -188,21 +180,19 @@ def first_special(inquiry: Inquiry, section: Section, found: FeatureScores, mode
     section.parts.append(
         Table(caption, ["feature", "texts#", "mean of heads#", "head that attends most#", "its weight#"], table)
     )
-    theme = DARK if inquiry.dark else LIGHT
-    section.parts.append(inquiry.picture(rows_of_heads({name: rows[name] for name in order}, theme), caption))
+    inquiry.draw(section, rows_of_heads({name: rows[name] for name in order}, inquiry.theme), caption)
     if order:
         section.found.append(
             f"In layer {last} of {model}, the first special token attends most to {order[0]} ({rows[order[0]].mean():.3f})."
         )
 
 
-def heat_maps(inquiry: Inquiry, panels: dict[str, PerHead], caption: str) -> Picture:
-    """Returns a picture with a heat map of heads for each name."""
-    theme = DARK if inquiry.dark else LIGHT
+def heat_maps(inquiry: Inquiry, section: Section, panels: dict[str, PerHead], caption: str) -> None:
+    """Adds a picture with a heat map of heads for each name."""
     layers = len(next(iter(panels.values())))
-    figure = panel_grid(panels, range(layers), theme)
+    figure = panel_grid(panels, range(layers), inquiry.theme)
     figure.set_heading(f"{caption}\n{short_name(inquiry.model)}")
-    return inquiry.picture(figure, caption)
+    inquiry.draw(section, figure, caption)
 
 
 def unread(problems: Sequence[Exception]) -> list[str]:

@@ -18,7 +18,7 @@ from bertscope_workbench.command.views.apply_probe import document, print_applie
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import write_table
-from bertscope_workbench.readers.probe_files import read_span_texts
+from bertscope_workbench.readers.span_files import read_span_texts
 
 
 @grouped

@@ -18,7 +18,7 @@ from bertscope_workbench.command.views.files import kept, reading
 from bertscope_workbench.command.views.probe import document, print_probe
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.plots.probes import save_probe
-from bertscope_workbench.readers.probe_files import read_probe_texts
+from bertscope_workbench.readers.span_files import read_probe_texts
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
 
 T = TypeVar("T")

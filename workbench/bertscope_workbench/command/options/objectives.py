@@ -29,7 +29,7 @@ from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.item_lists import Items
-from bertscope_workbench.readers.probe_files import read_probe_texts
+from bertscope_workbench.readers.span_files import read_probe_texts
 
 
 def _read_words(path: Path, *, columns: files.Columns, limit: int | None) -> Items[Any]:
