@@ -54,6 +54,7 @@ check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, 
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.protos --check
 	$(BIN)/python -m tools.protos.lint
+	$(BIN)/python -m tools.uniform_calls --check
 	$(BIN)/python -m tools.registrations --check
 	$(BIN)/python -m tools.async_to_sync --check
 	$(BIN)/python -m tools.tensor_factories
@@ -69,7 +70,8 @@ protos: $(READY)  ## Generate what is made from protos/
 	$(BIN)/python -m tools.protos
 	$(BIN)/python -m tools.deploy.rules
 
-client: $(READY)  ## Generate the synchronous client from the asynchronous one, and the lists of public names and calls
+client: $(READY)  ## Generate the calls of usual shapes, the synchronous client, and the lists of public names and calls
+	$(BIN)/python -m tools.uniform_calls
 	$(BIN)/python -m tools.registrations
 	$(BIN)/python -m tools.async_to_sync
 

@@ -132,10 +132,10 @@ def closing_bracket(tokens: list[tokenize.TokenInfo], opening: int) -> tokenize.
     raise ValueError("a bracket is not closed")
 
 
-def formatted(source: str, path: Path) -> str:
-    """Returns a module as `ruff` formats it at its path, its imports and public names in order."""
+def formatted(source: str, path: Path, also: str = "") -> str:
+    """Returns a module as `ruff` formats it at its path, its imports and public names in order, mended by one more rule."""
     ruff = str(Path(sysconfig.get_path("scripts")) / "ruff")
-    for arguments in (["check", "--select=I,RUF022", "--fix", "--quiet"], ["format", "--quiet"]):
+    for arguments in (["check", f"--select=I,RUF022,{also}".rstrip(","), "--fix", "--quiet"], ["format", "--quiet"]):
         command = [ruff, *arguments, f"--stdin-filename={path}", "-"]
         source = subprocess.run(command, input=source, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return source

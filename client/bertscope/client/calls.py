@@ -9,9 +9,9 @@ from bertscope.rpc.deferred import Deferred
 
 if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
-    from bertscope.client.attention_comparison import AttentionComparisonCalls
     from bertscope.client.attention_contact import ContactCalls
-    from bertscope.client.attention_relation import RelationCalls
+    from bertscope.client.attention_marked import RelationCalls
+    from bertscope.client.attention_statistics import AttentionStatisticsCalls
     from bertscope.client.attention_tree import AttentionTreeCalls
     from bertscope.client.benchmark import BenchmarkCalls
     from bertscope.client.cloze_protein import ProteinCalls
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bertscope.client.facts import FactCalls
     from bertscope.client.health import HealthCalls
     from bertscope.client.inspection import InspectionCalls
-    from bertscope.client.labels import ClassificationCalls
+    from bertscope.client.labels import RankingCalls
     from bertscope.client.labels_answer import AnswerCalls
     from bertscope.client.probes_application import ProbeApplicationCalls
     from bertscope.client.probes_code_length import CodeLengthCalls
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
     from bertscope.client.representations_tuned_lens import TunedLensCalls
     from bertscope.client.representations_word_state import WordStatesCalls
     from bertscope.client.scores import ScoreCalls
+    from bertscope.client.scores_comparison import ComparisonCalls
 
     class Calls(
         AblationCalls,
         AnswerCalls,
-        AttentionComparisonCalls,
+        AttentionStatisticsCalls,
         AttentionTreeCalls,
         BenchmarkCalls,
-        ClassificationCalls,
         CodeLengthCalls,
+        ComparisonCalls,
         CompressionCalls,
         ContactCalls,
         EmbeddingCalls,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         LensCalls,
         ProbeApplicationCalls,
         ProteinCalls,
+        RankingCalls,
         RelationCalls,
         ScoreCalls,
         StructuralProbeCalls,
@@ -82,16 +84,16 @@ else:
         attribute_logits = Deferred("bertscope.client.representations_lens", "LensCalls")
         benchmark_models = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
         benchmark_studies = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
-        classify = Deferred("bertscope.client.labels", "ClassificationCalls")
-        classify_stream = Deferred("bertscope.client.labels", "ClassificationCalls")
-        classify_tokens = Deferred("bertscope.client.labels", "ClassificationCalls")
-        classify_tokens_stream = Deferred("bertscope.client.labels", "ClassificationCalls")
-        compare_attention = Deferred("bertscope.client.attention_comparison", "AttentionComparisonCalls")
+        classify = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        classify_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        classify_tokens = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        classify_tokens_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        compare_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
         compare_representations = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
-        compare_texts = Deferred("bertscope.client.scores", "ScoreCalls")
-        compare_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")
+        compare_texts = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
+        compare_texts_stream = Deferred("bertscope.client.scores_comparison", "ComparisonCalls")
         compress_model = Deferred("bertscope.client.compression", "CompressionCalls")
-        describe_attention = Deferred("bertscope.client.attention", "AttentionCalls")
+        describe_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
         describe_geometry = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
         embed_texts = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
@@ -109,19 +111,19 @@ else:
         load_model_events = Deferred("bertscope.client.models", "ModelCalls")
         measure_code_length = Deferred("bertscope.client.probes_code_length", "CodeLengthCalls")
         nearest_neighbours = Deferred("bertscope.client.representations_word_state", "WordStatesCalls")
-        predict_values = Deferred("bertscope.client.labels", "ClassificationCalls")
-        predict_values_stream = Deferred("bertscope.client.labels", "ClassificationCalls")
+        predict_values = Deferred("bertscope.client.labels_classification", "LabelCalls")
+        predict_values_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
         prune_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         query_facts = Deferred("bertscope.client.facts", "FactCalls")
         query_facts_stream = Deferred("bertscope.client.facts", "FactCalls")
-        rank_candidates = Deferred("bertscope.client.labels", "ClassificationCalls")
+        rank_candidates = Deferred("bertscope.client.labels", "RankingCalls")
         rank_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         read_layers = Deferred("bertscope.client.representations_lens", "LensCalls")
         read_layers_stream = Deferred("bertscope.client.representations_lens", "LensCalls")
         retrieve_sentences = Deferred("bertscope.client.representations_language", "LanguageCalls")
         score_contacts = Deferred("bertscope.client.attention_contact", "ContactCalls")
-        score_features = Deferred("bertscope.client.attention_relation", "RelationCalls")
-        score_relations = Deferred("bertscope.client.attention_relation", "RelationCalls")
+        score_features = Deferred("bertscope.client.attention_marked", "RelationCalls")
+        score_relations = Deferred("bertscope.client.attention_marked", "RelationCalls")
         score_substitutions = Deferred("bertscope.client.cloze_protein", "ProteinCalls")
         score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         score_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")

@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/cloze/calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for cloze queries: `fill_mask`."""
+# Generated from uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for cloze queries: `fill_mask`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
-from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
 from bertscope.values.choices import Decoding
@@ -83,8 +84,14 @@ class ClozeCalls(ManyTexts):
             logits=logits,
             next_sentence=next_sentence,
         )
-        large, reply = bool(request.reference_texts), cloze_pb2.FillMaskResponse
-        build, asked = partial(with_cloze_items, request), asked_cloze(texts, text_pairs, candidates_per_text)
-        return self._answers(asked, build, reply, read_cloze, timeout, large=large, on_rejected=on_rejected)
+        return self._answers(
+            asked_cloze(texts, text_pairs, candidates_per_text),
+            partial(with_cloze_items, request),
+            cloze_pb2.FillMaskResponse,
+            read_cloze,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
 
     fill_mask = whole(fill_mask_stream, FilledTexts)

@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/labels/answer_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for answers to questions: `answer_questions`."""
+# Generated from answer_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for answers to questions: `answer_questions`."""
 
 from __future__ import annotations
 
@@ -8,15 +9,15 @@ from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
+from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import (
     AnsweredQuestion,
     AnsweredQuestions,
     Questions,
-    answer_questions_request,
     asked_questions,
+    question_work,
     read_answered_questions,
 )
-from bertscope.rpc.pacing import text_work
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import question_answering_pb2
 from bertscope.values.messages import Interventions, with_items
@@ -62,7 +63,7 @@ class AnswerCalls(ManyTexts):
             question_answering_pb2.AnswerQuestionsResponse,
             read_answered_questions,
             timeout,
-            pace=self._pace_by(lambda one: text_work((one.question, one.passage)), request.reference_texts, timeout),
+            pace=self._pace_by(question_work, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
 

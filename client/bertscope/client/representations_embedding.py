@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/representations/embedding_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for vectors of texts: `embed_texts`."""
+# Generated from embedding_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for vectors of texts: `embed_texts`."""
 
 from __future__ import annotations
 
@@ -8,12 +9,8 @@ from functools import partial
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
-from bertscope.questions.representations.embeddings import (
-    EmbeddedText,
-    EmbeddedTexts,
-    embed_texts_request,
-    read_embedded_texts,
-)
+from bertscope.questions.representations.embedding_requests import embed_texts_request
+from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
 from bertscope.values.choices import StatePooling
@@ -56,8 +53,14 @@ class EmbeddingCalls(ManyTexts):
             reference_texts=reference_texts,
             truncate=truncate,
         )
-        build, asked = partial(with_items, request, "inputs"), asked_inputs(inputs)
-        large, reply = bool(request.reference_texts), representation_states_pb2.EmbedTextsResponse
-        return self._answers(asked, build, reply, read_embedded_texts, timeout, large=large, on_rejected=on_rejected)
+        return self._answers(
+            asked_inputs(inputs),
+            partial(with_items, request, "inputs"),
+            representation_states_pb2.EmbedTextsResponse,
+            read_embedded_texts,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
 
     embed_texts = whole(embed_texts_stream, EmbeddedTexts)

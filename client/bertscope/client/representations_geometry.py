@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/representations/geometry_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for the geometry of hidden states: `describe_geometry`, `compare_representations`."""
+# Generated from geometry_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for the geometry of hidden states: `describe_geometry`, `compare_representations`."""
 
 from __future__ import annotations
 
@@ -7,16 +8,20 @@ from collections.abc import Iterable
 from functools import partial
 
 from bertscope.client.many_texts import ManyTexts, OnTexts
-from bertscope.questions.representations.comparison import (
-    RepresentationComparison,
-    compare_representations_request,
-    read_comparison,
-)
+from bertscope.questions.representations.comparison import RepresentationComparison, read_comparison
 from bertscope.questions.representations.geometry import GeometryDescription
-from bertscope.questions.representations.geometry_replies import describe_geometry_request, read_geometry
+from bertscope.questions.representations.geometry_replies import read_geometry
+from bertscope.questions.representations.geometry_requests import compare_representations_request, describe_geometry_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
-from bertscope.values.messages import Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+from bertscope.values.messages import (
+    Inputs,
+    Interventions,
+    Numbers,
+    asked_inputs,
+    text_of,
+    with_items,
+)
 from bertscope.values.models import Model
 
 
@@ -99,8 +104,8 @@ class GeometryCalls(ManyTexts):
         in `describe_geometry`.
         """
         request = compare_representations_request(
-            model=model,
             other_model=other_model,
+            model=model,
             layers=layers,
             other_layers=other_layers,
             interventions=interventions,

@@ -8,9 +8,9 @@ from bertscope.rpc.deferred import Deferred
 
 if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
-    from bertscope.questions.attention.comparison_calls import AsyncAttentionComparisonCalls
     from bertscope.questions.attention.contact_calls import AsyncContactCalls
-    from bertscope.questions.attention.relation_calls import AsyncRelationCalls
+    from bertscope.questions.attention.marked_calls import AsyncRelationCalls
+    from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
     from bertscope.questions.attention.tree_calls import AsyncAttentionTreeCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
     from bertscope.questions.cloze.protein_calls import AsyncProteinCalls
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bertscope.questions.facts.calls import AsyncFactCalls
     from bertscope.questions.inspection.calls import AsyncInspectionCalls
     from bertscope.questions.labels.answer_calls import AsyncAnswerCalls
-    from bertscope.questions.labels.calls import AsyncClassificationCalls
+    from bertscope.questions.labels.calls import AsyncRankingCalls
     from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
     from bertscope.questions.probes.code_length_calls import AsyncCodeLengthCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.tuned_lens_calls import AsyncTunedLensCalls
     from bertscope.questions.representations.word_state_calls import AsyncWordStatesCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
+    from bertscope.questions.scores.comparison_calls import AsyncComparisonCalls
     from bertscope.rpc.async_health import AsyncHealthCalls
 
     class AsyncCalls(
         AsyncAblationCalls,
         AsyncAnswerCalls,
-        AsyncAttentionComparisonCalls,
+        AsyncAttentionStatisticsCalls,
         AsyncAttentionTreeCalls,
         AsyncBenchmarkCalls,
-        AsyncClassificationCalls,
         AsyncCodeLengthCalls,
+        AsyncComparisonCalls,
         AsyncCompressionCalls,
         AsyncContactCalls,
         AsyncEmbeddingCalls,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         AsyncLensCalls,
         AsyncProbeApplicationCalls,
         AsyncProteinCalls,
+        AsyncRankingCalls,
         AsyncRelationCalls,
         AsyncScoreCalls,
         AsyncStructuralProbeCalls,
@@ -81,16 +83,16 @@ else:
         attribute_logits = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         benchmark_models = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
         benchmark_studies = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
-        classify = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
-        classify_stream = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
-        classify_tokens = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
-        classify_tokens_stream = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
-        compare_attention = Deferred("bertscope.questions.attention.comparison_calls", "AsyncAttentionComparisonCalls")
+        classify = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        classify_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        classify_tokens = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        classify_tokens_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        compare_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
         compare_representations = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
-        compare_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
-        compare_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
+        compare_texts = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
+        compare_texts_stream = Deferred("bertscope.questions.scores.comparison_calls", "AsyncComparisonCalls")
         compress_model = Deferred("bertscope.questions.compression.calls", "AsyncCompressionCalls")
-        describe_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
+        describe_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
         describe_geometry = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
         embed_texts = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
@@ -108,19 +110,19 @@ else:
         load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         measure_code_length = Deferred("bertscope.questions.probes.code_length_calls", "AsyncCodeLengthCalls")
         nearest_neighbours = Deferred("bertscope.questions.representations.word_state_calls", "AsyncWordStatesCalls")
-        predict_values = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
-        predict_values_stream = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
+        predict_values = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
+        predict_values_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
         prune_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         query_facts = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         query_facts_stream = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
-        rank_candidates = Deferred("bertscope.questions.labels.calls", "AsyncClassificationCalls")
+        rank_candidates = Deferred("bertscope.questions.labels.calls", "AsyncRankingCalls")
         rank_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         read_layers = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         read_layers_stream = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         retrieve_sentences = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
         score_contacts = Deferred("bertscope.questions.attention.contact_calls", "AsyncContactCalls")
-        score_features = Deferred("bertscope.questions.attention.relation_calls", "AsyncRelationCalls")
-        score_relations = Deferred("bertscope.questions.attention.relation_calls", "AsyncRelationCalls")
+        score_features = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
+        score_relations = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
         score_substitutions = Deferred("bertscope.questions.cloze.protein_calls", "AsyncProteinCalls")
         score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         score_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")

@@ -6,6 +6,7 @@ Building raises InvalidArgument, naming the field, for values that can't be enco
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeVar, get_args
@@ -86,6 +87,12 @@ def _value(message: Message, name: str) -> Any:
     if not isinstance(value, (str, float, int)):
         return tuple(value)
     return None if message.DESCRIPTOR.fields_by_name[name].has_presence and not message.HasField(name) else value
+
+
+def enum_value(field: str, name: str | None, choice: Any, enum: Any) -> Any:
+    """Returns the contract's value of a name that an argument chooses; 0, which is no name's, for None."""
+    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", enum.DESCRIPTOR.name).upper() + "_"
+    return 0 if name is None else validation.choice(field, name, values(choice, enum, prefix))
 
 
 def runtime_of(runtime: str | None) -> common_pb2.Runtime.ValueType:

@@ -55,6 +55,11 @@ def texts(field: str, values: str | Iterable[str]) -> list[str]:
     return [text(f"{field}[{index}]", value) for index, value in enumerate(found)]
 
 
+def some_texts(field: str, values: str | Iterable[str] | None) -> list[str]:
+    """Returns a list of one string or many, empty for None; an empty list is rejected because it means the same on the wire."""
+    return [] if values is None else not_empty(field, texts(field, values))
+
+
 def ascii_texts(values: list[object]) -> TypeGuard[list[str]]:
     """Checks that values are ASCII strings, as most are, without a loop in Python."""
     try:

@@ -5,7 +5,8 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope.questions.labels.answers import answer_questions_request, asked_questions, read_answered_questions
+from bertscope.questions.labels.answer_requests import answer_questions_request
+from bertscope.questions.labels.answers import asked_questions, read_answered_questions
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.values.messages import with_items
 from bertscope_workbench.command.options.texts import answers_document

@@ -6,7 +6,7 @@ import bertscope
 import pytest
 from bertscope.questions.cloze.answers import read_cloze, read_filled_texts
 from bertscope.questions.cloze.candidates import ClozeItem, asked_cloze, with_cloze_items
-from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import cloze_pb2
 from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.readers.items.naming import with_places

@@ -8,11 +8,11 @@ import bertscope
 import pytest
 from bertscope.questions.ablation import requests as ablation_requests
 from bertscope.questions.benchmark import requests as benchmark_requests
-from bertscope.questions.cloze import questions as cloze
 from bertscope.rpc import channel
 from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
-from bertscope.values.messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES
+from bertscope.values.messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES, values
 
+DECODINGS = values(bertscope.Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
     "Mode": (bertscope.Mode, MODES, common_pb2.HeadIntervention.Mode, set()),
     "Scope": (bertscope.Scope, ablation_requests.SCOPES, ablation_pb2.SweepHeadsRequest.Scope, set()),
@@ -23,7 +23,7 @@ CHOICES: dict[str, tuple[Any, Mapping[str, int], Any, set[str]]] = {
     "Runtime": (bertscope.Runtime, RUNTIMES, common_pb2.Runtime, set()),
     "DataType": (bertscope.DataType, DATA_TYPES, common_pb2.DataType, set()),
     "Quantity": (bertscope.Quantity, QUANTITIES, attention_statistics_pb2.AttentionQuantity, set()),
-    "Decoding": (bertscope.Decoding, cloze.DECODINGS, cloze_pb2.MaskDecoding, set()),
+    "Decoding": (bertscope.Decoding, DECODINGS, cloze_pb2.MaskDecoding, set()),
     "Others": (bertscope.Others, benchmark_requests.OTHERS, benchmark_pb2.Others, set()),
 }
 

@@ -8,11 +8,11 @@ import pytest
 from bertscope.questions.attention.description import (
     PATTERNS,
     STATISTICS,
-    describe_attention_request,
     document,
     read_description,
 )
 from bertscope.questions.attention.head_distances import average_linkage
+from bertscope.questions.attention.statistics_requests import describe_attention_request
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values.messages import with_items
@@ -217,9 +217,9 @@ def test_a_description_is_of_the_quantity_that_was_asked_for():
     assert read_description(message).quantity == "weights"
     assert describe_attention_request(**(DEFAULTS | {"quantity": "rollout"})).quantity == rollout
     with pytest.raises(bertscope.InvalidReply, match="weights and not rollout"):
-        read_description(message, rollout)
+        read_description(message, statistics_pb2.DescribeAttentionRequest(quantity=rollout))
     message.quantity = rollout
-    found = read_description(message, rollout)
+    found = read_description(message, statistics_pb2.DescribeAttentionRequest(quantity=rollout))
     assert (found.quantity, document(found)["quantity"]) == ("rollout", "rollout")
     with pytest.raises(bertscope.InvalidArgument, match="quantity"):
         bertscope.AttentionDescription.merge([found, read_description(description(NUMBERS))])

@@ -8,7 +8,7 @@ import pickle
 import bertscope
 import pytest
 from bertscope.questions.cloze.answers import FilledTexts, read_filled_texts
-from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.cloze import print_answer

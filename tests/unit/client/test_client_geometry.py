@@ -8,7 +8,8 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.representations.geometry import document, frequent_words, geometry_columns, word_columns
-from bertscope.questions.representations.geometry_replies import describe_geometry_request, read_geometry
+from bertscope.questions.representations.geometry_replies import read_geometry
+from bertscope.questions.representations.geometry_requests import describe_geometry_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 

@@ -6,6 +6,7 @@ from typing import Any
 import bertscope
 import pytest
 from bertscope.questions.attention import relation_requests as requests
+from bertscope.questions.attention.marked_requests import score_features_request, score_relations_request
 from bertscope.questions.attention.marked_texts import Mark
 from bertscope.values.spans import Span
 
@@ -213,20 +214,20 @@ def test_a_broken_line_of_json_is_named_and_the_rest_is_read(tmp_path, line, pro
 
 
 def test_requests_name_the_relations_of_their_texts():
-    request = requests.score_relations_request(model=None, details=True, interventions=(), reference_texts=())
+    request = score_relations_request()
     texts = [CAT, bertscope.RelationText("a b", [("det", 0, 1)])]
-    message = requests.with_relation_texts(request, None, texts)
+    message = requests.with_relation_texts(request, texts)
     assert list(message.relations) == ["nsubj", "det"]
     assert [[(pair.relation, pair.source, pair.target) for pair in text.pairs] for text in message.texts] == [
         [(0, 2, 1), (1, 1, 0)],
         [(1, 0, 1)],
     ]
     assert [(word.start, word.end) for word in message.texts[1].words] == [(0, 1), (2, 3)]
-    only = requests.with_relation_texts(request, ["det", "other"], texts)
+    only = requests.with_relation_texts(score_relations_request(relations=["det", "other"]), texts)
     assert list(only.relations) == ["det", "other"]
     assert [len(text.pairs) for text in only.texts] == [1, 1]
-    features = requests.score_features_request(model=None, special_tokens=True, interventions=(), reference_texts=())
-    marked = requests.with_feature_texts(features, None, [bertscope.FeatureText("a b", [("f", 0, 1), ("g", 2, 3)])])
+    features = score_features_request(special_tokens=True)
+    marked = requests.with_feature_texts(features, [bertscope.FeatureText("a b", [("f", 0, 1), ("g", 2, 3)])])
     assert [(span.feature, span.span.start) for span in marked.texts[0].spans] == [(0, 0), (1, 2)]
 
 
@@ -234,10 +235,10 @@ def test_texts_without_a_pair_are_not_asked_about():
     texts = [bertscope.RelationText("a", []), CAT, bertscope.RelationText("b c", [("obj", 0, 1)]), CAT]
     asked = requests.asked_relation_texts(texts, ["nsubj"])
     assert (asked.total, list(asked.items), list(asked.numbers or ())) == (2, [CAT, CAT], [1, 3])
-    lazy = requests.asked_relation_texts(iter(texts), None)
+    lazy = requests.asked_relation_texts(iter(texts), [])
     assert (lazy.total, len([*lazy.items]), list(lazy.numbers or ())) == (None, 3, [1, 2, 3])
     plain = [bertscope.FeatureText("a", [])]
-    assert requests.asked_feature_texts(plain, None, special_tokens=True).total == 1
-    assert requests.asked_feature_texts(plain, None, special_tokens=False).total == 0
+    assert requests.asked_feature_texts(plain, [], special_tokens=True).total == 1
+    assert requests.asked_feature_texts(plain, [], special_tokens=False).total == 0
     with pytest.raises(bertscope.InvalidArgument, match=r"texts\[1\]: must be a RelationText, not str"):
-        requests.asked_relation_texts([CAT, "text"], None)  # type: ignore[list-item]
+        requests.asked_relation_texts([CAT, "text"], [])  # type: ignore[list-item]

@@ -5,7 +5,7 @@ import io
 import pytest
 from bertscope.questions.cloze.answers import read_cloze
 from bertscope.questions.cloze.candidates import ClozeItem
-from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.v1 import cloze_pb2
 from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.cloze import print_answer

@@ -8,8 +8,8 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.attention.maps import extract_attention_request
-from bertscope.questions.cloze.questions import fill_mask_request
-from bertscope.questions.labels.classification import classify_request
+from bertscope.questions.cloze.requests import fill_mask_request
+from bertscope.questions.labels.classification_requests import classify_request
 from bertscope.questions.models.models import load_model_request, unload_model_request
 from bertscope.v1 import attention_pb2, common_pb2
 from bertscope.values import interventions

@@ -4,7 +4,8 @@ from typing import Any
 
 import bertscope
 import pytest
-from bertscope.questions.labels.token_classification import asked_words, classify_tokens_request, read_tagged_texts
+from bertscope.questions.labels.classification_requests import classify_tokens_request
+from bertscope.questions.labels.token_classification import asked_words, read_tagged_texts
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 

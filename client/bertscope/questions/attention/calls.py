@@ -6,14 +6,12 @@ from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
 from bertscope.questions.attention.assembly import AttentionAssembler
-from bertscope.questions.attention.description import AttentionDescription, describe_attention_request, read_description
 from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
 from bertscope.rpc.async_extraction import AsyncTensorStreams
-from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
-from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
+from bertscope.v1 import attention_pb2, common_pb2
 from bertscope.values.choices import DataType, Quantity
-from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, text_of, with_items
+from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, with_items
 from bertscope.values.models import Model
 
 
@@ -62,54 +60,6 @@ class AsyncAttentionCalls(AsyncTensorStreams):
             truncate=truncate,
         )
         return self._extract_attention(request, asked_inputs(inputs), timeout)
-
-    async def describe_attention(
-        self,
-        inputs: Inputs,
-        *,
-        model: str | Model | None = None,
-        layers: Numbers | None = None,
-        punctuation: str | Iterable[str] | None = None,
-        head_distances: bool = False,
-        quantity: Quantity = "weights",
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        on_progress: OnTexts | None = None,
-        on_rejected: OnRejected | None = None,
-        timeout: float | None = None,
-    ) -> AttentionDescription:
-        """Describes what every head attends to: statistics, pattern classes and, if requested, distances between heads.
-
-        The maps stay on the server, which sends sums over texts. A tuple of two strings is one pair of texts; a list or a
-        generator is any number of texts or pairs, asked as in `fill_mask`. `layers` are all unless given, `punctuation` "." and
-        "," (vocabulary entries as texts write them). `head_distances` takes time proportional to the square of the number of
-        heads. `quantity` is as in `extract_attention`, any but "value_zeroing"; rows of norms are divided by their sums.
-
-        `on_progress` is called after each call with a `TextsProgress`. A text that the server rejects (too long, empty) is an
-        error, unless `on_rejected` takes its index and the error: then it is left out.
-        """
-        request = describe_attention_request(
-            model=model,
-            layers=layers,
-            punctuation=punctuation,
-            head_distances=head_distances,
-            quantity=quantity,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-        )
-        asked = asked_inputs(inputs)
-        answers = self._answers(
-            asked,
-            partial(with_items, request, "inputs"),
-            attention_statistics_pb2.DescribeAttentionResponse,
-            lambda _, reply: [read_description(reply, request.quantity)],
-            timeout,
-            pace=self._pace(text_of, request.reference_texts, timeout),
-            on_rejected=on_rejected,
-        )
-        return await self._sum(answers, AttentionDescription.merge, asked.total, on_progress)
 
     def _extract_attention(
         self,

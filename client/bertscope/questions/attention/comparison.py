@@ -1,4 +1,4 @@
-"""Compares the attention of two models head by head: the request of CompareAttention, its replies and their sum."""
+"""Compares the attention of two models head by head: the replies of CompareAttention and their sum."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.attention.description import STATISTIC, STATISTICS
 from bertscope.questions.attention.sums import HeadSums, PerHead, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
 from bertscope.values.merging import added, added_by_name, require_same, same_weights
-from bertscope.values.messages import Interventions, enum_name, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import enum_name, provenance
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -130,27 +128,6 @@ def comparison_document(comparison: AttentionComparison) -> dict[str, Any]:
 
 def _numbers(comparison: AttentionComparison) -> dict[str, HeadSums]:
     return {"cosine": comparison.cosine, "divergence": comparison.divergence, **comparison.differences}
-
-
-def compare_attention_request(
-    *,
-    model: str | Model | None,
-    other_model: str | Model | None,
-    punctuation: str | Iterable[str] | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> statistics_pb2.CompareAttentionRequest:
-    """Returns the request of CompareAttention, without its inputs."""
-    marks = None if punctuation is None else validation.not_empty("punctuation", validation.texts("punctuation", punctuation))
-    return statistics_pb2.CompareAttentionRequest(
-        model=model_name("model", model),
-        other_model=model_name("other_model", other_model),
-        punctuation=marks,
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def read_comparison(message: statistics_pb2.CompareAttentionResponse) -> AttentionComparison:

@@ -1,4 +1,4 @@
-"""Describes the attention of every head in a few numbers: the request of DescribeAttention, its replies and their sum."""
+"""Describes the attention of every head in a few numbers: the replies of DescribeAttention and their sum."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
-from bertscope.values.messages import QUANTITIES, Interventions, Numbers, enum_name, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import enum_name, provenance
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -198,32 +196,9 @@ def document(description: AttentionDescription) -> dict[str, Any]:
     }
 
 
-def describe_attention_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    punctuation: str | Iterable[str] | None,
-    head_distances: bool,
-    quantity: str,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> statistics_pb2.DescribeAttentionRequest:
-    """Returns the request of DescribeAttention, without its inputs."""
-    marks = None if punctuation is None else validation.not_empty("punctuation", validation.texts("punctuation", punctuation))
-    return statistics_pb2.DescribeAttentionRequest(
-        model=model_name("model", model),
-        layers=validation.uint32s("layers", layers),
-        punctuation=marks,
-        head_distances=validation.flag("head_distances", head_distances),
-        quantity=validation.choice("quantity", quantity, QUANTITIES),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
-
-
-def read_description(message: statistics_pb2.DescribeAttentionResponse, quantity: int = 0) -> AttentionDescription:
+def read_description(
+    message: statistics_pb2.DescribeAttentionResponse, request: statistics_pb2.DescribeAttentionRequest | None = None
+) -> AttentionDescription:
     """Returns the description of the texts of one call, of the requested quantity.
 
     Raises InvalidReply for a reply that breaks the contract.
@@ -251,7 +226,7 @@ def read_description(message: statistics_pb2.DescribeAttentionResponse, quantity
         patterns=patterns,
         head_distances=_distances(message.head_distances, layers, heads) if message.HasField("head_distances") else None,
         provenance=provenance(message.provenance),
-        quantity=check_quantity(quantity, message.quantity),
+        quantity=check_quantity(request.quantity if request else 0, message.quantity),
     )
 
 

@@ -13,8 +13,7 @@ from bertscope.questions.attention.marked_texts import FeatureText, Mark, Relati
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Asked, Interventions, head_interventions, text_input
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, text_input, with_items
 from bertscope.values.spans import Span
 
 Marked = TypeVar("Marked", RelationText, FeatureText)
@@ -42,85 +41,42 @@ def feature_message(text: FeatureText, features: Mapping[str, int]) -> relations
     return message
 
 
-def score_relations_request(
-    *,
-    model: str | Model | None,
-    details: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> relations_pb2.ScoreRelationsRequest:
-    """Returns the request of ScoreRelations, without its texts and relations."""
-    return relations_pb2.ScoreRelationsRequest(
-        model=model_name("model", model),
-        details=validation.flag("details", details),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
-
-
-def score_features_request(
-    *,
-    model: str | Model | None,
-    special_tokens: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> relations_pb2.ScoreFeaturesRequest:
-    """Returns the request of ScoreFeatures, without its texts and features."""
-    return relations_pb2.ScoreFeaturesRequest(
-        model=model_name("model", model),
-        special_tokens=validation.flag("special_tokens", special_tokens),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
-
-
-def asked_relation_texts(texts: RelationText | Iterable[RelationText], relations: Sequence[str] | None) -> Asked[RelationText]:
-    """Returns the texts that have a pair of one of the relations, or of any; the others have nothing to score."""
-    known = None if relations is None else frozenset(relations)
-    return _asked(texts, RelationText, lambda text: any(known is None or pair[0] in known for pair in text.pairs))
+def asked_relation_texts(texts: RelationText | Iterable[RelationText], relations: Sequence[str]) -> Asked[RelationText]:
+    """Returns the texts that have a pair of one of the relations, of any without them; the others have nothing to score."""
+    known = frozenset(relations)
+    return _asked(texts, RelationText, lambda text: any(not known or pair[0] in known for pair in text.pairs))
 
 
 def asked_feature_texts(
-    texts: FeatureText | Iterable[FeatureText], features: Sequence[str] | None, *, special_tokens: bool
+    texts: FeatureText | Iterable[FeatureText], features: Sequence[str], *, special_tokens: bool
 ) -> Asked[FeatureText]:
-    """Returns the texts that have one of the features, or any; all texts have special tokens."""
-    known = None if features is None else frozenset(features)
-    return _asked(
-        texts, FeatureText, lambda text: special_tokens or any(known is None or mark[0] in known for mark in text.marks)
-    )
+    """Returns the texts that have one of the features, or any if there are none; all texts have special tokens."""
+    known = frozenset(features)
+    return _asked(texts, FeatureText, lambda text: special_tokens or any(not known or mark[0] in known for mark in text.marks))
 
 
 def with_relation_texts(
-    request: relations_pb2.ScoreRelationsRequest, relations: Sequence[str] | None, texts: Sequence[RelationText]
+    request: relations_pb2.ScoreRelationsRequest, texts: Sequence[RelationText]
 ) -> relations_pb2.ScoreRelationsRequest:
-    """Returns the request with some texts. Without `relations` it names those of these texts: replies merge by name."""
+    """Returns the request with some texts. If it names no relations, it gets those of these texts: replies merge by name."""
     if not texts:
         raise invalid_argument("texts", "no text has a pair of words, so there is nothing to score; give at least one pair")
-    names = _indexed(relations, (pair[0] for pair in chain.from_iterable(text.pairs for text in texts)))
-    result = relations_pb2.ScoreRelationsRequest()
-    result.CopyFrom(request)
-    result.relations.extend(names)
-    result.texts.extend(relation_message(text, names) for text in texts)
+    names = _indexed(request.relations, (pair[0] for pair in chain.from_iterable(text.pairs for text in texts)))
+    result = with_items(request, "texts", [relation_message(text, names) for text in texts])
+    result.relations[:] = names
     return result
 
 
 def with_feature_texts(
-    request: relations_pb2.ScoreFeaturesRequest, features: Sequence[str] | None, texts: Sequence[FeatureText]
+    request: relations_pb2.ScoreFeaturesRequest, texts: Sequence[FeatureText]
 ) -> relations_pb2.ScoreFeaturesRequest:
-    """Returns the request with some texts. Without `features` it names those of these texts: replies merge by name."""
+    """Returns the request with some texts. If it names no features, it gets those of these texts: replies merge by name."""
     if not texts:
         raise invalid_argument("texts", "no text has a marked part, so there is nothing to score; mark one")
-    names = _indexed(features, (mark[0] for mark in chain.from_iterable(text.marks for text in texts)))
-    result = relations_pb2.ScoreFeaturesRequest()
-    result.CopyFrom(request)
-    result.features.extend(names)
-    result.texts.extend(feature_message(text, names) for text in texts)
+    names = _indexed(request.features, (mark[0] for mark in chain.from_iterable(text.marks for text in texts)))
+    result = with_items(request, "texts", [feature_message(text, names) for text in texts])
+    result.features[:] = names
     return result
-
-
-def names_of(field: str, names: str | Iterable[str] | None) -> list[str] | None:
-    """Returns the names of relations or features, checked; None for those of the texts."""
-    return None if names is None else validation.not_empty(field, validation.texts(field, names))
 
 
 def _asked(texts: Marked | Iterable[Marked], kind: type[Marked], wanted: Callable[[Marked], bool]) -> Asked[Marked]:
@@ -141,6 +97,5 @@ def _asked(texts: Marked | Iterable[Marked], kind: type[Marked], wanted: Callabl
     return Asked(iter(found), len(found), numbers)
 
 
-def _indexed(given: Sequence[str] | None, found: Iterable[str]) -> dict[str, int]:
-    names = dict.fromkeys(found if given is None else given)
-    return {name: index for index, name in enumerate(names)}
+def _indexed(given: Sequence[str], found: Iterable[str]) -> dict[str, int]:
+    return {name: index for index, name in enumerate(dict.fromkeys(given or found))}

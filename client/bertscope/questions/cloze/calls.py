@@ -1,4 +1,5 @@
-"""Calls for cloze queries: `fill_mask`."""
+# Generated from uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for cloze queries: `fill_mask`."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import SupportsIndex
 
 from bertscope.questions.cloze.answers import FilledText, FilledTexts, read_cloze
 from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
-from bertscope.questions.cloze.questions import fill_mask_request
+from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
@@ -82,8 +83,14 @@ class AsyncClozeCalls(AsyncManyTexts):
             logits=logits,
             next_sentence=next_sentence,
         )
-        large, reply = bool(request.reference_texts), cloze_pb2.FillMaskResponse
-        build, asked = partial(with_cloze_items, request), asked_cloze(texts, text_pairs, candidates_per_text)
-        return self._answers(asked, build, reply, read_cloze, timeout, large=large, on_rejected=on_rejected)
+        return self._answers(
+            asked_cloze(texts, text_pairs, candidates_per_text),
+            partial(with_cloze_items, request),
+            cloze_pb2.FillMaskResponse,
+            read_cloze,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
 
     fill_mask = whole(fill_mask_stream, FilledTexts)

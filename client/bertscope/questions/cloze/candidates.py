@@ -23,11 +23,11 @@ class ClozeItem(NamedTuple):
 
 
 def asked_cloze(
-    texts: str | Iterable[str], text_pairs: str | Iterable[str] | None, candidates: Iterable[Iterable[str]] | None
+    texts: str | Iterable[str], text_pairs: str | Iterable[str] | None, candidates_per_text: Iterable[Iterable[str]] | None
 ) -> Asked[ClozeItem]:
     """Returns texts, each with its second text and its candidates if there are any, read as they are needed."""
     asked = asked_texts(texts)
-    if text_pairs is None and candidates is None:
+    if text_pairs is None and candidates_per_text is None:
         return Asked(map(ClozeItem, asked.items), asked.total)
     total = asked.total
     pairs: Iterator[object] | None = None
@@ -36,9 +36,9 @@ def asked_cloze(
         given = [text_pairs] if isinstance(text_pairs, str) else validation.many(field, text_pairs, what)
         pairs, total = iter(given), _total(field, "second texts", given, total)
     lists: Iterator[object] | None = None
-    if candidates is not None:
+    if candidates_per_text is not None:
         field, what = "candidates_per_text", "lists of strings, one for each text"
-        given = validation.many(field, candidates, what)
+        given = validation.many(field, candidates_per_text, what)
         lists, total = iter(given), _total(field, "lists", given, total)
     return Asked(_joined(asked.items, pairs, lists), total)
 

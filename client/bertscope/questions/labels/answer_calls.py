@@ -1,21 +1,22 @@
-"""Calls for answers to questions: `answer_questions`."""
+# Generated from answer_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for answers to questions: `answer_questions`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
+from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import (
     AnsweredQuestion,
     AnsweredQuestions,
     Questions,
-    answer_questions_request,
     asked_questions,
+    question_work,
     read_answered_questions,
 )
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
-from bertscope.rpc.pacing import text_work
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import question_answering_pb2
 from bertscope.values.messages import Interventions, with_items
@@ -61,7 +62,7 @@ class AsyncAnswerCalls(AsyncManyTexts):
             question_answering_pb2.AnswerQuestionsResponse,
             read_answered_questions,
             timeout,
-            pace=self._pace_by(lambda one: text_work((one.question, one.passage)), request.reference_texts, timeout),
+            pace=self._pace_by(question_work, request.reference_texts, timeout),
             on_rejected=on_rejected,
         )
 

@@ -1,4 +1,4 @@
-"""Answers to questions: the request of AnswerQuestions, its reply and its table."""
+"""Answers to questions: the reply of AnswerQuestions, and its table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
+from bertscope.rpc.pacing import text_work
 from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Asked, Interventions, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, provenance
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -109,6 +109,11 @@ class AnsweredQuestions(Results[AnsweredQuestion]):
         return _table(self)
 
 
+def question_work(asked: answering_pb2.Question) -> float:
+    """Returns the estimated work of a question."""
+    return text_work((asked.question, asked.passage))
+
+
 def asked_questions(questions: Questions) -> Asked[answering_pb2.Question]:
     """Returns any number of questions. A sequence is checked at once, an iterator as it is read."""
     if isinstance(questions, tuple) and any(isinstance(part, str) for part in questions):
@@ -125,30 +130,6 @@ def _question(field: str, value: object) -> answering_pb2.Question:
     question, passage = validation.pair(field, value, "(question, passage)")
     return answering_pb2.Question(
         question=validation.text(f"{field}.question", question), passage=validation.text(f"{field}.passage", passage)
-    )
-
-
-def answer_questions_request(
-    *,
-    model: str | Model | None,
-    best: int | None,
-    max_answer_tokens: int | None,
-    stride: int | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> answering_pb2.AnswerQuestionsRequest:
-    """Returns the request of AnswerQuestions, without its questions."""
-
-    def unless_none(name: str, value: int | None) -> int | None:
-        return None if value is None else validation.positive(name, value)
-
-    return answering_pb2.AnswerQuestionsRequest(
-        model=model_name("model", model),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        best=unless_none("best", best),
-        max_answer_tokens=unless_none("max_answer_tokens", max_answer_tokens),
-        stride=unless_none("stride", stride),
     )
 
 

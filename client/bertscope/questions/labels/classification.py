@@ -1,4 +1,4 @@
-"""Labels of texts: the request of Classify, its reply and its table."""
+"""Labels of texts: the reply of Classify, and its table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
-from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import ReadOnUse, made
-from bertscope.values.messages import Interventions, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import provenance
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -93,22 +91,6 @@ class ClassifiedTexts(Results[ClassifiedText]):
         """Returns a row for each label: text, text_pair, order (1 is the likeliest), label, index, probability, logit. Needs
         the extra "pandas"."""
         return _table(self)
-
-
-def classify_request(
-    *,
-    model: str | Model | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> classification_pb2.ClassifyRequest:
-    """Returns the request of Classify, without its inputs."""
-    return classification_pb2.ClassifyRequest(
-        model=model_name("model", model),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def read_classified_texts(

@@ -1,4 +1,4 @@
-"""Values of texts and pairs: the request of PredictValues, its reply and its tables."""
+"""Values of texts and pairs: the reply of PredictValues, and its tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Interventions, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import provenance
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -80,22 +79,6 @@ class RankedCandidates(Results[RankedCandidate]):
         the extra "pandas"."""
         rows = [(rank, one.candidate, one.index, one.value, one.truncated_tokens) for rank, one in enumerate(self, start=1)]
         return data_frame(rows, ["rank", "candidate", "index", "value", "truncated_tokens"])
-
-
-def predict_values_request(
-    *,
-    model: str | Model | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> classification_pb2.PredictValuesRequest:
-    """Returns the request of PredictValues, without its inputs."""
-    return classification_pb2.PredictValuesRequest(
-        model=model_name("model", model),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def read_predicted_values(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.labels.classification import LabelPrediction, label_prediction
@@ -11,8 +11,7 @@ from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
-from bertscope.values.messages import Asked, Interventions, enum_name, head_interventions, provenance, text_input
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, enum_name, provenance, text_input
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 
@@ -115,24 +114,6 @@ class TaggedTexts(Results[TaggedText]):
         """Returns a row for each label of each word: text, its number from 0, word, start, end, segment, order (1 is the
         likeliest), label, index, probability, logit. Needs the extra "pandas"."""
         return _table(self)
-
-
-def classify_tokens_request(
-    *,
-    model: str | Model | None,
-    top_k: SupportsIndex,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> classification_pb2.ClassifyTokensRequest:
-    """Returns the request of ClassifyTokens, without its inputs."""
-    return classification_pb2.ClassifyTokensRequest(
-        model=model_name("model", model),
-        top_k=validation.positive("top_k", top_k),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def asked_words(inputs: ToTag | Iterable[ToTag]) -> Asked[classification_pb2.TaggedInput]:

@@ -12,11 +12,9 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
-from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
 from bertscope.values.merging import added, numbers, require_same, same_weights
-from bertscope.values.messages import Interventions, Numbers, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import provenance
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -136,28 +134,6 @@ def comparison_document(comparison: RepresentationComparison) -> dict[str, Any]:
     )
     sources = {name: dataclasses.asdict(getattr(comparison, name)) for name in ("provenance", "other_provenance")}
     return {name: getattr(comparison, name) for name in counts} | {"cka": comparison.cka().tolist()} | sources
-
-
-def compare_representations_request(
-    *,
-    model: str | Model | None,
-    other_model: str | Model | None,
-    layers: Numbers | None,
-    other_layers: Numbers | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> geometry_pb2.CompareRepresentationsRequest:
-    """Returns the request of CompareRepresentations, without its inputs."""
-    return geometry_pb2.CompareRepresentationsRequest(
-        model=model_name("model", model),
-        other_model=model_name("other_model", other_model),
-        layers=validation.uint32s("layers", layers),
-        other_layers=validation.uint32s("other_layers", other_layers),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def read_comparison(

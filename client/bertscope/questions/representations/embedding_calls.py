@@ -1,16 +1,13 @@
-"""Calls for vectors of texts: `embed_texts`."""
+# Generated from embedding_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for vectors of texts: `embed_texts`."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
 
-from bertscope.questions.representations.embeddings import (
-    EmbeddedText,
-    EmbeddedTexts,
-    embed_texts_request,
-    read_embedded_texts,
-)
+from bertscope.questions.representations.embedding_requests import embed_texts_request
+from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
@@ -55,8 +52,14 @@ class AsyncEmbeddingCalls(AsyncManyTexts):
             reference_texts=reference_texts,
             truncate=truncate,
         )
-        build, asked = partial(with_items, request, "inputs"), asked_inputs(inputs)
-        large, reply = bool(request.reference_texts), representation_states_pb2.EmbedTextsResponse
-        return self._answers(asked, build, reply, read_embedded_texts, timeout, large=large, on_rejected=on_rejected)
+        return self._answers(
+            asked_inputs(inputs),
+            partial(with_items, request, "inputs"),
+            representation_states_pb2.EmbedTextsResponse,
+            read_embedded_texts,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
 
     embed_texts = whole(embed_texts_stream, EmbeddedTexts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.representations.states import POOLING, POOLINGS
+from bertscope.questions.representations.states import POOLING
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
-from bertscope.values import validation
-from bertscope.values.choices import StatePooling
 from bertscope.values.display import data_frame, short_repr
-from bertscope.values.messages import Interventions, enum_name, head_interventions, provenance
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import enum_name, provenance
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 
@@ -73,27 +70,6 @@ class EmbeddedTexts(Results[EmbeddedText]):
         """Returns a row for each text: text, text_pair, vector, tokens, truncated_tokens. Needs the extra "pandas"."""
         rows = [(one.text, one.text_pair, one.vector, one.tokens, one.truncated_tokens) for one in self]
         return data_frame(rows, ["text", "text_pair", "vector", "tokens", "truncated_tokens"])
-
-
-def embed_texts_request(
-    *,
-    model: str | Model | None,
-    pooling: StatePooling | None,
-    normalize: bool | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> states_pb2.EmbedTextsRequest:
-    """Returns the request of EmbedTexts, without its inputs."""
-    chosen = states_pb2.STATE_POOLING_UNSPECIFIED if pooling is None else validation.choice("pooling", pooling, POOLINGS)
-    return states_pb2.EmbedTextsRequest(
-        model=model_name("model", model),
-        pooling=chosen,
-        normalize=None if normalize is None else validation.flag("normalize", normalize),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
 
 
 def read_embedded_texts(inputs: Sequence[common_pb2.TextInput], response: states_pb2.EmbedTextsResponse) -> EmbeddedTexts:

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.representations.geometry import GeometryDescription, LayerSums, Vector, WordDirections
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
-from bertscope.values import validation
 from bertscope.values.merging import numbers
-from bertscope.values.messages import Interventions, Numbers, head_interventions, provenance
-from bertscope.values.models import Model, model_name
-
-
-def describe_geometry_request(
-    *,
-    model: str | Model | None,
-    layers: Numbers | None,
-    pieces: bool,
-    special_tokens: bool,
-    words: str | Iterable[str],
-    second_moments: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> geometry_pb2.DescribeGeometryRequest:
-    """Returns the request of DescribeGeometry, without its inputs."""
-    return geometry_pb2.DescribeGeometryRequest(
-        model=model_name("model", model),
-        layers=validation.uint32s("layers", layers),
-        pieces=validation.flag("pieces", pieces),
-        special_tokens=validation.flag("special_tokens", special_tokens),
-        words=validation.texts("words", words),
-        second_moments=validation.flag("second_moments", second_moments),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )
+from bertscope.values.messages import provenance
 
 
 def read_geometry(

@@ -11,8 +11,7 @@ from bertscope.questions.scores.inputs import EAGER_TEXTS, ScoredInput, ToScore,
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
-from bertscope.values.messages import SCORINGS, Asked, Interventions, head_interventions
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, with_items
 
 __all__ = ["TextSet"]
 
@@ -114,6 +113,16 @@ def asked_sets(sets: ToCompare | Iterable[ToCompare], *, critical_region: bool) 
     return Asked(checked, None)
 
 
+def set_work(asked: AskedSet) -> float:
+    """Returns the estimated work of a set."""
+    return asked.work
+
+
+def with_sets(request: scores_pb2.CompareTextsRequest, asked: Iterable[AskedSet]) -> scores_pb2.CompareTextsRequest:
+    """Returns the request about some sets."""
+    return with_items(request, "sets", [one.message for one in asked])
+
+
 def _asked(sets: Iterable[object], *, regions: bool) -> Iterator[AskedSet]:
     for index, value in enumerate(sets):
         given = text_set(f"sets[{index}]", value)
@@ -123,21 +132,3 @@ def _asked(sets: Iterable[object], *, regions: bool) -> Iterator[AskedSet]:
         )
         work = sum(section.work for text in asked.texts for section in sections_of(0, text))
         yield AskedSet(given, message, work)
-
-
-def compare_texts_request(
-    *,
-    model: str | Model | None,
-    scoring: str,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
-) -> scores_pb2.CompareTextsRequest:
-    """Returns the request of CompareTexts, without its sets."""
-    return scores_pb2.CompareTextsRequest(
-        model=model_name("model", model),
-        scoring=validation.choice("scoring", scoring, SCORINGS),
-        interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        truncate=validation.flag("truncate", truncate),
-    )

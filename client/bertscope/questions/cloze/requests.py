@@ -1,4 +1,5 @@
-"""The request of FillMask."""
+# Generated from uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Builds the requests for cloze queries: `fill_mask`."""
 
 from __future__ import annotations
 
@@ -8,20 +9,18 @@ from typing import SupportsIndex
 from bertscope.v1 import cloze_pb2
 from bertscope.values import validation
 from bertscope.values.choices import Decoding
-from bertscope.values.messages import Interventions, Numbers, head_interventions, values
+from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions
 from bertscope.values.models import Model, model_name
-
-DECODINGS = values(Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
 
 
 def fill_mask_request(
     *,
-    model: str | Model | None,
-    top_k: SupportsIndex | None,
-    candidates: str | Iterable[str] | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-    truncate: bool,
+    model: str | Model | None = None,
+    top_k: SupportsIndex | None = None,
+    candidates: str | Iterable[str] | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    truncate: bool = False,
     decoding: Decoding | None = None,
     beam_width: SupportsIndex | None = None,
     max_pieces: SupportsIndex | None = None,
@@ -29,18 +28,15 @@ def fill_mask_request(
     logits: bool = False,
     next_sentence: bool = False,
 ) -> cloze_pb2.FillMaskRequest:
-    """Returns the request of FillMask, without its texts."""
-    words = None if candidates is None else validation.not_empty("candidates", validation.texts("candidates", candidates))
+    """Returns the request of FillMask, without its items."""
     return cloze_pb2.FillMaskRequest(
         model=model_name("model", model),
         top_k=None if top_k is None else validation.uint32("top_k", top_k),
-        candidates=words,
+        candidates=validation.some_texts("candidates", candidates),
         interventions=head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
-        decoding=cloze_pb2.MASK_DECODING_UNSPECIFIED
-        if decoding is None
-        else validation.choice("decoding", decoding, DECODINGS),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+        decoding=enum_value("decoding", decoding, Decoding, cloze_pb2.MaskDecoding),
         beam_width=None if beam_width is None else validation.uint32("beam_width", beam_width),
         max_pieces=None if max_pieces is None else validation.uint32("max_pieces", max_pieces),
         piece_ids=validation.uint32s("piece_ids", piece_ids),

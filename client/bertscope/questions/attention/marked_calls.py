@@ -1,14 +1,21 @@
-"""Calls for attention between marked words: `score_relations`, `score_features`."""
+# Generated from marked_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for attention between marked words: `score_relations`, `score_features`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
 
-from bertscope.questions.attention import relation_requests as requests
 from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.marked_requests import score_features_request, score_relations_request
 from bertscope.questions.attention.marked_texts import FeatureText, RelationText
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.relation_requests import (
+    asked_feature_texts,
+    asked_relation_texts,
+    with_feature_texts,
+    with_relation_texts,
+)
 from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
@@ -41,14 +48,13 @@ class AsyncRelationCalls(AsyncManyTexts):
         `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
         (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = requests.score_relations_request(
-            model=model, details=details, interventions=interventions, reference_texts=reference_texts
+        request = score_relations_request(
+            relations=relations, model=model, details=details, interventions=interventions, reference_texts=reference_texts
         )
-        names = requests.names_of("relations", relations)
-        asked = requests.asked_relation_texts(texts, names)
+        asked = asked_relation_texts(texts, request.relations)
         answers = self._answers(
             asked,
-            partial(requests.with_relation_texts, request, names),
+            partial(with_relation_texts, request),
             attention_relations_pb2.ScoreRelationsResponse,
             lambda _, reply: [read_relation_scores(reply)],
             timeout,
@@ -76,14 +82,17 @@ class AsyncRelationCalls(AsyncManyTexts):
         given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
         `score_relations`.
         """
-        request = requests.score_features_request(
-            model=model, special_tokens=special_tokens, interventions=interventions, reference_texts=reference_texts
+        request = score_features_request(
+            features=features,
+            model=model,
+            special_tokens=special_tokens,
+            interventions=interventions,
+            reference_texts=reference_texts,
         )
-        names = requests.names_of("features", features)
-        asked = requests.asked_feature_texts(texts, names, special_tokens=special_tokens)
+        asked = asked_feature_texts(texts, request.features, special_tokens=request.special_tokens)
         answers = self._answers(
             asked,
-            partial(requests.with_feature_texts, request, names),
+            partial(with_feature_texts, request),
             attention_relations_pb2.ScoreFeaturesResponse,
             lambda _, reply: [read_feature_scores(reply)],
             timeout,

@@ -1,0 +1,62 @@
+"""Declares the calls for attention between marked words: `score_relations`, `score_features`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from bertscope.questions.attention.feature_scores import FeatureScores
+from bertscope.questions.attention.marked_texts import FeatureText, RelationText
+from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope.questions.attention.relation_requests import (
+    asked_feature_texts,
+    asked_relation_texts,
+    with_feature_texts,
+    with_relation_texts,
+)
+from bertscope.questions.attention.relation_scores import RelationScores
+from bertscope.rpc.uniform import total
+
+
+class RelationCalls(Protocol):
+    """The methods of `AsyncClient` that score attention between marked words."""
+
+    @total(
+        asked_relation_texts, read_relation_scores, text=lambda text: text.text, build=with_relation_texts, shared="relations"
+    )
+    def score_relations(
+        self,
+        texts: RelationText | Iterable[RelationText],
+        relations: str | Iterable[str] | None = None,
+        *,
+        details: bool = True,
+    ) -> RelationScores:
+        """Scores how every head attends between linked words: which head finds a verb's subject, and how often.
+
+        `texts` are any number of `RelationText`, as `read_conllu` and `read_propbank` give them; `relations` are all of theirs
+        unless given. Texts without a pair are not sent. With `details`, scores of each text come too, which intervals need.
+
+        `on_progress` is called after each call with a `TextsProgress` of the texts with a pair. A text that the server rejects
+        (too long, words that overlap) is an error, unless `on_rejected` takes its index and the error: then it is left out.
+        """
+
+    @total(
+        asked_feature_texts,
+        read_feature_scores,
+        text=lambda text: text.text,
+        build=with_feature_texts,
+        shared="features special_tokens",
+    )
+    def score_features(
+        self,
+        texts: FeatureText | Iterable[FeatureText],
+        features: str | Iterable[str] | None = None,
+        *,
+        special_tokens: bool = True,
+    ) -> FeatureScores:
+        """Scores how much every head attends to words with a feature: nouns, negations, the subject.
+
+        `texts` are any number of `FeatureText`, as `read_conllu_features` gives them; `features` are all of theirs unless
+        given. With `special_tokens`, [CLS] and [SEP] are features, too. `on_progress` and `on_rejected` are as in
+        `score_relations`.
+        """

@@ -1,0 +1,125 @@
+# Generated from classification_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for labels and values of texts: `classify`, `classify_tokens`, `predict_values`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from functools import partial
+from typing import SupportsIndex
+
+from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, read_classified_texts
+from bertscope.questions.labels.classification_requests import classify_request, classify_tokens_request, predict_values_request
+from bertscope.questions.labels.regression import PredictedValue, PredictedValues, read_predicted_values
+from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
+from bertscope.rpc.async_many_texts import AsyncManyTexts
+from bertscope.rpc.async_streams import whole
+from bertscope.rpc.splitting import OnRejected
+from bertscope.v1 import classification_pb2
+from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.models import Model
+
+
+class AsyncLabelCalls(AsyncManyTexts):
+    """The methods of `AsyncClient` that give labels and values to texts."""
+
+    def classify_stream(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[ClassifiedText, None]:
+        """Returns the probability of every label of a fine-tuned model for texts or pairs of texts.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        The probabilities of a text sum to 1, unless the model is multi-label: each label has its own then. Raises
+        Unimplemented for a model without labels of texts (see `Model.capabilities`); `predict_values` asks for values.
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
+        request = classify_request(model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate)
+        return self._answers(
+            asked_inputs(inputs),
+            partial(with_items, request, "inputs"),
+            classification_pb2.ClassifyResponse,
+            read_classified_texts,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
+
+    classify = whole(classify_stream, ClassifiedTexts)
+
+    def classify_tokens_stream(
+        self,
+        inputs: ToTag | Iterable[ToTag],
+        *,
+        model: str | Model | None = None,
+        top_k: SupportsIndex = 1,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[TaggedText, None]:
+        """Returns the `top_k` likeliest labels of each word of texts, and the mentions that they make: entities or chunks.
+
+        A text is a string, a tuple of two for a pair, or one with marked words: an `UnlabelledText`, or a `ProbeText`, whose
+        labels are not sent; any number of them, also from a generator. Without marks, words are the tokenizer's own. The label
+        of a word is that of its first piece (Devlin et al. 2019). Words are joined to mentions if the names of the model's
+        labels say how: "B-PER" and "I-PER" (IOB1 and IOB2), IOBES or BILOU.
+        Raises Unimplemented for a model that was not fine-tuned to label words (see `Model.capabilities`).
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
+        request = classify_tokens_request(
+            model=model, top_k=top_k, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        return self._answers(
+            asked_words(inputs),
+            partial(with_items, request, "inputs"),
+            classification_pb2.ClassifyTokensResponse,
+            read_tagged_texts,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
+
+    classify_tokens = whole(classify_tokens_stream, TaggedTexts)
+
+    def predict_values_stream(
+        self,
+        inputs: Inputs,
+        *,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[PredictedValue, None]:
+        """Returns the value that a fine-tuned model gives to texts or pairs of texts: a rating, or the similarity of a pair.
+
+        A tuple of two strings is one pair; a list or a generator is any number of texts or pairs, asked as in `fill_mask`.
+        Raises Unimplemented for a model without the capability "regression" (see `Model.capabilities`).
+
+        `on_rejected` takes the index and the error of each text that the server rejects, which is then left out.
+        """
+        request = predict_values_request(
+            model=model, interventions=interventions, reference_texts=reference_texts, truncate=truncate
+        )
+        return self._answers(
+            asked_inputs(inputs),
+            partial(with_items, request, "inputs"),
+            classification_pb2.PredictValuesResponse,
+            read_predicted_values,
+            timeout,
+            large=bool(request.reference_texts),
+            on_rejected=on_rejected,
+        )
+
+    predict_values = whole(predict_values_stream, PredictedValues)

@@ -1,0 +1,59 @@
+"""Declares calls of two shapes: one answer for each item, and sums over all items.
+
+A declaration is a method without a body, in a class of a module `questions/ROOM/PART_uniform.py`. It has the arguments that
+the contract does not tell, the docstring, and as its result the answer to an item, or the sum. `make client` makes two modules
+of it: `PART_requests.py`, which builds requests, and `PART_calls.py`, with the methods of the asynchronous client. They have an
+argument for every field of the request that is not read from the items: see tools/uniform_calls.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+from bertscope.rpc.async_many_texts import CountsTexts
+from bertscope.values.messages import Asked
+from bertscope.values.validation import TextOrPair
+
+Item = TypeVar("Item")
+Reply = TypeVar("Reply", bound=Message)
+Answer = TypeVar("Answer")
+Sum = TypeVar("Sum", bound=CountsTexts)
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def each(
+    asked: Callable[..., Asked[Item]],
+    read: Callable[[Sequence[Item], Reply], Iterable[Answer]],
+    whole: Callable[[list[Answer]], Any],
+    *,
+    build: Callable[[Any, Sequence[Item]], Message] | None = None,
+    text: Callable[[Item], TextOrPair] | None = None,
+    work: Callable[[Item], float] | None = None,
+    order: str = "",
+    positive: str = "",
+) -> Callable[[Method], Method]:
+    """Declares NAME_stream, which gives one answer for each item, and NAME, which gives all of them as a `whole`.
+
+    `asked` makes the items of arguments with the names of its own; `read` reads the answers to some items. `build` puts items
+    into a request, in its field `inputs` unless given. `text` or `work` of an item say how large a call is; without them, calls
+    with reference texts are large. `order` has the names of arguments that come first, `positive` those of whole numbers that
+    may be None, but not 0: here, not by the server.
+    """
+    raise NotImplementedError
+
+
+def total(
+    asked: Callable[..., Asked[Item]],
+    read: Callable[..., Sum],
+    *,
+    text: Callable[[Item], TextOrPair],
+    build: Callable[[Any, Sequence[Item]], Message] | None = None,
+    shared: str = "",
+) -> Callable[[Method], Method]:
+    """Declares NAME, which returns the sum of the replies to all calls. `read` reads one from a reply and, if it has a second
+    argument, its request. `shared` has the names of arguments that items are made of and the request has, too; the others are
+    as in `each`."""
+    raise NotImplementedError

@@ -1,0 +1,52 @@
+"""Generates calls of two shapes, and the requests they send, from the contract and short declarations; or checks them.
+
+    python -m tools.uniform_calls           writes questions/ROOM/PART_requests.py and PART_calls.py
+    python -m tools.uniform_calls --check   exits with 1, naming the files, if what is committed is not what would be written
+
+A declaration (`bertscope.rpc.uniform`) is a method of a module `PART_uniform.py`. The generated one has, in this order, the
+declared arguments that are given by position; `model` and one for each other field of the request, in the order of the
+contract; the other declared ones; interventions, reference texts and `truncate`; what the shape takes. A declared argument with
+the name of a field has its own type and default. Fields that items are made of are no arguments, nor are those with messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.async_to_sync import CLIENT, ROOT
+from tools.protos.files import PROTOS, described
+from tools.protos.rules import read
+from tools.uniform_calls.modules import Declarations
+
+
+def generated() -> dict[Path, str]:
+    """Returns every generated module, by its path."""
+    files = described(PROTOS)
+    contract = read(files)
+    enums = {f"{file.package}.{enum.name}": f"{Path(file.name).stem}_pb2" for file in files.file for enum in file.enum_type}
+    found = {}
+    for path in sorted(CLIENT.glob("questions/*/*uniform.py")):
+        declarations = Declarations(path, contract, enums)
+        found[declarations.beside("requests")] = declarations.requests()
+        found[declarations.beside("calls")] = declarations.methods()
+    return found
+
+
+def main() -> int:
+    """Runs the command and returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only say whether the files are fresh")
+    check = parser.parse_args().check
+    stale = {path: text for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text}
+    for path, text in stale.items():
+        if check:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the declarations make; run `make client`\n")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
