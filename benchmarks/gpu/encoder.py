@@ -11,7 +11,7 @@ import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import Capabilities, Gates, TokenSequence
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
-from bertscope_service.encoders.torch.architectures.attention import NAME
+from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 
 from benchmarks.gpu.device import Limits, Row, seconds
@@ -30,7 +30,7 @@ def measure_encoder(device: torch.device, limits: Limits, rows: int, config: tra
         model = transformers.BertForMaskedLM(transformers.BertConfig(**config.to_dict())).eval().to(device, DTYPES[precision])
         model.load_state_dict(reference.state_dict())
         theirs = seconds(device, partial(_pipeline, model, ids))
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(register_attention())
         encoder = TorchEncoder(Architecture(model), "bert", device, precision, Capabilities(masked_lm=True))
         work = encoder_flops(config, rows * LENGTH, LENGTH)
         yield from _rows(encoder, sequences, precision, theirs, work, limits)

@@ -15,7 +15,7 @@ import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.encoders.base import Capabilities, TokenSequence
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
-from bertscope_service.encoders.torch.architectures.attention import NAME
+from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits as EngineLimits
@@ -53,7 +53,7 @@ def measure_throughput(
     """Measures cloze in bf16 by a model of some shape, for texts of each length."""
     torch.manual_seed(5)
     model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES["bf16"])
-    model.set_attn_implementation(NAME)
+    model.set_attn_implementation(register_attention())
     encoder = TorchEncoder(Architecture(model), "bert", device, "bf16", Capabilities(masked_lm=True))
     for length in lengths:
         found = {size: middle(run_rounds(encoder, length, max(1, size // length))) for size in sizes}

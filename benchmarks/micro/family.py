@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 
@@ -59,7 +60,7 @@ def claims(rounds: int) -> Iterator[Claim]:
 def own_model(name: str, settings: Mapping[str, object]) -> torch.nn.Module:
     """transformers' own model with the attention that it chooses: fused where it can."""
     model = random_model(name, settings)
-    kind = ARCHITECTURES[name].masked_lm
+    kind = ARCHITECTURES[name].class_of(Head.MASKED_LM)
     own = kind._from_config(kind.config_class(**settings), dtype=torch.float32).eval()
     own.load_state_dict(model.state_dict())
     return own.requires_grad_(False)  # type: ignore[no-any-return]

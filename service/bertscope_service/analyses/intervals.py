@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
+from statistics import NormalDist
 
 import numpy as np
 from bertscope.values.bootstrap import SPREADLESS, Columns, studentized_ends
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 
 class IntervalMethod(Enum):
@@ -74,7 +74,7 @@ def adjusted_wald(differences: Columns, confidence: float) -> tuple[Columns, Col
     items = len(differences) + 2
     mean = differences.sum(axis=0) / items
     error = np.sqrt(((differences**2).sum(axis=0) + 2) / items - mean**2) / math.sqrt(items)
-    reach = float(ndtri((1 + confidence) / 2)) * error
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
     observed = differences.mean(axis=0)
     return np.minimum(mean - reach, observed).clip(-1, 1), np.maximum(mean + reach, observed).clip(-1, 1)
 
@@ -91,7 +91,7 @@ def hybrid_wilson(above: Columns, below: Columns, confidence: float) -> tuple[Co
     items, moved = np.maximum(above, below).sum(axis=0), np.abs(above - below).sum(axis=0)
     error = np.sqrt((moved + 2) / ((up + 1) * (down + 1)))
     apart = [np.sqrt((1 - (right + 1) / (items + 2)) / (right + 1)) for right in (up, down)]
-    reach = float(ndtri((1 + confidence) / 2)) * error / (apart[0] + apart[1])
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * error / (apart[0] + apart[1])
     (low, high), (lowest, highest) = (_wilson(right, items, reach) for right in (up, down))
     with np.errstate(divide="ignore", invalid="ignore"):
         return low / highest, high / lowest

@@ -6,15 +6,16 @@ down slows all of them, and their ratio stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from bertscope.values.bootstrap import MIN_ITEMS, student_quantile, studentized
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import (
@@ -158,7 +159,7 @@ def _ends(drawn: NDArray[np.float64], items: int, bootstrap: Bootstrap) -> list[
     """
     tail = (1 - bootstrap.confidence) / 2
     if items > 1:
-        tail = float(ndtr(-np.sqrt(items / (items - 1)) * student_quantile(items - 1, 1 - tail)))
+        tail = NormalDist().cdf(-math.sqrt(items / (items - 1)) * student_quantile(items - 1, 1 - tail))
     # Not interpolated: a resample may be infinite.
     ends: list[float] = np.quantile(drawn, [tail, 1 - tail], method="inverted_cdf").tolist()
     return ends

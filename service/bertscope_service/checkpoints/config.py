@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.activations import ACT2FN
+import transformers
 
 from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, check_numbers
 from bertscope_service.encoders.heads import Head, head_of
 from bertscope_service.encoders.refusals import refused, shown, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS
+from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS, import_shared_code
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, Quantization, read_quantization
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, read_kept_shares
@@ -64,7 +64,7 @@ def check_config(path: Path, written: Mapping[str, Any], architecture: str) -> C
     check_numbers(path, written)
     _check_keys(path, written, architecture)
     _check_lists(path, written)
-    kind = ARCHITECTURES[architecture].masked_lm.config_class
+    kind = transformers.CONFIG_MAPPING[architecture]
     try:
         config = kind.from_dict(copy.deepcopy(dict(written)))
         sizes = {key: getattr(config, key) for key in BOUNDS if hasattr(config, key)}
@@ -93,7 +93,7 @@ def check_config(path: Path, written: Mapping[str, Any], architecture: str) -> C
 
 def _check_keys(path: Path, written: Mapping[str, Any], architecture: str) -> None:
     """Refuses keys of unsupported features, and keys that would replace a part of transformers' own config object."""
-    kind = ARCHITECTURES[architecture].masked_lm.config_class
+    kind = transformers.CONFIG_MAPPING[architecture]
     settings = {field.name for field in fields(kind)} | {*kind.attribute_map, "model_type"}
     for key, value in written.items():
         if key in UNSUPPORTED and value:
@@ -156,10 +156,12 @@ def _widths(config: Any) -> Iterator[str]:
 
 def _check_names(path: Path, config: Any) -> None:
     """Checks that activations and number formats are known."""
+    import_shared_code()  # of which the activations are a part
+    known = transformers.activations.ACT2FN
     for key in ACTIVATIONS:
         name = getattr(config, key, None)
-        if name is not None and not isinstance(name, bool) and name not in ACT2FN:
-            raise refused(path, key, name, f"allowed are {', '.join(sorted(ACT2FN))}")
+        if name is not None and not isinstance(name, bool) and name not in known:
+            raise refused(path, key, name, f"allowed are {', '.join(sorted(known))}")
     if config.dtype is not None and not isinstance(_format(config.dtype), torch.dtype):
         raise refused(path, "dtype", config.dtype, "allowed are float32, float16 and bfloat16")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ class Manifest:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-def exporter_versions() -> dict[str, str]:
+@cache
+def exporter_versions() -> Mapping[str, str]:
     """Returns the version of each of `EXPORTERS`, without importing any."""
     return {library: version(library) for library in EXPORTERS}
 

@@ -163,4 +163,4 @@ def _export(
 def written_by(export: bool) -> dict[str, str]:
     """Returns the versions of the libraries that shape a folder, by name."""
     used = {"bertscope": __version__, **{library: version(library) for library in LIBRARIES}}
-    return used | exporter_versions() if export else used
+    return {**used, **exporter_versions()} if export else used

@@ -78,7 +78,7 @@ class WorkingCopy:
     def kind(self) -> Callable[[Any], Any]:
         """The class of its model: makes a model with this one's heads from a config."""
         parts = ARCHITECTURES[self.architecture]
-        kind = shrunk(parts.class_of(head_of_model(self.model)) or parts.masked_lm, self.pruned)
+        kind = shrunk(parts.class_of(head_of_model(self.model)), self.pruned)
         return with_next_sentence_head(kind, parts) if self.relates else kind
 
     @property

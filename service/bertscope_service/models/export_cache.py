@@ -46,13 +46,11 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
     may raise, to abandon it. Raises FailedPrecondition for a source that can't be exported, or a cache that can't be written.
     """
     versions = {"bertscope": __version__, **exporter_versions()}
-    config = (source.folder / "config.json").read_bytes()
-    key = json.dumps([FORMAT, CONTENTS, digest, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
     try:
-        graphs = cache.expanduser().absolute() / "onnx"
+        graphs = _graphs(cache)
     except RuntimeError as error:  # a user without a home directory
         raise _unwritable(cache, error) from error
-    folder = graphs / hashlib.sha256(key.encode()).hexdigest()[:32]
+    folder = graphs / _name(source, digest)
     if _is_whole(folder):
         _note_use(folder)
         return folder
@@ -74,11 +72,36 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
     return folder
 
 
+def kept_export(source: Source, cache: Path, digest: Callable[[], str]) -> Manifest | None:
+    """Returns the manifest of the graphs of a checkpoint, if the cache has them. `digest` returns that of the checkpoint's
+    weights; it is called only if the cache has graphs of a checkpoint with the same config.json. Raises OSError."""
+    try:
+        graphs = _graphs(cache)
+        if not any(graphs.glob(f"{_name(source)}*")):
+            return None
+        return read_manifest(graphs / _name(source, digest()))
+    except (RuntimeError, FailedPrecondition):
+        return None
+
+
+def _graphs(cache: Path) -> Path:
+    """Returns the folder of exports in a cache. Raises RuntimeError for a user without a home directory."""
+    return cache.expanduser().absolute() / "onnx"
+
+
+def _name(source: Source, digest: str = "") -> str:
+    """Returns the name of the folder with a checkpoint's graphs; without its digest, how those of all checkpoints with this
+    config.json begin."""
+    config = (source.folder / "config.json").read_bytes()
+    versions = {"bertscope": __version__, **exporter_versions()}
+    key = json.dumps([FORMAT, CONTENTS, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
+    return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{digest.removeprefix('sha256:')[:32]}"
+
+
 def exports_bytes(cache: Path) -> int:
     """Returns the size of all exports in a cache folder; 0 if it can't be read."""
     with suppress(OSError, RuntimeError):
-        graphs = cache.expanduser().absolute() / "onnx"
-        return sum(path.stat().st_size for path in graphs.rglob("*") if path.is_file())
+        return sum(path.stat().st_size for path in _graphs(cache).rglob("*") if path.is_file())
     return 0
 
 

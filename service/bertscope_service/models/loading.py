@@ -27,7 +27,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.gpu_driver import why_no_gpu
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
-from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates
+from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates, recognise
 
 logger = logging.getLogger(__name__)
 
@@ -92,19 +92,20 @@ def _made(made: Derivation, folder: Path, report: Report) -> Iterator[Source]:
 
 
 def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, runtimes: RuntimeSettings) -> LoadedModel:
-    weights = check_source(source)
     manifest = read_manifest(source.folder)
     steps = manifest.steps if manifest else ()
     precision = chosen_precision(steps) if spec.precision == "auto" else spec.precision
-    check_source_weights(weights, precision)
-    digest = source.digest(report)
+    asked = RuntimeRequest(spec.runtime, precision, device)
+    digest, exported = recognise(source, asked, runtimes, report)
+    check_source_weights(check_source(source, exported), precision)
+    digest = digest or source.digest(report)
     size = source.weight_bytes
 
     def report_reading() -> None:
         report(Progress(Stage.READING, size, size, "weights"))
 
     report_reading()
-    candidates = read_candidates(source, digest, RuntimeRequest(spec.runtime, precision, device), runtimes, report_reading)
+    candidates = read_candidates(source, digest, asked, runtimes, report_reading)
     encoder, *alternatives = candidates.encoders
     tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name)
     tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)

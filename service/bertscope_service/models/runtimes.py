@@ -13,7 +13,7 @@ import torch
 
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.manifest import Manifest, read_manifest
-from bertscope_service.checkpoints.sources import Kind, Source, calling, inspect, read_config
+from bertscope_service.checkpoints.sources import Kind, Report, Source, calling, inspect, read_config
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
@@ -25,7 +25,7 @@ from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUANTIZED
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, ServiceError, Unsupported
-from bertscope_service.models.export_cache import NAME, exported
+from bertscope_service.models.export_cache import NAME, exported, kept_export
 from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
 
 logger = logging.getLogger(__name__)
@@ -82,9 +82,7 @@ def read_candidates(
     if reason:
         (encoder,) = read_encoders(source, digest, asked, settings, check)
         return Candidates((encoder,), only(encoder.runtime, asked.device, reason))
-    # The configuration shapes a checkpoint's graphs as its weights do.
-    config = hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
-    key = ChoiceKey(digest, config, str(asked.device), settings.threads, settings.optimisation)
+    key = choice_key(source, digest, asked, settings)
     chosen = settings.choices.recall(key) if settings.choices is not None else None
     if chosen is not None:
         try:
@@ -100,6 +98,35 @@ def read_candidates(
         reason = "it could not be exported for ONNX Runtime; the log says why"
         return Candidates(encoders, only(encoders[0].runtime, asked.device, reason))
     return Candidates(encoders, key=key)
+
+
+def recognise(source: Source, asked: RuntimeRequest, settings: RuntimeSettings, report: Report) -> tuple[str, Manifest | None]:
+    """Returns the manifest of the kept graphs that will run a checkpoint, None if PyTorch will, or perhaps; and the digest of
+    its weights, "" if they need not be read to know that."""
+    if source.kind is not Kind.CHECKPOINT or asked.runtime == "torch" or _why_not_exported(source, asked):
+        return "", None
+    found: list[str] = []
+
+    def digest() -> str:
+        found.append(source.digest(report))
+        return found[0]
+
+    try:
+        kept = kept_export(source, settings.cache, digest)
+    except OSError:
+        return "", None  # the check of the source says what is wrong
+    if kept is not None and asked.runtime == "auto":
+        key = choice_key(source, found[0], asked, settings)
+        choice = settings.choices.recall(key) if settings.choices is not None else None
+        kept = kept if choice is not None and choice.runtime == "onnx" else None
+    return "".join(found), kept
+
+
+def choice_key(source: Source, digest: str, asked: RuntimeRequest, settings: RuntimeSettings) -> ChoiceKey:
+    """Returns the conditions of the choice of a runtime for a checkpoint. Raises OSError."""
+    # The configuration shapes a checkpoint's graphs as its weights do.
+    config = hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
+    return ChoiceKey(digest, config, str(asked.device), settings.threads, settings.optimisation)
 
 
 def read_encoders(

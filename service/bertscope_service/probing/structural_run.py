@@ -17,7 +17,7 @@ from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.structural import BATCH, COPIES, Forest, Quantity, StructuralProbes, StructuralSize
-from bertscope_service.probing.tree_scores import Tally, TreeScore, whole_score
+from bertscope_service.probing.tree_scores import Tally, TreeScore, import_scipy, whole_score
 from bertscope_service.probing.work import Step, fill, run_steps
 
 MEASURED = 256
@@ -85,6 +85,7 @@ class StructuralTraining:
         began, plan, device = time.monotonic(), self.plan, self.encoder.device
         size = structural_size(plan, self.encoder, self.settings)
         shape = (plan.words, size.layers, size.hidden)
+        await self.bulk.compute(import_scipy)
         self._states = await self.bulk.compute(partial(SpanStates, shape, device, on_disk=on_disk))
         rows = [row for part in plan.parts for row in part.rows]
 

@@ -114,9 +114,15 @@ def spanning_trees(distances: NDArray[np.float32]) -> NDArray[np.int64]:
     return links
 
 
+def import_scipy() -> None:
+    """Imports what `spearman` needs: up to a second, in which a device's thread would run nobody's batches, and of which a
+    server's start is spared."""
+    import scipy.stats  # noqa: F401
+
+
 def spearman(predicted: NDArray[np.float32], gold: NDArray[np.float32]) -> NDArray[np.float64]:
     """Returns Spearman's correlations over the last dimension, ties sharing their mean rank; 0 where one side is constant."""
-    from scipy.stats import rankdata  # Its import takes longer than that of all other modules here.
+    from scipy.stats import rankdata  # as `import_scipy` says
 
     ranks = (rankdata(values, axis=-1) for values in (predicted, gold))
     first, second = (values - values.mean(axis=-1, keepdims=True) for values in ranks)

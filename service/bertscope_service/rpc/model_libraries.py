@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bertscope_service.engine.daemon_thread import in_daemon_thread
+from bertscope_service.lasting_imports import lasting_imports
 from bertscope_service.observability import logs
 
 if TYPE_CHECKING:
@@ -40,17 +40,13 @@ def libraries() -> str:
 
 def _import() -> tuple[type[Hosting], Answers]:
     _importing.set()
-    # Nothing that an import makes is garbage, and the collector would scan it again and again.
-    collects = gc.isenabled()
-    gc.disable()
     try:
-        from bertscope_service.rpc.hosting import Hosting
-        from bertscope_service.rpc.services import make_answers, servicer_classes
+        with lasting_imports():
+            from bertscope_service.rpc.hosting import Hosting
+            from bertscope_service.rpc.services import make_answers, servicer_classes
 
-        servicer_classes()
+            servicer_classes()
     finally:
-        if collects:
-            gc.enable()
         _importing.clear()
     logs.adopt_libraries()
     return Hosting, make_answers

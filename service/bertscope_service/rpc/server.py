@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import math
 import signal
@@ -252,16 +251,12 @@ async def serve(settings: Settings, began: float, overdue: Callable[[], None] = 
         await server.stop(settings.grace_seconds, settings.drain_seconds)
         for timer in timers:
             timer.cancel()
-        gc.unfreeze()  # or libraries would report that their objects leaked
         logger.info("stopped, after %.2f s of service", time.monotonic() - listening)
 
 
 async def _load(server: Server, began: float) -> None:
     await server.host()
     logger.info("imported after %.2f s: %s", time.monotonic() - began, libraries())
-    # Imported objects stay: the collector would scan some 450,000 of them for half a second each time. Models are loaded later,
-    # for they may be unloaded.
-    gc.freeze()
     await server.load_models()
 
 

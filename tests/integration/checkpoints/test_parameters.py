@@ -42,7 +42,7 @@ def test_the_parameters_of_an_architecture(architecture: str, variant: dict[str,
     model_class = kind.class_of(Head.SEQUENCE if labels else Head.MASKED_LM)
     sizes = {"num_hidden_layers": 3, "vocab_size": 100, "pad_token_id": 0, "architectures": [model_class.__name__]}
     names = {"id2label": {number: f"label {number}" for number in range(labels)}} if labels else {}
-    config = kind.masked_lm.config_class(**{**sizes, **names, **variant})
+    config = model_class.config_class(**{**sizes, **names, **variant})
     with torch.device("meta"):
         model = model_class(config)
     true = {name: tuple(values.shape) for name, values in model.named_parameters(remove_duplicate=False)}

@@ -64,7 +64,7 @@ def ties(model: torch.nn.Module) -> set[frozenset[str]]:
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_a_masked_lm_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model")
-    model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
+    model, missing = theirs(folder, KINDS[architecture].class_of(Head.MASKED_LM), dtype)
     assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
 
@@ -82,7 +82,7 @@ def test_a_classifier_is_what_transformers_reads(architecture: str, tmp_path: Pa
 )
 def test_a_base_model_is_what_transformers_reads(architecture: str, dtype: torch.dtype, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", head=False)
-    model, missing = theirs(folder, KINDS[architecture].masked_lm, dtype)
+    model, missing = theirs(folder, KINDS[architecture].class_of(Head.MASKED_LM), dtype)
     assert missing
     assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
@@ -90,7 +90,7 @@ def test_a_base_model_is_what_transformers_reads(architecture: str, dtype: torch
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_shards_are_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model")
-    kind = KINDS[architecture].masked_lm
+    kind = KINDS[architecture].class_of(Head.MASKED_LM)
     sharded = write_checkpoint(architecture, tmp_path / "sharded")
     (sharded / "model.safetensors").unlink()
     kind.from_pretrained(folder).save_pretrained(sharded, max_shard_size="40KB")
@@ -155,7 +155,7 @@ def test_files_that_are_written_otherwise_are_what_transformers_reads(
     folder = write_checkpoint("bert", tmp_path / "model")
     path = folder / "model.safetensors"
     save_file(change(load_file(path)), path, {"format": "pt"})
-    model, missing = theirs(folder, KINDS["bert"].masked_lm, dtype)
+    model, missing = theirs(folder, KINDS["bert"].class_of(Head.MASKED_LM), dtype)
     assert_same(read_checkpoint(folder, "bert", dtype), model, missing)
 
 
@@ -179,7 +179,7 @@ WRITTEN: dict[str, Written] = {
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_files_of_older_libraries_are_what_transformers_reads(architecture: str, written: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model")
-    kind, path = KINDS[architecture].masked_lm, folder / "model.safetensors"
+    kind, path = KINDS[architecture].class_of(Head.MASKED_LM), folder / "model.safetensors"
     save_file(WRITTEN[written](load_file(path), kind.from_pretrained(folder)), path, {"format": "pt"})
     model, missing = theirs(folder, kind, torch.float32)
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
@@ -189,7 +189,7 @@ def test_files_of_older_libraries_are_what_transformers_reads(architecture: str,
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_heads_are_tied_as_the_config_says(architecture: str, tied: bool, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", settings={"tie_word_embeddings": tied})
-    model, missing = theirs(folder, KINDS[architecture].masked_lm, torch.float32)
+    model, missing = theirs(folder, KINDS[architecture].class_of(Head.MASKED_LM), torch.float32)
     assert not missing
     assert_same(read_checkpoint(folder, architecture, torch.float32), model, missing)
 
@@ -258,7 +258,7 @@ def test_weights_have_memory_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_outline_has_no_memory(tmp_path: Path) -> None:
-    kind = KINDS["bert"].masked_lm
+    kind = KINDS["bert"].class_of(Head.MASKED_LM)
     model = outline(kind, kind.config_class(), torch.bfloat16)
     assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}

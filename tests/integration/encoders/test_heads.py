@@ -49,7 +49,7 @@ def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.T
 @torch.inference_mode()
 def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path: Path) -> None:
     written = HEADS[capability]
-    if ARCHITECTURES[architecture].class_of(KINDS[capability]) is None:
+    if ARCHITECTURES[architecture].name_of(KINDS[capability]) is None:
         pytest.skip("transformers has no such head for it")
     subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))
     encoder = subject.encoder
@@ -82,7 +82,7 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
 @torch.inference_mode()
 def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str, tmp_path: Path, export_cache: Path) -> None:
     """Of texts alone, since some let a text see its padding, and of all together as each alone; gates act before the head."""
-    if ARCHITECTURES[architecture].class_of(KINDS[capability]) is None:
+    if ARCHITECTURES[architecture].name_of(KINDS[capability]) is None:
         pytest.skip("transformers has no such head for it")
     written = HEADS[capability]
     subject = Subject(architecture, write_checkpoint(architecture, tmp_path / "model", **written))

@@ -22,9 +22,9 @@ def columns(kind: type[Architecture]) -> dict[str, str]:
     """What an architecture can do beyond what all can; "" for yes, and why not."""
     no_head = "transformers has no such head for it"
     return {
-        "labels": "" if kind.class_of(Head.SEQUENCE) else no_head,
-        "token labels": "" if kind.class_of(Head.TOKENS) else no_head,
-        "answers": "" if kind.class_of(Head.ANSWERS) else no_head,
+        "labels": "" if kind.name_of(Head.SEQUENCE) else no_head,
+        "token labels": "" if kind.name_of(Head.TOKENS) else no_head,
+        "answers": "" if kind.name_of(Head.ANSWERS) else no_head,
         "next sentence": "" if kind.pooler else "it is not pre-trained with that task",
         "remove heads": kind.unprunable or "",
         "remove layers": kind.fixed_layers or "",

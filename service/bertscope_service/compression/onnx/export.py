@@ -17,7 +17,7 @@ import torch
 from bertscope_service.checkpoints.steps import Applied, WeightOnly, grown
 from bertscope_service.compression.onnx.files import drop_unused, measure_by_valid, without_gates, write_weights
 from bertscope_service.compression.onnx.quantize import quantize_blocks, quantize_int8
-from bertscope_service.compression.onnx.trace import NAME, Traced, dynamic_shapes, example
+from bertscope_service.compression.onnx.trace import Traced, dynamic_shapes, example, register_traced_attention
 from bertscope_service.encoders.onnx.details import write_details
 from bertscope_service.encoders.onnx.parts import cut
 from bertscope_service.encoders.onnx.values import (
@@ -62,7 +62,7 @@ def write_export(
     Changes the state of the whole process. Raises FailedPrecondition for a checkpoint that can't be read.
     """
     checkpoint = read_checkpoint(checkpoint_folder, architecture, torch.float32)
-    checkpoint.model.set_attn_implementation(NAME)
+    checkpoint.model.set_attn_implementation(register_traced_attention())
     kind = ARCHITECTURES[architecture](checkpoint.model)
     encoder = TorchEncoder(
         kind,

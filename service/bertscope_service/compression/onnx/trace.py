@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import AttentionInterface
+import transformers
 
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.onnx.values import (
@@ -74,7 +74,10 @@ def _traced_attention(
     return run.attend(Heads(query, *for_each_head(query, key, value), scaling), attention_mask), None
 
 
-AttentionInterface.register(NAME, _traced_attention)
+def register_traced_attention() -> str:
+    """Registers the attention of traced layers with transformers, and returns its name."""
+    transformers.AttentionInterface.register(NAME, _traced_attention)
+    return NAME
 
 
 def fused_attention(

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bertscope_service.encoders.torch.architectures.attention import NAME
+from bertscope_service.encoders.torch.architectures.attention import register_attention
 
 STORAGE = frozenset({torch.empty, torch.ones, torch.zeros, torch.full})
 """Functions with which modules make their parameters."""
@@ -67,7 +67,7 @@ def outline(kind: Callable[[Any], Any], config: Any, dtype: torch.dtype, most: i
     `kind` is its class; `config` is changed: it names our attention and the number format. Raises ValueError for a config that
     describes more than `most` parameters, and the class's own errors for an inconsistent one.
     """
-    config.dtype, config._attn_implementation = dtype, NAME
+    config.dtype, config._attn_implementation = dtype, register_attention()
     with _Outline(dtype, most):
         model = kind(config)
     astray = [name for name, parameter in model.named_parameters() if parameter.device.type != "meta"]

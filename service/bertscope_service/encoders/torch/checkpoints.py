@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.heads import Head, chooses_several, head_of, labels_of, regresses
@@ -80,7 +81,7 @@ def read_checkpoint(folder: Path, name: str, dtype: torch.dtype) -> Checkpoint:
     or don't fit the config.
     """
     kind = ARCHITECTURES[name]
-    config = _read_config(kind.masked_lm.config_class, folder)
+    config = _read_config(transformers.CONFIG_MAPPING[name], folder)
     try:
         pruned, kept_shares, quantization = read_pruned(config), read_kept_shares(config), read_quantization(config)
     except ValueError as error:
@@ -131,7 +132,7 @@ def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensor
     Changes the config, and raises, as `outline` does.
     """
     kind = ARCHITECTURES[name]
-    what: Callable[[Any], Any] = shrunk(kind.class_of(_head(kind, config)) or kind.masked_lm, pruned)
+    what: Callable[[Any], Any] = shrunk(kind.class_of(_head(kind, config)), pruned)
     if relates:
         what = with_next_sentence_head(what, kind)
     # Removed heads have no weights; apart from them, a model has little more than its checkpoint.
@@ -141,7 +142,7 @@ def outline_of(config: Any, name: str, pruned: Heads, dtype: torch.dtype, tensor
 def _head(kind: type[Architecture], config: Any) -> Head:
     """Returns the head to read; one that transformers lacks for an architecture counts as a masked-LM head that is missing."""
     head = head_of(config)
-    return head if kind.class_of(head) is not None else Head.MASKED_LM
+    return head if kind.name_of(head) is not None else Head.MASKED_LM
 
 
 def _read_config(kind: Any, folder: Path) -> Any:

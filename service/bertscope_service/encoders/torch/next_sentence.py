@@ -60,7 +60,5 @@ def _fits(tensor: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
 
 def _parts(architecture: type[Architecture], config: Any) -> dict[str, torch.nn.Module]:
     """Returns new modules of the head by their paths in a model."""
-    if architecture.pooler is None:
-        raise ValueError(f"{architecture.base} has no next-sentence head")
     scores = torch.nn.Linear(config.hidden_size, CLASSES)
-    return {f"{architecture.base}.pooler": architecture.pooler(config), SENTENCE_SCORES: scores}
+    return {f"{architecture.base}.pooler": architecture.make_pooler(config), SENTENCE_SCORES: scores}

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.building import give_memory, outline
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -24,7 +25,7 @@ SCALES = ("LayerNorm", "NoNorm")
 def random_model(name: str, settings: Mapping[str, object]) -> Any:
     """Returns a masked-LM of transformers, on the CPU in float32. `name` is a `model_type`, `settings` are the values of its
     config that differ from the default. The same arguments give the same weights; 110 million take a second."""
-    kind = ARCHITECTURES[name].masked_lm
+    kind = ARCHITECTURES[name].class_of(Head.MASKED_LM)
     model = outline(kind, kind.config_class(**settings), torch.float32)
     model.tie_weights(recompute_mapping=False)
     give_memory(model, sys.maxsize)

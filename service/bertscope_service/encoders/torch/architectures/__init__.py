@@ -1,10 +1,14 @@
 """The architectures that can be hosted.
 
-To add one: declare it in the module of its kin, list it in `ARCHITECTURES`, add its tiny config to `tests/support/family.py`;
+To add one: declare it in the module of its kin, list it in `DECLARED`, add its tiny config to `tests/support/family.py`;
 the parity tests then run on it, and the lists in the docs name it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+import transformers
 
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.bert import (
@@ -38,44 +42,45 @@ from bertscope_service.encoders.torch.architectures.roberta import (
 )
 from bertscope_service.encoders.torch.architectures.rotary import EuroBert, Gte, JinaEmbeddingsV3, ModernBert, NomicBert
 
-DECLARED: tuple[type[Architecture], ...] = (
-    Albert,
-    Bert,
-    Camembert,
-    ConvBert,
-    Deberta,
-    DebertaV2,
-    DistilBert,
-    Electra,
-    Ernie,
-    Esm,
-    Esmc,
-    EuroBert,
-    Flaubert,
-    Gte,
-    JinaEmbeddingsV3,
-    Luke,
-    MegatronBert,
-    MobileBert,
-    ModernBert,
-    MpNet,
-    NomicBert,
-    RemBert,
-    RoFormer,
-    RobertaPreLayerNorm,
-    Roberta,
-    RocBert,
-    SqueezeBert,
-    Xlm,
-    XlmRoberta,
-    XlmRobertaXl,
-    Xmod,
-)
-
-ARCHITECTURES: dict[str, type[Architecture]] = {
-    kind.masked_lm.config_class.model_type: kind for kind in DECLARED if kind.masked_lm is not None
+DECLARED: Mapping[str, type[Architecture]] = {
+    "albert": Albert,
+    "bert": Bert,
+    "camembert": Camembert,
+    "convbert": ConvBert,
+    "deberta": Deberta,
+    "deberta-v2": DebertaV2,
+    "distilbert": DistilBert,
+    "electra": Electra,
+    "ernie": Ernie,
+    "esm": Esm,
+    "esmc": Esmc,
+    "eurobert": EuroBert,
+    "flaubert": Flaubert,
+    "gte": Gte,
+    "jina_embeddings_v3": JinaEmbeddingsV3,
+    "luke": Luke,
+    "megatron-bert": MegatronBert,
+    "mobilebert": MobileBert,
+    "modernbert": ModernBert,
+    "mpnet": MpNet,
+    "nomic_bert": NomicBert,
+    "rembert": RemBert,
+    "roformer": RoFormer,
+    "roberta-prelayernorm": RobertaPreLayerNorm,
+    "roberta": Roberta,
+    "roc_bert": RocBert,
+    "squeezebert": SqueezeBert,
+    "xlm": Xlm,
+    "xlm-roberta": XlmRoberta,
+    "xlm-roberta-xl": XlmRobertaXl,
+    "xmod": Xmod,
 }
-"""Architectures by `model_type` in a checkpoint's config.json; without those that the installed transformers does not know."""
+"""The architectures by `model_type` in a checkpoint's config.json."""
+
+ARCHITECTURES: Mapping[str, type[Architecture]] = {
+    name: kind for name, kind in DECLARED.items() if kind.masked_lm in transformers.__all__
+}
+"""The declared ones that the installed transformers knows. It imports its code of one when a model of that is made."""
 
 NO_MAPS = {
     "big_bird": "its attention is sparse and random, so that no layer has a whole map",

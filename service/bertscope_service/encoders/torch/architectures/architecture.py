@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -10,6 +12,7 @@ import transformers
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.heads import Head
+from bertscope_service.lasting_imports import lasting_imports
 
 SENTENCE_SCORES = "cls.seq_relationship"
 """Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""
@@ -45,10 +48,10 @@ class Network(NamedTuple):
 class Architecture:
     """BERT's layout, which most of the family shares; subclasses override what differs.
 
-    `base` and `head` are attribute names on the masked-LM class, which is None if the installed transformers lacks it.
-    `layer_list` is the path of the list of layers below the base, None where layers are runs of shared weights.
-    `position_types` are the allowed values of `position_embedding_type` in a config. `reads_weights` names classes of modules
-    that read the `weight` of a linear layer instead of calling it, so that it can't be packed.
+    `masked_lm` is the name of transformers' masked-LM class; `base` and `head` are names of its attributes. `layer_list` is the
+    path of the list of layers below the base, None where layers are runs of shared weights. `position_types` are the allowed
+    values of `position_embedding_type` in a config. `reads_weights` names classes of modules that read the `weight` of a linear
+    layer instead of calling it, so that it can't be packed.
 
     Paths below a layer: `attention` is the attention, `inputs` are its query, key and value projections below it, each of which
     holds `fused` of them; `output` is its output projection; `norm` the layer normalisation of x + attention(x), None without
@@ -59,16 +62,16 @@ class Architecture:
 
     `in_parts` is true if `projections` and `finish` exist, so that a layer can be run in two parts; `in_stream` if
     `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can;
-    `fixed_layers` and `fixed_network` likewise of whole layers and of units of feed-forward networks. `beside_heads` names
-    what else the output projection reads. `sees_padding` is true if transformers' own layers read padding.
-    `first_layer_differs` is true if layer 0 must stay. `kept` names the remaining heads of layers that lost some. `pooler` is
-    the class of the pooler below a next-sentence head, for architectures that are pre-trained with one; `unread` are paths of
-    parts below the base that nothing here reads, so that a checkpoint may lack them. `former_names` are patterns of names that
-    other libraries saved parameters under, with today's; `former_parts` are modules of theirs, by their names after that, with
-    the modules of today that they hold one after another.
+    `fixed_layers` and `fixed_network` likewise of whole layers and of units of feed-forward networks. `beside_heads` names what
+    else the output projection reads. `sees_padding` is true if transformers' own layers read padding. `first_layer_differs` is
+    true if layer 0 must stay. `kept` names the remaining heads of layers that lost some. `pooler` is the name of transformers'
+    class of the pooler below a next-sentence head, for architectures that are pre-trained with one; `unread` are paths of parts
+    below the base that nothing here reads, so that a checkpoint may lack them. `former_names` are patterns of names that other
+    libraries saved parameters under, with today's; `former_parts` are modules of theirs, by their names after that, with the
+    modules of today that they hold one after another.
     """
 
-    masked_lm: Any = transformers.BertForMaskedLM
+    masked_lm = "BertForMaskedLM"
     base = "bert"
     head = "cls"
     layer_list: str | None = "encoder.layer"
@@ -94,7 +97,7 @@ class Architecture:
     beside_heads: str | None = None
     sees_padding = False
     first_layer_differs = False
-    pooler: type[Any] | None = None
+    pooler: str | None = None
     unread: tuple[str, ...] = ("pooler",)
     former_names: ClassVar[Mapping[str, str]] = {}
     former_parts: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -106,13 +109,27 @@ class Architecture:
         self.kept: dict[int, tuple[int, ...]] = {}
 
     @classmethod
-    def class_of(cls, head: Head) -> type[Any] | None:
-        """Returns transformers' class of a head, None if there is none for this architecture."""
-        stem = cls.masked_lm.__name__
+    def class_of(cls, head: Head) -> Any:
+        """Returns transformers' class of models with a head, the masked-LM class if it has none with that head. transformers
+        imports its module now."""
+        import_shared_code()
+        return getattr(transformers, cls.name_of(head) or cls.masked_lm)
+
+    @classmethod
+    def name_of(cls, head: Head) -> str | None:
+        """Returns the name of transformers' class of models with a head, None if it has none for this architecture."""
+        stem = cls.masked_lm
         for suffix in Head.MASKED_LM.suffixes:
             stem = stem.removesuffix(suffix)
-        found = (getattr(transformers, stem + suffix, None) for suffix in head.suffixes)
-        return next((kind for kind in found if kind is not None), None)
+        return next((stem + suffix for suffix in head.suffixes if stem + suffix in transformers.__all__), None)
+
+    @classmethod
+    def make_pooler(cls, config: Any) -> torch.nn.Module:
+        """Returns a new pooler below a next-sentence head. Raises ValueError for an architecture without one."""
+        if cls.pooler is None:
+            raise ValueError(f"{cls.base} has no next-sentence head")
+        made: torch.nn.Module = getattr(import_module(cls.class_of(Head.MASKED_LM).__module__), cls.pooler)(config)
+        return made
 
     @classmethod
     def faults(cls, config: Any) -> Iterator[Fault]:
@@ -275,6 +292,14 @@ class Architecture:
     def relate(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""
         return self.model.get_submodule(SENTENCE_SCORES)(self.encoder.pooler(hidden))
+
+
+@cache
+def import_shared_code() -> None:
+    """Imports what all models of transformers share, when the first one is made: a second or two of one core, in a thread that
+    loads models. A server whose models ONNX Runtime runs never needs it."""
+    with lasting_imports():
+        import_module("transformers.modeling_utils")
 
 
 def mean_of_real(hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:

@@ -1,18 +1,23 @@
 """Implements the attention function that transformers' layers call: gates for every row, maps for watchers.
 
-Registered with `transformers.AttentionInterface`, so one function serves every architecture: its keyword arguments reach it
-through the layer's own forward.
+One function serves every architecture: its keyword arguments reach it through the layer's own forward.
 """
 
 from __future__ import annotations
 
 import torch
-from transformers import AttentionInterface
+import transformers
 
 from bertscope_service.encoders.gating import LayerRun, MapMemory
 from bertscope_service.encoders.torch.architectures.exact_attention import exact_attention
 
 NAME = "bertscope"
+
+
+def register_attention() -> str:
+    """Registers this attention with transformers, whose code of models is imported now, and returns its name."""
+    transformers.AttentionInterface.register(NAME, _layer_attention)
+    return NAME
 
 
 def _layer_attention(
@@ -126,6 +131,3 @@ def factor_of(query: torch.Tensor, scaling: float | None, divisor: float | None)
 def masked(bias: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     """Returns the bias of scores, as low as possible where the mask is False."""
     return bias if mask is None else torch.where(mask, bias, torch.finfo(bias.dtype).min)
-
-
-AttentionInterface.register(NAME, _layer_attention)

@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import transformers
-from transformers.models.bert.modeling_bert import BertPooler
-from transformers.models.ernie.modeling_ernie import ErniePooler
-from transformers.models.mobilebert.modeling_mobilebert import MobileBertPooler
 
 from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS, SHARED_WEIGHTS, Architecture, Fault, Network
 
@@ -17,29 +13,29 @@ from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYE
 class Bert(Architecture):
     """BERT itself."""
 
-    pooler = BertPooler
+    pooler = "BertPooler"
 
 
 class Ernie(Architecture):
     """ERNIE 2.0 and 3.0: BERT with embeddings of the pre-training task, which is task 0 here, as in transformers."""
 
-    masked_lm = transformers.ErnieForMaskedLM
+    masked_lm = "ErnieForMaskedLM"
     base = "ernie"
-    pooler = ErniePooler
+    pooler = "ErniePooler"
 
 
 class RocBert(Architecture):
     """RoCBERT: BERT with embeddings of the shape and the sound of characters, which are number 0 here for every token, as in
     transformers where they are not given."""
 
-    masked_lm = transformers.RoCBertForMaskedLM
+    masked_lm = "RoCBertForMaskedLM"
     base = "roc_bert"
 
 
 class DistilBert(Architecture):
     """DistilBERT: no segments; the head's parts lie beside each other."""
 
-    masked_lm = transformers.DistilBertForMaskedLM
+    masked_lm = "DistilBertForMaskedLM"
     base = "distilbert"
     layer_list = "transformer.layer"
     reads_segments = False
@@ -74,7 +70,7 @@ class DistilBert(Architecture):
 class Albert(Architecture):
     """ALBERT: layers come in groups, and a group runs many times; each run is a layer of its own here."""
 
-    masked_lm = transformers.AlbertForMaskedLM
+    masked_lm = "AlbertForMaskedLM"
     base = "albert"
     head = "predictions"
     layer_list = None
@@ -123,7 +119,7 @@ class Albert(Architecture):
 class Electra(Architecture):
     """ELECTRA's generator; its embeddings are narrower than its layers."""
 
-    masked_lm = transformers.ElectraForMaskedLM
+    masked_lm = "ElectraForMaskedLM"
     base = "electra"
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -144,9 +140,9 @@ class Electra(Architecture):
 class MobileBert(Architecture):
     """MobileBERT: bottlenecks lie inside the layers, and each embedding is made of three neighbouring ones."""
 
-    masked_lm = transformers.MobileBertForMaskedLM
+    masked_lm = "MobileBertForMaskedLM"
     base = "mobilebert"
-    pooler = MobileBertPooler
+    pooler = "MobileBertPooler"
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
     in_parts = False
     in_stream = False

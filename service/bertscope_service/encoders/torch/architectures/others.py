@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import transformers
-from transformers.models.megatron_bert.modeling_megatron_bert import MegatronBertPooler
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import CONVOLUTIONS, Fault, Network
@@ -18,8 +16,8 @@ from bertscope_service.encoders.torch.architectures.own_attention import Heads, 
 class MegatronBert(OwnAttention):
     """Megatron-BERT: normalisations before attention and feed-forward blocks, and one behind the last layer."""
 
-    masked_lm = transformers.MegatronBertForMaskedLM
-    pooler = MegatronBertPooler
+    masked_lm = "MegatronBertForMaskedLM"
+    pooler = "MegatronBertPooler"
     norm = None
     read_norm = "ln"
     end_norm = None
@@ -32,7 +30,7 @@ class MegatronBert(OwnAttention):
 class RemBert(OwnAttention):
     """RemBERT: embeddings of input and output are apart, and narrower and wider than its layers."""
 
-    masked_lm = transformers.RemBertForMaskedLM
+    masked_lm = "RemBertForMaskedLM"
     base = "rembert"
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -46,7 +44,7 @@ class RemBert(OwnAttention):
 class RoFormer(OwnAttention):
     """RoFormer: queries and keys are rotated by their positions (Su et al. 2021)."""
 
-    masked_lm = transformers.RoFormerForMaskedLM
+    masked_lm = "RoFormerForMaskedLM"
     base = "roformer"
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
@@ -70,7 +68,7 @@ class ConvBert(OwnAttention):
     """ConvBERT: beside its heads a layer has as many convolutions, which have no gates (Jiang et al. 2020). Padding is zero to
     them, as the ends of a text are."""
 
-    masked_lm = transformers.ConvBertForMaskedLM
+    masked_lm = "ConvBertForMaskedLM"
     base = "convbert"
     in_stream = False
     unprunable = "each head has a convolution beside it"
@@ -134,7 +132,7 @@ def convolved(own: Any, hidden: torch.Tensor, valid: torch.Tensor | None) -> tor
 class SqueezeBert(OwnAttention):
     """SqueezeBERT: grouped convolutions instead of linear layers, over [rows, size, length] (Iandola et al. 2020)."""
 
-    masked_lm = transformers.SqueezeBertForMaskedLM
+    masked_lm = "SqueezeBertForMaskedLM"
     base = "transformer"
     layer_list = "encoder.layers"
     in_stream = False
@@ -167,7 +165,7 @@ class SqueezeBert(OwnAttention):
 class Luke(OwnAttention):
     """LUKE, which reads words here and no entities; positions count from the padding index."""
 
-    masked_lm = transformers.LukeForMaskedLM
+    masked_lm = "LukeForMaskedLM"
     base = "luke"
     head = "lm_head"
     positions_follow_padding = True
@@ -185,7 +183,7 @@ class Luke(OwnAttention):
 class Xlm(OwnAttention):
     """XLM, without embeddings of languages; the parts of its layers lie in lists."""
 
-    masked_lm = transformers.XLMWithLMHeadModel
+    masked_lm = "XLMWithLMHeadModel"
     base = "transformer"
     layer_list = None
     reads_segments = False
@@ -256,6 +254,6 @@ class Xlm(OwnAttention):
 class Flaubert(Xlm):
     """FlauBERT: XLM in French; in some sizes normalisations come before the blocks."""
 
-    masked_lm = transformers.FlaubertWithLMHeadModel
+    masked_lm = "FlaubertWithLMHeadModel"
     norm = None
     end_norm = None

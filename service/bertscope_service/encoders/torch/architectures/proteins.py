@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-import transformers
 
 from bertscope_service.encoders.torch.architectures.architecture import Fault
 from bertscope_service.encoders.torch.architectures.rotary import GatedRotary, Rotary
@@ -15,7 +14,7 @@ from bertscope_service.encoders.torch.architectures.rotary import GatedRotary, R
 class Esmc(GatedRotary):
     """ESM Cambrian, of proteins: queries and keys are normalised, and what a block adds is divided by a constant."""
 
-    masked_lm = getattr(transformers, "EsmcForMaskedLM", None)
+    masked_lm = "EsmcForMaskedLM"
     base = "esmc"
     head = "lm_head"
     reads_segments = False
@@ -40,7 +39,7 @@ class Esm(Rotary):
     """ESM-1b and ESM-2, of proteins (Rives et al. 2021, Lin et al. 2023): positions are rotations or learned, and masks are
     zeros that the scale of the other embeddings makes up for."""
 
-    masked_lm = transformers.EsmForMaskedLM
+    masked_lm = "EsmForMaskedLM"
     base = "esm"
     head = "lm_head"
     rotations = "rotary_embeddings"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import transformers
-from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+from transformers.models import deberta_v2
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import CONVOLUTIONS, Fault
@@ -21,7 +20,7 @@ BUCKETS = 32
 class MpNet(OwnAttention):
     """MPNet: all layers share one bias of the scores, by distance (Song et al. 2020)."""
 
-    masked_lm = transformers.MPNetForMaskedLM
+    masked_lm = "MPNetForMaskedLM"
     base = "mpnet"
     head = "lm_head"
     reads_segments = False
@@ -61,7 +60,7 @@ class MpNet(OwnAttention):
 class DebertaV2(OwnAttention):
     """DeBERTa v2 and v3: contents and distances attend to each other (He et al. 2021, section 3.1)."""
 
-    masked_lm = transformers.DebertaV2ForMaskedLM
+    masked_lm = "DebertaV2ForMaskedLM"
     base = "deberta"
     inputs: tuple[str, ...] = ("query_proj", "key_proj", "value_proj")
     unprunable = "their relative positions have weights of each head"
@@ -102,7 +101,8 @@ class DebertaV2(OwnAttention):
         """Returns the scores between contents and distances, [rows, heads, n, n]."""
         span, embedded = own.pos_ebd_size, self.encoder.encoder.get_rel_embedding()[None, : 2 * own.pos_ebd_size]
         if own.position_buckets > 0 and own.max_relative_positions > 0:
-            away = make_log_bucket_position(away, own.position_buckets, own.max_relative_positions).to(torch.int64)
+            in_buckets = deberta_v2.modeling_deberta_v2.make_log_bucket_position
+            away = in_buckets(away, own.position_buckets, own.max_relative_positions).to(torch.int64)
         found = []
         if "c2p" in own.pos_att_type:
             read = self.by_head((own.key_proj if own.share_att_key else own.pos_key_proj)(embedded))
@@ -145,7 +145,7 @@ def by_distance(scores: torch.Tensor, away: torch.Tensor, span: int) -> torch.Te
 class Deberta(DebertaV2):
     """DeBERTa v1: queries, keys and values are one matrix, head after head, and distances have no buckets."""
 
-    masked_lm = transformers.DebertaForMaskedLM
+    masked_lm = "DebertaForMaskedLM"
     inputs = ("in_proj",)
     in_stream = False
     norm = None

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-import transformers
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault
@@ -15,7 +14,7 @@ from bertscope_service.encoders.torch.architectures.architecture import Architec
 class Roberta(Architecture):
     """RoBERTa itself."""
 
-    masked_lm = transformers.RobertaForMaskedLM
+    masked_lm = "RobertaForMaskedLM"
     base = "roberta"
     head = "lm_head"
     positions_follow_padding = True
@@ -31,19 +30,19 @@ class Roberta(Architecture):
 class XlmRoberta(Roberta):
     """RoBERTa in many languages."""
 
-    masked_lm = transformers.XLMRobertaForMaskedLM
+    masked_lm = "XLMRobertaForMaskedLM"
 
 
 class Camembert(Roberta):
     """RoBERTa in French."""
 
-    masked_lm = transformers.CamembertForMaskedLM
+    masked_lm = "CamembertForMaskedLM"
 
 
 class RobertaPreLayerNorm(Roberta):
     """RoBERTa with normalisations before attention and feed-forward blocks, and one behind the last layer."""
 
-    masked_lm = transformers.RobertaPreLayerNormForMaskedLM
+    masked_lm = "RobertaPreLayerNormForMaskedLM"
     base = "roberta_prelayernorm"
     in_parts = False
     norm = None
@@ -54,7 +53,7 @@ class RobertaPreLayerNorm(Roberta):
 class XlmRobertaXl(RobertaPreLayerNorm):
     """XLM-RoBERTa-XL and XXL: likewise, and the layer holds the normalisation of what its feed-forward block reads."""
 
-    masked_lm = transformers.XLMRobertaXLForMaskedLM
+    masked_lm = "XLMRobertaXLForMaskedLM"
     base = "roberta"
     read_norm = "LayerNorm"
     last_norm = "encoder.LayerNorm"
@@ -63,7 +62,7 @@ class XlmRobertaXl(RobertaPreLayerNorm):
 class Xmod(Roberta):
     """X-MOD: a layer ends with an adapter of the text's language, which is the config's `default_language` for every text."""
 
-    masked_lm = transformers.XmodForMaskedLM
+    masked_lm = "XmodForMaskedLM"
     in_parts = False
     in_stream = False
     norm = None

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import torch
-import transformers
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault, Network, mean_of_real
@@ -46,7 +45,7 @@ class Rotary(Architecture):
 class ModernBert(Rotary):
     """ModernBERT: most layers attend only within a window of `sliding_window` tokens to each side."""
 
-    masked_lm = transformers.ModernBertForMaskedLM
+    masked_lm = "ModernBertForMaskedLM"
     base = "model"
     reads_segments = False
     attention = "attn"
@@ -130,7 +129,7 @@ class GatedRotary(Rotary):
 class NomicBert(GatedRotary):
     """NomicBERT: normalisations behind the blocks; no biases in layers."""
 
-    masked_lm = getattr(transformers, "NomicBertForMaskedLM", None)
+    masked_lm = "NomicBertForMaskedLM"
     base = "nomic_bert"
     norm = "post_attention_layernorm"
     end_norm = "post_mlp_layernorm"
@@ -155,7 +154,7 @@ class NomicBert(GatedRotary):
 class Gte(NomicBert):
     """GTE: NomicBERT with biases, and segments in some models only."""
 
-    masked_lm = getattr(transformers, "GteForMaskedLM", None)
+    masked_lm = "GteForMaskedLM"
     base = "gte"
     head = "lm_head"
     former_names: ClassVar[Mapping[str, str]] = {
@@ -183,7 +182,7 @@ class Gte(NomicBert):
 class JinaEmbeddingsV3(Gte):
     """Jina embeddings v3, without the adapters of its tasks: XLM-RoBERTa's head on rotary layers."""
 
-    masked_lm = getattr(transformers, "JinaEmbeddingsV3ForMaskedLM", None)
+    masked_lm = "JinaEmbeddingsV3ForMaskedLM"
     base = "roberta"
     network = Network(("mlp.fc1",), "mlp.fc2")
     former_names: ClassVar[Mapping[str, str]] = {
@@ -203,7 +202,7 @@ class EuroBert(GatedRotary):
     """EuroBERT: normalisations before the blocks, by root mean square; several heads may share keys and values. The masked-LM
     head is one matrix."""
 
-    masked_lm = transformers.EuroBertForMaskedLM
+    masked_lm = "EuroBertForMaskedLM"
     base = "model"
     head = "lm_head"
     reads_segments = False
