@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import bertscope
 import pytest
 from bertscope_workbench.command.app import run
-from bertscope_workbench.studies.layer_data import find_treebank
+from bertscope_workbench.studies.data import find_treebank
 from bertscope_workbench.studies.layers import masked_word, single_entries
 
 from tests.support.harness import Host

@@ -34,22 +34,6 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def run(
-    client: AsyncClient,
-    listener: socket.socket,
-    *,
-    target: str,
-    started: Callable[[str], object],
-    unanswered: Callable[[BertscopeError], object],
-) -> None:
-    """Answers on the socket until Ctrl-C or SIGTERM, then closes the client.
-
-    `started` gets the address to open, with its key; `unanswered` why the server at `target` does not answer, if it doesn't.
-    Ctrl-C raises KeyboardInterrupt.
-    """
-    asyncio.run(_run(client, listener, target, started, unanswered))
-
-
 def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvicorn.Server:
     """Returns the HTTP server of the page, to be run on a socket that listens on `port`."""
     config = uvicorn.Config(
@@ -66,13 +50,20 @@ def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvi
     return uvicorn.Server(config)
 
 
-async def _run(
+async def serve(
     client: AsyncClient,
     listener: socket.socket,
+    *,
     target: str,
     started: Callable[[str], object],
     unanswered: Callable[[BertscopeError], object],
 ) -> None:
+    """Answers on the socket until Ctrl-C or SIGTERM, then closes the client.
+
+    `started` gets the address to open, with its key; `unanswered` why the server at `target` does not answer, if it doesn't.
+    Ctrl-C raises KeyboardInterrupt.
+    """
+
     async def look() -> None:
         try:
             await client.list_models(timeout=FIRST_ANSWER_SECONDS)

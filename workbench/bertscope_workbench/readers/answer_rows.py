@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from bertscope import (
     FactPrediction,
     FactRelation,
     FactResult,
+    Provenance,
     ScoredInput,
     Scoring,
     TextComparison,
@@ -26,8 +28,9 @@ from bertscope.questions.facts.questions import Relations, relations_by_name
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.files import Columns
-from bertscope_workbench.readers.items.formats import Row
-from bertscope_workbench.readers.items.reading import read_rows, row_provenance, value
+from bertscope_workbench.readers.items import parquet
+from bertscope_workbench.readers.items.formats import FORMATS, Row
+from bertscope_workbench.readers.items.row_file import PARQUET, ROW_FORMATS
 from bertscope_workbench.readers.set_files import read_sets
 
 __all__ = ["read_fact_rows", "read_pair_rows"]
@@ -101,6 +104,40 @@ def fact_result(row: Row, relations: Mapping[str, FactRelation]) -> FactResult:
 
 def _answer(values: Mapping[str, Any], predictions: tuple[list[str], list[float]]) -> FactAnswer:
     return FactAnswer(**values, predictions=tuple(map(FactPrediction, *predictions)))
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yields the whole rows of a file: values by column, as the format gives them back; see `value`.
+
+    Raises OSError for a file that cannot be read, and InvalidArgument for one with other contents.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in ROW_FORMATS:
+        raise invalid_argument(str(path), f"the name must end with {', '.join(ROW_FORMATS)}")
+    if suffix == PARQUET:
+        yield from parquet.rows(path)
+        return
+    with path.open("rb") as file:
+        for written in FORMATS[suffix].read(file, path):
+            yield written.cells
+
+
+def row_provenance(row: Row) -> Provenance:
+    """Returns the provenance of a row's answer; `device`, which no row has, is empty. Raises KeyError or ValueError for a
+    row of another kind."""
+    return Provenance(
+        *(row["model"], row["weights"], row["runtime"], "", row["precision"]), value(row["versions"]), "zero_based"
+    )
+
+
+def value(cell: Any) -> Any:
+    """Returns a list, a number, True, False or None, whether the format keeps its type or has it as a text of JSON.
+
+    Raises ValueError for another text.
+    """
+    if isinstance(cell, str):
+        return json.loads(cell) if cell else None
+    return cell
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Reads the items of a sweep from files: prompts, texts, pairs of sentences, texts with labels or values.
 
 The suffix of a file's name determines its format: .tsv (tabs, no quoting, as in GLUE), .csv (commas, or semicolons if the names
-of the columns have them between; quoting), .jsonl or .ndjson (a JSON object per line), .parquet (needs pyarrow); texts may also
+of the columns have them between; quoting), .jsonl or .ndjson (a JSON object per line), .parquet; texts may also
 be .txt (a text per line), questions SQuAD's .json. TSV and CSV begin with a line that names the columns. Files are UTF-8; lines
 that are blank are skipped.
 

@@ -65,7 +65,7 @@ def write_states(
 
     The files appear when they are whole, and not at all if the run ends before. Raises FailedPrecondition for a file that
     exists, unless another is to `replace` it; OSError for a file that cannot be written; InvalidArgument for another
-    suffix or quantity, without the library of a format, and if there is nothing to write; and as `ask` does.
+    suffix or quantity, and if there is nothing to write; and as `ask` does.
     """
     path = Path(output)
     writer_of = format_of(path)

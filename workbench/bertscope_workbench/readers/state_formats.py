@@ -6,7 +6,6 @@ Values are float32 or float16; none of the three libraries gives numpy a bfloat1
 from __future__ import annotations
 
 import glob
-import importlib.util
 import json
 import os
 from abc import ABC, abstractmethod
@@ -39,9 +38,6 @@ About = Mapping[str, str]
 class StatesWriter(ABC):
     """A format."""
 
-    needs: tuple[str, ...] = ()
-    """The libraries that it is written with."""
-
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
         """`key` is the name of a text's number, "line" or "item"; `about` is what all rows share."""
         self._files, self._key, self._about = files, key, about
@@ -59,9 +55,7 @@ class StatesWriter(ABC):
 
 
 class ParquetStates(StatesWriter):
-    """A row for each unit and layer, with a column of vectors. Needs pyarrow."""
-
-    needs = ("pyarrow",)
+    """A row for each unit and layer, with a column of vectors."""
 
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
         """Begins the files; arguments are those of every format."""
@@ -161,10 +155,8 @@ class SafetensorsStates(StatesWriter):
     """A tensor [layers, rows, hidden_size] for each text, "line.17"; FILE.jsonl says which row is what.
 
     More than SHARD_BYTES go into shards, which are called as Hugging Face's: NAME-00001-of-00002.safetensors, with
-    NAME.safetensors.index.json, which says where each tensor is. Needs safetensors.
+    NAME.safetensors.index.json, which says where each tensor is.
     """
-
-    needs = ("safetensors",)
 
     def __init__(self, files: PartFiles, key: str, about: About) -> None:
         """Begins the files; arguments are those of every format."""
@@ -235,13 +227,10 @@ STATE_FORMATS = tuple(FORMATS)
 
 
 def format_of(path: Path) -> type[StatesWriter]:
-    """Returns the format of a file. Raises InvalidArgument for a name with another suffix, and without a library."""
+    """Returns the format of a file. Raises InvalidArgument for a name with another suffix."""
     found = FORMATS.get(path.suffix.lower())
     if found is None:
         raise invalid_argument("output", f"{path}: the name must end with {', '.join(FORMATS)}")
-    for name in found.needs:
-        if importlib.util.find_spec(name) is None:
-            raise invalid_argument("output", f"{path.suffix} files need {name}: pip install {name}")
     return found
 
 

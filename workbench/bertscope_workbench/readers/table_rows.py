@@ -102,52 +102,37 @@ def _plain_rows(path: Path, names: Names, required: tuple[str, ...], broken: Bro
 
 
 def _json_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:
-    for number, values in json_lines(path, broken, required):
+    return _keyed_rows(path, names, required, broken, json_lines(path, broken, required), "key")
+
+
+def _parquet_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:
+    import pyarrow
+    import pyarrow.parquet
+
+    with path.open("rb") as file:
+        try:
+            table = pyarrow.parquet.ParquetFile(file)
+        except pyarrow.ArrowException as error:
+            raise invalid_argument(str(path), f"is not a Parquet file ({error})") from None
+        columns = table.schema_arrow.names
+        _require(path, 1, "column", required, _present(names, columns), names, columns)
+        rows = (row for batch in table.iter_batches(batch_size=PARQUET_ROWS) for row in batch.to_pylist())
+        filled = ({key: value for key, value in row.items() if value is not None} for row in rows)
+        yield from _keyed_rows(path, names, required, broken, enumerate(filled, start=1), "value in the column")
+
+
+def _keyed_rows(
+    path: Path, names: Names, required: tuple[str, ...], broken: Broken, rows: Iterable[tuple[int, Row]], kind: str
+) -> Iterator[Line]:
+    """Yields numbered rows that each have keys of their own; `kind` is what a row lacks that has not all that are required."""
+    for number, values in rows:
         found = _present(names, values)
         try:
-            _require(path, number, "key", required, found, names, values)
+            _require(path, number, kind, required, found, names, values)
         except InvalidArgument as error:
             broken(error)
         else:
             yield Line(number, {name: values[key] for name, key in found.items()}, values)
-
-
-def _parquet_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:
-    with path.open("rb") as file:
-        table = _parquet_file(path, file)
-        found = _present(names, table.schema_arrow.names)
-        _require(path, 1, "column", required, found, names, table.schema_arrow.names)
-        number = 0
-        for batch in table.iter_batches(batch_size=PARQUET_ROWS):
-            for row in batch.to_pylist():
-                number += 1
-                values = {key: value for key, value in row.items() if value is not None}
-                try:
-                    _require(
-                        path,
-                        number,
-                        "value in the column",
-                        required,
-                        {k: v for k, v in found.items() if v in values},
-                        names,
-                        values,
-                    )
-                except InvalidArgument as error:
-                    broken(error)
-                else:
-                    yield Line(number, {name: values[key] for name, key in found.items() if key in values}, values)
-
-
-def _parquet_file(path: Path, file: Any) -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise invalid_argument(str(path), "Parquet files need pyarrow: pip install pyarrow") from None
-    try:
-        return pyarrow.parquet.ParquetFile(file)
-    except pyarrow.ArrowException as error:
-        raise invalid_argument(str(path), f"is not a Parquet file ({error})") from None
 
 
 def _tab_rows(path: Path, names: Names, required: tuple[str, ...], broken: Broken) -> Iterator[Line]:

@@ -6,18 +6,24 @@ texts are .tsv, .csv or .jsonl files with a column of labels and one or two of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from bertscope import FeatureText, InvalidArgument, RelationText
+from bertscope import FeatureText, InvalidArgument, ProbeText, RelationText
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.item_lists import Items, PartialItems
-from bertscope_workbench.readers.treebanks import read_conllu, read_conllu_features, read_propbank
+from bertscope_workbench.readers.treebanks import (
+    ConlluLabel,
+    read_conllu,
+    read_conllu_features,
+    read_probe_conllu,
+    read_propbank,
+)
 
 TREEBANKS, TABLES = (".conllu",), (".tsv", ".csv", ".jsonl")
 CONLLU_COLUMNS = 10
@@ -34,6 +40,10 @@ TEXT_COLUMNS = (
 LABEL_COLUMNS = ("label", "labels", "gold_label")
 MAX_LABELLED = 10_000
 """The most items of one sweep."""
+PARTS = ("train", "dev", "test")
+EVERY = 10
+"""Without files of their own, the last but one of so many sentences is of the dev part, and the last of the test part; of a
+smaller file one sentence each."""
 
 
 @record
@@ -92,6 +102,38 @@ class StudyData:
     def texts(self) -> list[TextOrPair]:
         """Returns the sentences of the treebank."""
         return [sentence.text for sentence in self.dependencies]
+
+
+@record
+class Treebank:
+    """The files of a treebank: one for each part, or one for all."""
+
+    files: tuple[Path, ...]
+    """The files, of train, dev and test; one if its sentences are divided."""
+    limit: int
+    """The most sentences of each file."""
+
+    def parts(self, label: ConlluLabel) -> tuple[Sequence[ProbeText], Sequence[ProbeText], Sequence[ProbeText]]:
+        """Returns the sentences of the three parts, their words labelled. Raises InvalidArgument and OSError."""
+        read = [read_probe_conllu(path, label, limit=self.limit) for path in self.files]
+        if len(read) > 1:
+            train, dev, test = read
+            return train, dev, test
+        (all_texts,) = read
+        every = min(EVERY, len(all_texts))
+        rest = [text for number, text in enumerate(all_texts) if number % every < every - 2]
+        return rest, all_texts[every - 2 :: every], all_texts[every - 1 :: every]
+
+    def sentences(self) -> list[ProbeText]:
+        """Returns the sentences of all parts, with parts of speech."""
+        return [text for part in self.parts("upos") for text in part]
+
+    @property
+    def division(self) -> str:
+        """How the sentences are divided, in words."""
+        if len(self.files) > 1:
+            return f"trained on {self.files[0]}, stopped on {self.files[1]}, tested on {self.files[2]}"
+        return f"{self.files[0]}: of {EVERY} sentences eight train, one stops training, one tests"
 
 
 def find_data(folder: str | Path, limit: int | None = None) -> StudyData:
@@ -172,3 +214,17 @@ def _mappings() -> Iterator[dict[str, str]]:
     for label in LABEL_COLUMNS:
         for text, pair in TEXT_COLUMNS:
             yield {"label": label, "text": text} | ({"text_pair": pair} if pair else {})
+
+
+def find_treebank(folder: str | Path, limit: int) -> Treebank:
+    """Returns the treebank of a folder and the folders in it: files with train, dev and test in their names, or one file.
+
+    Of several files the first of each part is taken, by name. Raises InvalidArgument for a folder without a .conllu file.
+    """
+    folder = Path(folder)
+    found = sorted(folder.rglob("*.conllu")) if folder.is_dir() else []
+    if not found:
+        raise invalid_argument("data", f"{folder} has no treebank; put a CoNLL-U file (.conllu) into it")
+    named = [next((path for path in found if part in path.stem.lower()), None) for part in PARTS]
+    files = tuple(path for path in named if path is not None)
+    return Treebank(files if len(files) == len(PARTS) else (files or tuple(found))[:1], limit)

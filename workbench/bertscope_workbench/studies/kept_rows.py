@@ -18,9 +18,9 @@ from bertscope.rpc.splitting import OnRejected
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
+from bertscope_workbench.readers.answer_rows import read_rows
 from bertscope_workbench.readers.items.formats import Row
 from bertscope_workbench.readers.items.identity import NAMES, REMEDIES
-from bertscope_workbench.readers.items.reading import read_rows
 from bertscope_workbench.readers.items.run import Answer, RowsProgress, write_items
 from bertscope_workbench.readers.items.sources import Item, ItemStream
 

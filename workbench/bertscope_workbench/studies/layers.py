@@ -25,10 +25,9 @@ from bertscope_workbench.plots.geometry import plot_geometry
 from bertscope_workbench.plots.probes import plot_probe
 from bertscope_workbench.plots.representation_comparison import plot_representations
 from bertscope_workbench.readers.treebanks import ConlluLabel
-from bertscope_workbench.studies.data import StudyData
+from bertscope_workbench.studies.data import StudyData, Treebank
 from bertscope_workbench.studies.figures import curves
 from bertscope_workbench.studies.inquiry import Inquiry, OnStage, Rejected, answered_study, model_facts, percent
-from bertscope_workbench.studies.layer_data import Treebank
 from bertscope_workbench.studies.report import LeftOut, Section, Study, Table
 
 PROBED: tuple[ConlluLabel, ...] = ("upos", "deprel", "head", "depth")

@@ -3,6 +3,7 @@
 The page is on this machine only, and asks the server as you.
 """
 
+import asyncio
 import errno
 import logging
 from typing import Annotated
@@ -33,7 +34,7 @@ def explore(
             f"the page is served to this machine only; from another one: ssh -L {port}:127.0.0.1:{port} THIS_MACHINE, "
             "then open the address that is printed here"
         )
-    from bertscope_workbench.explore.server import listen, run
+    from bertscope_workbench.explore.server import listen, serve
 
     client = server.asynchronous()
     try:
@@ -56,6 +57,6 @@ def explore(
             print_failure(f"the server at {server.target} refuses: {error}")
 
     try:
-        run(client, listener, target=server.target, started=started, unanswered=unanswered)
+        asyncio.run(serve(client, listener, target=server.target, started=started, unanswered=unanswered))
     except KeyboardInterrupt:
         return

@@ -22,11 +22,10 @@ from bertscope_workbench.command.views.output import Failure, UsageError, consol
 from bertscope_workbench.command.views.progress import studying, waiting
 from bertscope_workbench.command.views.study import print_list, print_study
 from bertscope_workbench.studies.dark_secrets import study_dark_secrets
-from bertscope_workbench.studies.data import find_data
+from bertscope_workbench.studies.data import find_data, find_treebank
 from bertscope_workbench.studies.declared import run_study
 from bertscope_workbench.studies.declared_page import study_report
 from bertscope_workbench.studies.definition import shipped
-from bertscope_workbench.studies.layer_data import find_treebank
 from bertscope_workbench.studies.layers import study_layers
 from bertscope_workbench.studies.page import study_page
 from bertscope_workbench.studies.readers import find_study, read_questions

@@ -1,4 +1,4 @@
-"""Turns a journal, which has a JSON object in each line, into a Parquet file, and back. Needs pyarrow.
+"""Turns a journal, which has a JSON object in each line, into a Parquet file, and back.
 
 The same journal gives the same bytes. A column has the type that holds all its values: a column of numbers and texts has texts
 of JSON. Memory does not grow with the number of rows.
@@ -17,14 +17,6 @@ from bertscope.errors import invalid_argument
 
 GROUP_ROWS = 16 * 1024
 """Rows that are in memory at a time: a row group of the file."""
-
-
-def require() -> None:
-    """Raises InvalidArgument without pyarrow."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise invalid_argument("output", "Parquet files need pyarrow: pip install pyarrow") from None
 
 
 def pack(journal: Path, path: Path) -> None:

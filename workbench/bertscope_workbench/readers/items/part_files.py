@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from bertscope import FailedPrecondition
-from bertscope.errors import CLIENT_SIDE, invalid_argument
+from bertscope.errors import CLIENT_SIDE
 
-from bertscope_workbench.readers.items.row_file import locked
+from bertscope_workbench.readers.items.row_file import opened_alone, require_regular
 
 PART = ".part"
 
@@ -26,17 +26,11 @@ class PartFiles:
     def __init__(self, path: Path, *, replace: bool, others: Iterable[Path] = ()) -> None:
         """Begins a run whose main file is `path`; `others` are there from an earlier run. Raises OSError, and
         FailedPrecondition if any exists, unless new ones are to `replace` it, or if another process writes them."""
-        if path.exists() and not path.is_file():
-            raise invalid_argument("output", f"{path} is no regular file; write to another file")
+        require_regular(path)
         self.path = path
         self._parts = [part_of(path)]
         self._open = ExitStack()
-        self._lock = os.open(part_of(path), os.O_WRONLY | os.O_CREAT, 0o666)
-        try:
-            locked(self._lock, path)
-        except BaseException:
-            os.close(self._lock)
-            raise
+        self._lock = opened_alone(part_of(path), os.O_WRONLY, path)
         self._before = [each for each in (path, *others) if each.exists()]
         if self._before and not replace:
             self.__exit__()

@@ -38,13 +38,10 @@ class RowFile:
         suffix = path.suffix.lower()
         if suffix not in ROW_FORMATS:
             raise invalid_argument("output", f"{path}: the name must end with {', '.join(ROW_FORMATS)}")
-        if path.exists() and not path.is_file():
-            raise invalid_argument("output", f"{path} is no regular file; write to another file")
+        require_regular(path)
         self.path = path
         self._is_parquet = suffix == PARQUET
         self._grows = path.with_name(path.name + JOURNAL) if self._is_parquet else path
-        if self._is_parquet:
-            parquet.require()
         self._format = FORMATS.get(suffix, FORMATS[".jsonl"])
         if not resume and any(each.exists() and each.stat().st_size for each in {path, self._grows}):
             raise FailedPrecondition(
@@ -53,14 +50,9 @@ class RowFile:
         self._unpacked = self._is_parquet and path.exists() and not self._grows.exists()
         if self._unpacked:
             parquet.unpack(path, self._grows)
-        self._file = os.open(self._grows, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._file = opened_alone(self._grows, os.O_RDWR | os.O_APPEND, path)
         self._whole = self._earlier = (0, 0)  # Bytes and rows are one value: a signal comes before or after it is set.
         self.columns: tuple[str, ...] | None = None
-        try:
-            locked(self._file, self.path)
-        except BaseException:
-            os.close(self._file)
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -128,15 +120,27 @@ class RowFile:
                 self._grows.unlink()
 
 
-def locked(file: int, path: Path) -> None:
-    """Locks an open file until it is closed. Raises FailedPrecondition if another process writes it."""
-    if fcntl is None:
-        return  # type: ignore[unreachable]
+def require_regular(path: Path) -> None:
+    """Raises InvalidArgument for a folder, or another thing that is no file to write to."""
+    if path.exists() and not path.is_file():
+        raise invalid_argument("output", f"{path} is no regular file; write to another file")
+
+
+def opened_alone(file: Path, flags: int, path: Path) -> int:
+    """Opens a file, which need not exist, and locks it until it is closed. Raises OSError, and FailedPrecondition if another
+    process writes `path` by it."""
+    opened = os.open(file, flags | os.O_CREAT, 0o666)
     try:
-        with suppress(InterruptedError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if fcntl is not None:
+            with suppress(InterruptedError):
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        os.close(opened)
         raise FailedPrecondition(f"another process writes {path}; let it end", reason="CLIENT_SIDE") from None
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
 
 
 def other_columns(path: Path, before: Sequence[str], now: Sequence[str]) -> InvalidArgument:
