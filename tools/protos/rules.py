@@ -121,7 +121,7 @@ def read(files: Any) -> Contract:
     """Returns the messages of our .proto files; see files.described."""
     pool = files.DESCRIPTOR.file.pool
     standard, ours = (pool.FindExtensionByName(name) for name in ("buf.validate.field", "bertscope.v1.field"))
-    enums = {name: values for file in files.file for name, values in _enums(file, f".{file.package}")}
+    enums = {name: values for file in files.file for name, values in enums_of(file, f".{file.package}")}
     messages: dict[str, Message] = {}
     requests = {}
     for file in files.file:
@@ -135,11 +135,12 @@ def read(files: Any) -> Contract:
     return Contract(messages, requests)
 
 
-def _enums(parent: Any, prefix: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+def enums_of(parent: Any, prefix: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Yields the name of each enum in a file or a message, after a prefix, with the names and numbers of its values."""
     for enum in parent.enum_type:
         yield f"{prefix}.{enum.name}", [(value.name, value.number) for value in enum.value]
     for message in getattr(parent, "message_type", ()) or getattr(parent, "nested_type", ()):
-        yield from _enums(message, f"{prefix}.{message.name}")
+        yield from enums_of(message, f"{prefix}.{message.name}")
 
 
 def _messages(messages: Any, prefix: str) -> Iterator[tuple[str, Any]]:

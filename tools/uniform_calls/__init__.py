@@ -1,1 +1,1 @@
-"""Generates calls of two shapes, and the requests they send, from the contract and short declarations."""
+"""Generates calls of usual shapes, and the requests they send, from the contract and short declarations."""

@@ -1,4 +1,4 @@
-"""Generates calls of two shapes, and the requests they send, from the contract and short declarations; or checks them.
+"""Generates calls of usual shapes, and the requests they send, from the contract and short declarations; or checks them.
 
     python -m tools.uniform_calls           writes questions/ROOM/PART_requests.py and PART_calls.py
     python -m tools.uniform_calls --check   exits with 1, naming the files, if what is committed is not what would be written
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tools.async_to_sync import CLIENT, ROOT
 from tools.protos.files import PROTOS, described
-from tools.protos.rules import read
+from tools.protos.rules import enums_of, read
 from tools.uniform_calls.modules import Declarations
 
 
@@ -25,7 +25,7 @@ def generated() -> dict[Path, str]:
     """Returns every generated module, by its path."""
     files = described(PROTOS)
     contract = read(files)
-    enums = {f"{file.package}.{enum.name}": f"{Path(file.name).stem}_pb2" for file in files.file for enum in file.enum_type}
+    enums = {name: f"{Path(file.name).stem}_pb2" for file in files.file for name, _ in enums_of(file, file.package)}
     found = {}
     for path in sorted(CLIENT.glob("questions/*/*uniform.py")):
         declarations = Declarations(path, contract, enums)

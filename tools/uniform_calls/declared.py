@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tools.protos.rules import Contract, Field
+from tools.protos.rules import NUMBERS, Contract, Field
 
 SHARED = ("interventions", "reference_texts", "truncate")
 """Fields of most requests, which come last."""
@@ -50,7 +50,7 @@ class Declared:
     def decorator(self) -> ast.Call:
         found = self.function.decorator_list[0]
         if not isinstance(found, ast.Call):
-            raise ValueError(f"{self.function.name} is not declared by `each` or `total`")
+            raise ValueError(f"{self.function.name} is not declared by a function of bertscope.rpc.uniform")
         return found
 
     @property
@@ -156,4 +156,5 @@ def checked(field: Field, argument: Argument, enums: Mapping[str, str], *, posit
         return f'validation.{several}("{name}", {name})'
     check = CHECKS.get(kind) or ("positive" if positive else "uint32")
     value = f'validation.{check}("{name}", {name})'
-    return f"None if {name} is None else {value}" if optional else value
+    unset = "None" if field.optional or kind not in NUMBERS else "0"
+    return f"{unset} if {name} is None else {value}" if optional else value

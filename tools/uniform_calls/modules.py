@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,16 +13,21 @@ from tools.protos.rules import Contract, Field
 from tools.uniform_calls.declared import ARGUMENTS, Argument, Declared, checked
 
 HEADER = "# Generated from {name} by `make client`. Do not edit: change that file, or the contract.\n"
-LAST = {"each": ("on_rejected", "timeout"), "total": ("on_progress", "on_rejected", "timeout")}
+LAST = {
+    "each": ("on_rejected", "timeout"),
+    "total": ("on_progress", "on_rejected", "timeout"),
+    "trained": ("on_progress", "timeout"),
+}
 """Arguments of each shape."""
 
 IMPORTS = """
 from __future__ import annotations
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from functools import partial
 from typing import SupportsIndex
+from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
-from bertscope.rpc.async_streams import whole
+from bertscope.rpc.async_streams import last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import {modules}
 from bertscope.values import validation
@@ -41,7 +46,7 @@ def {name}_request(*, {signature},) -> {request}:
 EACH = """
     def {name}_stream({signature},) -> AsyncGenerator[{answer}, None]:
         {docstring}
-        request = {name}_request({sent})
+        request = {request}
         return self._answers({asked}, {answers})
 
     {name} = whole({name}_stream, {whole})
@@ -49,12 +54,19 @@ EACH = """
 TOTAL = """
     async def {name}({signature},) -> {answer}:
         {docstring}
-        request = {name}_request({sent})
+        request = {request}
         asked = {asked}
         answers = self._answers(asked, {answers})
         return await self._sum(answers, {answer}.merge, asked.total, on_progress)
 """
-METHODS = {"each": EACH, "total": TOTAL}
+TRAINED = """
+    async def {name}({signature},) -> {answer}:
+        {docstring}
+        request = {request}
+        messages = self._stream(request, {response}, timeout)
+        return await last(messages, {assembler}.add, on_progress, {answer}, {lacking})
+"""
+METHODS = {"each": EACH, "total": TOTAL, "trained": TRAINED}
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Declarations:
         return self.path.with_name(self.path.name.replace("uniform", part))
 
     def parameters(self, name: str) -> list[tuple[str, bool]]:
-        """Returns the parameters of a function that the declarations import, and whether each is given by name alone."""
+        """Returns the parameters of a function or a class that is imported here, and whether each is given by name alone."""
         source = next(
             node.module or ""
             for node in self.tree.body
@@ -92,20 +104,34 @@ class Declarations:
         )
         path = CLIENT.parent / f"{source.replace('.', '/')}.py"
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        arguments = next(node.args for node in body if isinstance(node, ast.FunctionDef) and node.name == name)
-        return [(one.arg, False) for one in arguments.args] + [(one.arg, True) for one in arguments.kwonlyargs]
+        found = next(node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name)
+        methods = [node for node in getattr(found, "body", []) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+        function = found if isinstance(found, ast.FunctionDef) else next(iter(methods), None)
+        if function is None:
+            return []
+        names = function.args.args[isinstance(found, ast.ClassDef) :]
+        return [(one.arg, False) for one in names] + [(one.arg, True) for one in function.args.kwonlyargs]
 
     def of_items(self, call: Declared) -> dict[str, str]:
         """Returns how the arguments that items are made of are given, by name: shared ones as the request has them."""
+        return {} if call.shape == "trained" else self._given(call, ast.unparse(call.decorator.args[0]), 0)
+
+    def to_finish(self, call: Declared) -> dict[str, str]:
+        """Returns how the arguments that complete a request are given, by name."""
+        name = ast.unparse(call.decorator.args[0]) if call.shape == "trained" else call.given("finish")
+        return self._given(call, name, 1) if name else {}
+
+    def _given(self, call: Declared, function: str, first: int) -> dict[str, str]:
         found = {}
-        for name, by_name in self.parameters(ast.unparse(call.decorator.args[0])):
+        for name, by_name in self.parameters(function)[first:]:
             value = f"request.{name}" if name in call.listed("shared") else name
             found[name] = f"{name}={value}" if by_name else value
         return found
 
     def own(self, call: Declared) -> set[str]:
         """Returns the names of fields that are no arguments of the request's builder."""
-        return {name for name, given in self.of_items(call).items() if "request." not in given}
+        given = self.of_items(call) | self.to_finish(call)
+        return {name for name in given if name not in call.listed("shared")} | set(call.listed("without"))
 
     def requests(self) -> str:
         """Returns the module that builds the requests."""
@@ -115,7 +141,8 @@ class Declarations:
         """Returns the module with the methods."""
         builders = ", ".join(f"{call.function.name}_request" for call in self.calls)
         module = ".".join(self.beside("requests").relative_to(CLIENT.parent).with_suffix("").parts)
-        lines = f"class Async{self.kind.name}(AsyncManyTexts):\n    {_docstring(self.kind, 1)}\n"
+        base = "AsyncConnection" if all(call.shape == "trained" for call in self.calls) else "AsyncManyTexts"
+        lines = f"class Async{self.kind.name}({base}):\n    {_docstring(self.kind, 1)}\n"
         body = lines + "".join(self._method(call) for call in self.calls)
         return self._module("calls", "Makes the calls", f"from {module} import {builders}\n\n\n{body}")
 
@@ -142,13 +169,42 @@ class Declarations:
         )
 
     def _checked(self, call: Declared, field: Field, argument: Argument) -> str:
-        positive = not field.optional or field.name in call.listed("positive")
+        positive = (not field.optional or field.name in call.listed("positive")) and argument.default != "0"
         return checked(field, argument, self.enums, positive=positive)
 
     def _method(self, call: Declared) -> str:
-        items = self.of_items(call)
-        named = [*call.arguments(set(items)), *(ARGUMENTS[name] for name in LAST[call.shape])]
+        hidden = {*self.of_items(call), *self.to_finish(call), *call.listed("without")}
+        last = [replace(ARGUMENTS[name], **self._progress(call, name)) for name in LAST[call.shape]]
+        named = [*call.arguments(hidden), *last]
         taken = {field.name for field in call.fields(self.own(call))}
+        name = call.function.name
+        sent = ", ".join(f"{one.name}={one.name}" for one in (*call.positional, *named) if one.name in taken)
+        return METHODS[call.shape].format(
+            name=name,
+            signature=", ".join(["self", *map(str, call.positional), "*", *map(str, named)]),
+            answer=ast.unparse(call.function.returns or ast.Constant(None)),
+            docstring=_docstring(call.function, 2),
+            request=self._finished(call, f"{name}_request({sent})"),
+            response=f"{call.module}.{call.rpc}Response",
+            **(self._training(call) if call.shape == "trained" else self._asking(call)),
+        )
+
+    def _progress(self, call: Declared, name: str) -> dict[str, str]:
+        """Returns the type of an argument, if it is that of training."""
+        if call.shape != "trained" or name != "on_progress":
+            return {}
+        return {"type": f"Callable[[{ast.unparse(call.decorator.args[2])}], object] | None"}
+
+    def _finished(self, call: Declared, request: str) -> str:
+        function = ast.unparse(call.decorator.args[0]) if call.shape == "trained" else call.given("finish")
+        return f"{function}({', '.join([request, *self.to_finish(call).values()])})" if function else request
+
+    def _training(self, call: Declared) -> dict[str, str]:
+        assembler = ast.unparse(call.decorator.args[1])
+        request = "request" if self.parameters(assembler) else ""
+        return {"assembler": f"{assembler}({request})", "lacking": call.given("lacking").replace("'", '"')}
+
+    def _asking(self, call: Declared) -> dict[str, str]:
         asked, read, *whole = map(ast.unparse, call.decorator.args)
         build, pace = 'partial(with_items, request, "inputs")', "large=bool(request.reference_texts)"
         if call.given("build"):
@@ -157,17 +213,14 @@ class Declarations:
             if call.given(word):
                 pace = f"pace=self.{method}({call.given(word)}, request.reference_texts, timeout)"
         if call.shape == "total":
-            read = f"lambda _, reply: [{read}(reply{', request' if len(self.parameters(read)) > 1 else ''})]"
-        return METHODS[call.shape].format(
-            name=call.function.name,
-            signature=", ".join(["self", *map(str, call.positional), "*", *map(str, named)]),
-            answer=ast.unparse(call.function.returns or ast.Constant(None)),
-            docstring=_docstring(call.function, 2),
-            sent=", ".join(f"{one.name}={one.name}" for one in (*call.positional, *named) if one.name in taken),
-            asked=f"{asked}({', '.join(items.values())})",
-            answers=f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected=on_rejected",
-            whole=", ".join(whole),
-        )
+            items = len(self.parameters(read)) > 2
+            arguments = ", ".join(["reply", "request", "items"][: len(self.parameters(read))])
+            read = f"lambda {'items' if items else '_'}, reply: [{read}({arguments})]"
+        return {
+            "asked": f"{asked}({', '.join(self.of_items(call).values())})",
+            "answers": f"{build}, {call.module}.{call.rpc}Response, {read}, timeout, {pace}, on_rejected=on_rejected",
+            "whole": ", ".join(whole),
+        }
 
 
 def _docstring(node: ast.ClassDef | ast.FunctionDef, depth: int) -> str:

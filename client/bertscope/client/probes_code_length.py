@@ -8,7 +8,6 @@ from typing import SupportsIndex
 
 from bertscope.client.probes import ProbeCalls
 from bertscope.questions.probes.code_length import CodedTexts, CodeLengthProgress, CodeLengths, code_lengths, coded_texts
-from bertscope.questions.probes.probe_requests import listed
 from bertscope.questions.probes.probes import Pooling
 from bertscope.values import validation
 from bertscope.values.labelled_texts import ProbeText, names_of
@@ -48,7 +47,7 @@ class CodeLengthCalls(ProbeCalls):
         training and is not coded. Beside it the code of a control task's labels. The arguments are those of `train_probe`,
         which is called once for each part; `timeout` holds for each.
         """
-        given, held = listed("texts", texts), listed("dev", dev)
+        given, held = validation.instances("texts", texts, ProbeText), validation.instances("dev", dev, ProbeText)
         names = names_of([*given, *held]) if labels is None else validation.texts("labels", labels)
         coded: CodedTexts = coded_texts(given, held, validation.uint64("seed", seed))
         found = []

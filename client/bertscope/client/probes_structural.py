@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/probes/structural_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for structural probes: `train_structural_probe`."""
+# Generated from structural_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that train structural probes: `train_structural_probe`."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from bertscope.questions.probes.structural_probes import (
     StructuralProbeAssembler,
     StructuralProbeProgress,
     StructuralProbeResult,
-    train_structural_probe_request,
+    with_trees,
 )
+from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.questions.probes.tree_texts import TreeText
-from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeResponse
+from bertscope.v1 import representation_structural_probes_pb2
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.models import Model
 
@@ -59,24 +61,25 @@ class StructuralProbeCalls(Connection):
         All texts go in one call: 100,000 of them with 1,000,000 words at most, 512 in a text, and no more bytes than the server
         takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
-        request = train_structural_probe_request(
+        request = with_trees(
+            train_structural_probe_request(
+                quantity=quantity,
+                model=model,
+                layers=layers,
+                rank=rank,
+                pooling=pooling,
+                max_epochs=max_epochs,
+                patience=patience,
+                seeds=seeds,
+                seed=seed,
+                truncate=truncate,
+                memory_bytes=memory_bytes,
+                interventions=interventions,
+                reference_texts=reference_texts,
+            ),
             train,
-            quantity=quantity,
             dev=dev,
             test=test,
-            model=model,
-            layers=layers,
-            rank=rank,
-            pooling=pooling,
-            max_epochs=max_epochs,
-            patience=patience,
-            seeds=seeds,
-            seed=seed,
-            truncate=truncate,
-            memory_bytes=memory_bytes,
-            interventions=interventions,
-            reference_texts=reference_texts,
         )
-        messages = self._stream(request, TrainStructuralProbeResponse, timeout)
-        assembler = StructuralProbeAssembler()
-        return last(messages, assembler.add, on_progress, StructuralProbeResult, "training without a report")
+        messages = self._stream(request, representation_structural_probes_pb2.TrainStructuralProbeResponse, timeout)
+        return last(messages, StructuralProbeAssembler().add, on_progress, StructuralProbeResult, "training without a report")

@@ -1,5 +1,6 @@
 # Generated from bertscope/questions/representations/tuned_lens_calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for tuned lenses: `train_lens`."""
+# Generated from tuned_lens_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls for tuned lenses: `train_lens`."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
 from bertscope.client.streams import last
-from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, train_lens_request
-from bertscope.v1.representation_tuned_lens_pb2 import TrainLensResponse
+from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
+from bertscope.questions.representations.tuned_lens_requests import train_lens_request
+from bertscope.v1 import representation_tuned_lens_pb2
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.models import Model
@@ -51,21 +53,23 @@ class TunedLensCalls(Connection):
         All texts go in one call: at most 100,000 texts with 1,000,000 pieces, and no more bytes than the server takes
         (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
-        request = train_lens_request(
+        request = with_lens_texts(
+            train_lens_request(
+                model=model,
+                layers=layers,
+                mask_rate=mask_rate,
+                normalisation=normalisation,
+                learning_rate=learning_rate,
+                max_epochs=max_epochs,
+                patience=patience,
+                seed=seed,
+                truncate=truncate,
+                memory_bytes=memory_bytes,
+                interventions=interventions,
+                reference_texts=reference_texts,
+            ),
             texts,
             dev=dev,
-            model=model,
-            layers=layers,
-            mask_rate=mask_rate,
-            normalisation=normalisation,
-            learning_rate=learning_rate,
-            max_epochs=max_epochs,
-            patience=patience,
-            seed=seed,
-            truncate=truncate,
-            memory_bytes=memory_bytes,
-            interventions=interventions,
-            reference_texts=reference_texts,
         )
-        messages = self._stream(request, TrainLensResponse, timeout)
+        messages = self._stream(request, representation_tuned_lens_pb2.TrainLensResponse, timeout)
         return last(messages, TunedLensAssembler().add, on_progress, TunedLens, "training without a lens")

@@ -1,4 +1,4 @@
-"""Declares calls of two shapes: one answer for each item, and sums over all items.
+"""Declares calls of three shapes: one answer for each item, sums over all items, and training.
 
 A declaration is a method without a body, in a class of a module `questions/ROOM/PART_uniform.py`. It has the arguments that
 the contract does not tell, the docstring, and as its result the answer to an item, or the sum. `make client` makes two modules
@@ -51,9 +51,32 @@ def total(
     *,
     text: Callable[[Item], TextOrPair],
     build: Callable[[Any, Sequence[Item]], Message] | None = None,
+    finish: Callable[..., Message] | None = None,
     shared: str = "",
+    without: str = "",
+    order: str = "",
 ) -> Callable[[Method], Method]:
-    """Declares NAME, which returns the sum of the replies to all calls. `read` reads one from a reply and, if it has a second
-    argument, its request. `shared` has the names of arguments that items are made of and the request has, too; the others are
-    as in `each`."""
+    """Declares NAME, which returns the sum of the replies to all calls.
+
+    `read` reads one from a reply and, if it has further arguments, the request and the items. `finish` completes the request
+    from arguments with the names of its own, some of the fields that it is `without` until then. `shared` has the names of
+    arguments that items are made of and the request has, too; the others are as in `each`.
+    """
+    raise NotImplementedError
+
+
+def trained(
+    finish: Callable[..., Message],
+    assembler: Callable[..., Any],
+    progress: type[Any],
+    *,
+    lacking: str,
+    without: str = "",
+    order: str = "",
+) -> Callable[[Method], Method]:
+    """Declares NAME, which sends all texts in one call, and returns the result at the end of its stream.
+
+    `assembler` makes progress, which goes to `on_progress`, and the result of messages; it gets the request if it takes one.
+    `lacking` says how a stream ends that has no result; the others are as in `total`.
+    """
     raise NotImplementedError

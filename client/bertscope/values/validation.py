@@ -188,6 +188,18 @@ def many(field: str, values: object, wanted: str) -> Iterable[object]:
     return values
 
 
+def instances(field: str, values: object, kind: type[T]) -> list[T]:
+    """Returns one object of a class, or many."""
+    if isinstance(values, kind):
+        return [values]
+    found = list[T]()
+    for index, value in enumerate(many(field, values, f"{kind.__name__}s")):
+        if not isinstance(value, kind):
+            raise invalid_argument(f"{field}[{index}]", f"must be a {kind.__name__}, not {type(value).__name__}")
+        found.append(value)
+    return found
+
+
 def pair(field: str, value: object, wanted: str) -> tuple[object, object]:
     """Returns the two parts of a tuple or list."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:

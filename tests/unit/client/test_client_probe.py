@@ -7,8 +7,9 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.probes.probe_replies import ProbeAssembler
-from bertscope.questions.probes.probe_requests import train_probe_request
+from bertscope.questions.probes.probe_requests import with_probe_texts
 from bertscope.questions.probes.probes import ProbeResult, probe_columns
+from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.intervals import share_interval, wilson_interval
@@ -29,15 +30,10 @@ TREE = """\
 2\tround\tround\tX\tX\t_\t1\tdep\t_\t_
 """
 TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
-USUAL = {
-    "dev": (), "test": (), "labels": None, "model": None, "layers": None, "pooling": "mean", "l2": None, "max_epochs": None,
-    "patience": None, "ending": "dev", "hidden_units": 0, "mix": False, "seeds": 1, "seed": 0, "weights": False,
-    "truncate": False, "memory_bytes": None, "interventions": (), "reference_texts": (),
-}  # fmt: skip
 
 
-def request(**fields):
-    return train_probe_request(fields.pop("train", TEXT), **USUAL | fields)
+def request(train=TEXT, *, dev=(), test=(), labels=None, **fields):
+    return with_probe_texts(train_probe_request(**fields), train, dev=dev, test=test, labels=labels)
 
 
 def run(correct, test=True):

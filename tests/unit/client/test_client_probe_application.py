@@ -5,20 +5,17 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.probes.probe_application import apply_probe_request, asked_span_texts, read_applied, with_span_texts
+from bertscope.questions.probes.application_requests import apply_probe_request
+from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 
 WEIGHTS = {layer: (np.full((4, 2), layer, np.float32), np.zeros(2, np.float32)) for layer in (3, 0)}
 PROBE = bertscope.KeptProbe(("DET", "NOUN"), WEIGHTS, "first", "models/m", "sha256:0")
 TEXT = bertscope.ProbeText(("The cat", "sleeps"), [("NOUN", 4, 7), ("VERB", 0, 6, 1)])
-USUAL = {
-    "model": None, "layers": None, "top_k": 1, "any_weights": False, "truncate": False, "interventions": (),
-    "reference_texts": (),
-}  # fmt: skip
 
 
-def request(probe=PROBE, **fields) -> ApplyProbeRequest:
-    return apply_probe_request(probe, **USUAL | fields)
+def request(probe=PROBE, *, layers=None, any_weights=False, **fields) -> ApplyProbeRequest:
+    return with_probe(apply_probe_request(**fields), probe, layers=layers, any_weights=any_weights)
 
 
 def test_a_file_of_probes_is_what_was_saved(tmp_path: Path) -> None:
@@ -109,7 +106,7 @@ def test_replies_are_read_and_checked() -> None:
     answers = {"layer": 3, "classes": [1, 0], "probabilities": [0.9, 0.6], "correct": 1, "loss": 0.1}
     answers["confusions"] = [{"label": 1, "answer": 1, "spans": 1}]
     reply = ApplyProbeResponse(uses=uses, labelled_spans=1, layers=[answers])
-    found = read_applied(message, texts, reply)
+    found = read_applied(reply, message, texts)
     assert (found.accuracy(3), found.empty_spans, found.unseen_labels) == (1, 1, (("VERB", 1),))
     assert [span.words for span in found.spans] == ["cat", "sleeps"]
     assert found.rows()[0] == (3, 0, 4, 7, 0, "cat", "NOUN", "NOUN", pytest.approx(0.9))
@@ -122,4 +119,4 @@ def test_replies_are_read_and_checked() -> None:
         ApplyProbeResponse(uses=uses, labelled_spans=1, layers=[answers | {"classes": [1]}]),
     ):
         with pytest.raises(bertscope.BertscopeError, match="the server"):
-            read_applied(message, texts, broken)
+            read_applied(broken, message, texts)

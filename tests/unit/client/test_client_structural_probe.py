@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import bertscope
 import numpy as np
@@ -9,19 +10,15 @@ import pytest
 from bertscope.questions.probes.structural_probes import (
     StructuralProbeAssembler,
     structural_columns,
-    train_structural_probe_request,
+    with_trees,
 )
+from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_workbench.command.views.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import plot_structural_probe
 from rich.console import Console
 
-USUAL = {
-    "quantity": "distance", "dev": (), "test": (), "model": None, "layers": None, "rank": None, "pooling": "mean",
-    "max_epochs": None, "patience": None, "seeds": 1, "seed": 0, "truncate": False, "memory_bytes": None, "interventions": (),
-    "reference_texts": (),
-}  # fmt: skip
 TREE = """\
 # text = The cat doesn't sleep.
 1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
@@ -88,7 +85,7 @@ def test_trees_of_a_treebank(tmp_path: Path) -> None:
 
 def test_a_request_has_the_trees() -> None:
     text = bertscope.TreeText(("The cat", "sleeps"), [(2, (0, 3)), (3, (4, 7)), (0, (0, 6, 1), True), (None, None)])
-    message = train_structural_probe_request(text, **USUAL | {"quantity": "depth", "rank": 8})
+    message = with_trees(train_structural_probe_request(quantity="depth", rank=8), text, dev=(), test=())
     words = message.train[0].words
     assert [word.head for word in words[:3]] == [2, 3, 0]
     assert words[2].HasField("head")
@@ -107,10 +104,11 @@ def test_a_request_has_the_trees() -> None:
         ("rank", {"rank": 0}),
     ],
 )
-def test_what_cannot_be_sent(field: str, fields: dict[str, object]) -> None:
+def test_what_cannot_be_sent(field: str, fields: dict[str, Any]) -> None:
     text = bertscope.TreeText("a b", [(0, (0, 1)), (1, (2, 3))])
+    train = fields.pop("train", text)
     with pytest.raises(bertscope.InvalidArgument) as error:
-        train_structural_probe_request(fields.pop("train", text), **USUAL | fields)
+        with_trees(train_structural_probe_request(**fields), train, dev=(), test=())
     assert error.value.field_violations[0].field == field
 
 

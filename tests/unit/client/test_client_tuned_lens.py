@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from bertscope.questions.representations import lens_requests
 from bertscope.questions.representations.lens_requests import requests_with
-from bertscope.questions.representations.tuned_lens import TunedLensAssembler, train_lens_request
+from bertscope.questions.representations.tuned_lens import TunedLensAssembler, with_lens_texts
+from bertscope.questions.representations.tuned_lens_requests import train_lens_request
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest, TrainLensResponse
@@ -16,15 +17,10 @@ SIZE = 2
 MAPS = {layer: np.full((SIZE + 1, SIZE), layer, np.float32) for layer in (3, 0)}
 FIT = bertscope.LayerFit(0, 4.0, 1.5, 0.25, 0.5, 12)
 LENS = bertscope.TunedLens(MAPS, 4, "none", "models/m", "sha256:0", (FIT,))
-USUAL = {
-    "dev": (), "model": None, "layers": None, "mask_rate": None, "normalisation": None, "learning_rate": None,
-    "max_epochs": None, "patience": None, "seed": 0, "truncate": False, "memory_bytes": None, "interventions": (),
-    "reference_texts": (),
-}  # fmt: skip
 
 
-def request(texts="a text", **fields) -> TrainLensRequest:
-    return train_lens_request(texts, **USUAL | fields)
+def request(texts="a text", *, dev=(), **fields) -> TrainLensRequest:
+    return with_lens_texts(train_lens_request(**fields), texts, dev=dev)
 
 
 def test_a_file_holds_the_lens(tmp_path: Path) -> None:

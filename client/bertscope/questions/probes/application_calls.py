@@ -1,4 +1,5 @@
-"""Calls that apply kept probes: `apply_probe`."""
+# Generated from application_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that apply kept probes: `apply_probe`."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import SupportsIndex
 
-from bertscope.questions.probes import probe_application as application
+from bertscope.questions.probes.application_requests import apply_probe_request
 from bertscope.questions.probes.applied_probes import AppliedProbe
 from bertscope.questions.probes.kept_probes import KeptProbe
+from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
-from bertscope.v1.representation_probe_application_pb2 import ApplyProbeResponse
+from bertscope.v1 import representation_probe_application_pb2
 from bertscope.values.labelled_texts import ProbeText, UnlabelledText
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.models import Model
@@ -47,22 +49,20 @@ class AsyncProbeApplicationCalls(AsyncManyTexts):
         trained on is FailedPrecondition. `on_progress` is called after each call with a `TextsProgress`. A text that the server
         rejects is an error, unless `on_rejected` takes its index and the error: then it is left out.
         """
-        request = application.apply_probe_request(
+        request = with_probe(
+            apply_probe_request(
+                model=model, top_k=top_k, truncate=truncate, interventions=interventions, reference_texts=reference_texts
+            ),
             probe,
-            model=model,
             layers=layers,
-            top_k=top_k,
             any_weights=any_weights,
-            truncate=truncate,
-            interventions=interventions,
-            reference_texts=reference_texts,
         )
-        asked = application.asked_span_texts(texts, probe)
+        asked = asked_span_texts(texts, probe)
         answers = self._answers(
             asked,
-            partial(application.with_span_texts, request),
-            ApplyProbeResponse,
-            lambda items, reply: [application.read_applied(request, items, reply)],
+            partial(with_span_texts, request),
+            representation_probe_application_pb2.ApplyProbeResponse,
+            lambda items, reply: [read_applied(reply, request, items)],
             timeout,
             pace=self._pace(lambda asked: asked.text.text, request.reference_texts, timeout),
             on_rejected=on_rejected,

@@ -1,4 +1,5 @@
-"""Calls for probes: `train_probe`."""
+# Generated from uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that train probes: `train_probe`."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import SupportsIndex
 
 from bertscope.questions.probes.probe_replies import ProbeAssembler
-from bertscope.questions.probes.probe_requests import train_probe_request
+from bertscope.questions.probes.probe_requests import with_probe_texts
 from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress, ProbeResult
+from bertscope.questions.probes.requests import train_probe_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
-from bertscope.v1.representation_probes_pb2 import TrainProbeResponse
+from bertscope.v1 import representation_probes_pb2
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.models import Model
@@ -59,27 +61,29 @@ class AsyncProbeCalls(AsyncConnection):
         All texts go in one call: 100,000 of them with 1,000,000 labels at most, and no more bytes than the server takes (16
         MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
-        request = train_probe_request(
+        request = with_probe_texts(
+            train_probe_request(
+                model=model,
+                layers=layers,
+                pooling=pooling,
+                l2=l2,
+                max_epochs=max_epochs,
+                patience=patience,
+                ending=ending,
+                hidden_units=hidden_units,
+                mix=mix,
+                seeds=seeds,
+                seed=seed,
+                weights=weights,
+                truncate=truncate,
+                memory_bytes=memory_bytes,
+                interventions=interventions,
+                reference_texts=reference_texts,
+            ),
             train,
             dev=dev,
             test=test,
             labels=labels,
-            model=model,
-            layers=layers,
-            pooling=pooling,
-            l2=l2,
-            max_epochs=max_epochs,
-            patience=patience,
-            ending=ending,
-            hidden_units=hidden_units,
-            mix=mix,
-            seeds=seeds,
-            seed=seed,
-            weights=weights,
-            truncate=truncate,
-            memory_bytes=memory_bytes,
-            interventions=interventions,
-            reference_texts=reference_texts,
         )
-        messages = self._stream(request, TrainProbeResponse, timeout)
+        messages = self._stream(request, representation_probes_pb2.TrainProbeResponse, timeout)
         return await last(messages, ProbeAssembler(request).add, on_progress, ProbeResult, "training without a report")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest,
 from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
-from bertscope.values.messages import Asked, Interventions
-from bertscope.values.models import Model, model_name
+from bertscope.values.messages import Asked, Numbers
 
 GivenTexts = ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText]
 
@@ -48,30 +47,13 @@ def asked_span_texts(texts: GivenTexts, probe: KeptProbe) -> Asked[AskedText]:
     return Asked(some(), None, numbers)
 
 
-def apply_probe_request(
-    probe: KeptProbe,
-    *,
-    model: str | Model | None,
-    layers: SupportsIndex | Iterable[SupportsIndex] | None,
-    top_k: SupportsIndex,
-    any_weights: bool,
-    truncate: bool,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> ApplyProbeRequest:
-    """Returns the request of ApplyProbe, without its inputs. Raises InvalidArgument for what can't be sent."""
+def with_probe(request: ApplyProbeRequest, probe: KeptProbe, *, layers: Numbers | None, any_weights: bool) -> ApplyProbeRequest:
+    """Returns the request with the probe's labels and weights. Raises InvalidArgument for what can't be sent."""
     if not isinstance(probe, KeptProbe):
         raise invalid_argument("probe", f"must be a KeptProbe, not {type(probe).__name__}; load_probe reads one")
-    request = ApplyProbeRequest(
-        model=model_name("model", model),
-        labels=probe.labels,
-        pooling=validation.choice("pooling", probe.pooling, POOLINGS),
-        top_k=validation.positive("top_k", top_k),
-        weights_digest="" if validation.flag("any_weights", any_weights) else probe.weights_digest,
-        truncate=validation.flag("truncate", truncate),
-        interventions=wire.head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
+    request.labels.extend(probe.labels)
+    request.pooling = validation.choice("pooling", probe.pooling, POOLINGS)
+    request.weights_digest = "" if validation.flag("any_weights", any_weights) else probe.weights_digest
     for layer in validation.uint32s("layers", layers) or probe.layers:
         if layer not in probe.weights:
             raise invalid_argument("layers", f"has layer {layer}; the probes are of layers {list(probe.layers)}")
@@ -100,7 +82,7 @@ def _message(asked: AskedText, numbers: dict[str, int]) -> application_pb2.Probe
     return message
 
 
-def read_applied(request: ApplyProbeRequest, texts: Sequence[AskedText], reply: ApplyProbeResponse) -> AppliedProbe:
+def read_applied(reply: ApplyProbeResponse, request: ApplyProbeRequest, texts: Sequence[AskedText]) -> AppliedProbe:
     """Returns the answers of one call. Raises InvalidReply for a reply that breaks the contract."""
     labels, uses = tuple(request.labels), ApplyProbeResponse.Use
     known, unseen, spans, scored = frozenset(labels), dict[str, int](), list[ProbedSpan](), 0

@@ -1,4 +1,5 @@
-"""Calls for structural probes: `train_structural_probe`."""
+# Generated from structural_uniform.py by `make client`. Do not edit: change that file, or the contract.
+"""Makes the calls that train structural probes: `train_structural_probe`."""
 
 from __future__ import annotations
 
@@ -11,12 +12,13 @@ from bertscope.questions.probes.structural_probes import (
     StructuralProbeAssembler,
     StructuralProbeProgress,
     StructuralProbeResult,
-    train_structural_probe_request,
+    with_trees,
 )
+from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
-from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeResponse
+from bertscope.v1 import representation_structural_probes_pb2
 from bertscope.values.messages import Interventions, Numbers
 from bertscope.values.models import Model
 
@@ -58,24 +60,27 @@ class AsyncStructuralProbeCalls(AsyncConnection):
         All texts go in one call: 100,000 of them with 1,000,000 words at most, 512 in a text, and no more bytes than the server
         takes (16 MiB). An exception in `on_progress`, or Ctrl-C, ends it.
         """
-        request = train_structural_probe_request(
+        request = with_trees(
+            train_structural_probe_request(
+                quantity=quantity,
+                model=model,
+                layers=layers,
+                rank=rank,
+                pooling=pooling,
+                max_epochs=max_epochs,
+                patience=patience,
+                seeds=seeds,
+                seed=seed,
+                truncate=truncate,
+                memory_bytes=memory_bytes,
+                interventions=interventions,
+                reference_texts=reference_texts,
+            ),
             train,
-            quantity=quantity,
             dev=dev,
             test=test,
-            model=model,
-            layers=layers,
-            rank=rank,
-            pooling=pooling,
-            max_epochs=max_epochs,
-            patience=patience,
-            seeds=seeds,
-            seed=seed,
-            truncate=truncate,
-            memory_bytes=memory_bytes,
-            interventions=interventions,
-            reference_texts=reference_texts,
         )
-        messages = self._stream(request, TrainStructuralProbeResponse, timeout)
-        assembler = StructuralProbeAssembler()
-        return await last(messages, assembler.add, on_progress, StructuralProbeResult, "training without a report")
+        messages = self._stream(request, representation_structural_probes_pb2.TrainStructuralProbeResponse, timeout)
+        return await last(
+            messages, StructuralProbeAssembler().add, on_progress, StructuralProbeResult, "training without a report"
+        )

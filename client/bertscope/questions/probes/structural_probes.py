@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bertscope.errors import InvalidReply, invalid_argument
-from bertscope.questions.probes.probe_requests import POOLINGS
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
@@ -23,8 +22,6 @@ from bertscope.v1.representation_structural_probes_pb2 import (
 from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record, table_html
-from bertscope.values.messages import Interventions, Numbers
-from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -34,7 +31,6 @@ __all__ = ["LayerStructuralProbe", "StructuralProbeProgress", "StructuralProbeRe
 
 Quantity = Literal["distance", "depth"]
 """The quantity that a structural probe reads from states."""
-QUANTITIES = wire.values(Quantity, TrainStructuralProbeRequest.Quantity, "QUANTITY_")
 Texts = TreeText | Iterable[TreeText]
 
 
@@ -177,55 +173,13 @@ def structural_columns(found: StructuralProbeResult) -> dict[str, list[Any]]:
     return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
 
 
-def train_structural_probe_request(
-    train: Texts,
-    *,
-    quantity: str,
-    dev: Texts,
-    test: Texts,
-    model: str | Model | None,
-    layers: Numbers | None,
-    rank: SupportsIndex | None,
-    pooling: str,
-    max_epochs: SupportsIndex | None,
-    patience: SupportsIndex | None,
-    seeds: SupportsIndex,
-    seed: SupportsIndex,
-    truncate: bool,
-    memory_bytes: SupportsIndex | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
-) -> TrainStructuralProbeRequest:
-    """Returns the request of TrainStructuralProbe. Raises InvalidArgument for what can't be sent."""
-    parts = {name: _listed(name, texts) for name, texts in (("train", train), ("dev", dev), ("test", test))}
-    if not parts["train"]:
+def with_trees(request: TrainStructuralProbeRequest, train: Texts, *, dev: Texts, test: Texts) -> TrainStructuralProbeRequest:
+    """Returns the request with its texts."""
+    for name, texts in (("train", train), ("dev", dev), ("test", test)):
+        getattr(request, name).extend(map(_message, validation.instances(name, texts, TreeText)))
+    if not request.train:
         raise invalid_argument("train", "is empty; give texts to train on")
-    return TrainStructuralProbeRequest(
-        model=model_name("model", model),
-        quantity=validation.choice("quantity", quantity, QUANTITIES),
-        layers=validation.uint32s("layers", layers),
-        rank=0 if rank is None else validation.positive("rank", rank),
-        pooling=validation.choice("pooling", pooling, POOLINGS),
-        max_epochs=0 if max_epochs is None else validation.positive("max_epochs", max_epochs),
-        patience=0 if patience is None else validation.positive("patience", patience),
-        seeds=validation.positive("seeds", seeds),
-        seed=validation.uint64("seed", seed),
-        truncate=validation.flag("truncate", truncate),
-        memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        interventions=wire.head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-        **{name: [_message(text) for text in texts] for name, texts in parts.items()},
-    )
-
-
-def _listed(name: str, texts: Texts) -> Sequence[TreeText]:
-    given = [texts] if isinstance(texts, TreeText) else list(validation.many(name, texts, "TreeTexts"))
-    found = []
-    for index, text in enumerate(given):
-        if not isinstance(text, TreeText):
-            raise invalid_argument(f"{name}[{index}]", f"must be a TreeText, not {type(text).__name__}")
-        found.append(text)
-    return found
+    return request
 
 
 def _message(text: TreeText) -> structural_pb2.TreeText:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,8 @@ from bertscope.v1.representation_tuned_lens_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import data_frame, record, table_html
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
-from bertscope.values.messages import Interventions, Numbers
-from bertscope.values.models import Model, model_name
 from bertscope.values.validation import File, TextOrPair
 
 if TYPE_CHECKING:
@@ -169,45 +166,16 @@ def _fit(values: Mapping[str, Any]) -> LayerFit:
     return fit
 
 
-def train_lens_request(
-    texts: TextOrPair | Iterable[TextOrPair],
-    *,
-    dev: TextOrPair | Iterable[TextOrPair],
-    model: str | Model | None,
-    layers: Numbers | None,
-    mask_rate: float | None,
-    normalisation: LensNormalisation | None,
-    learning_rate: float | None,
-    max_epochs: SupportsIndex | None,
-    patience: SupportsIndex | None,
-    seed: SupportsIndex,
-    truncate: bool,
-    memory_bytes: SupportsIndex | None,
-    interventions: Interventions,
-    reference_texts: str | Iterable[str],
+def with_lens_texts(
+    request: TrainLensRequest, texts: TextOrPair | Iterable[TextOrPair], *, dev: TextOrPair | Iterable[TextOrPair]
 ) -> TrainLensRequest:
-    """Returns the request of TrainLens. Raises InvalidArgument for what can't be sent."""
-    train, held_out = _listed("texts", texts), _listed("dev", dev)
-    if not train:
+    """Returns the request with its texts. It asks for the maps, too."""
+    request.train.extend(map(wire.text_input, _listed("texts", texts)))
+    request.dev.extend(map(wire.text_input, _listed("dev", dev)))
+    if not request.train:
         raise invalid_argument("texts", "is empty; give texts to train on")
-    chosen = None if normalisation is None else validation.choice("normalisation", normalisation, NORMALISATIONS)
-    return TrainLensRequest(
-        model=model_name("model", model),
-        train=map(wire.text_input, train),
-        dev=map(wire.text_input, held_out),
-        layers=validation.uint32s("layers", layers),
-        mask_rate=None if mask_rate is None else validation.finite_number("mask_rate", mask_rate),
-        normalisation=chosen or lens_pb2.LENS_NORMALISATION_UNSPECIFIED,
-        learning_rate=None if learning_rate is None else validation.finite_number("learning_rate", learning_rate),
-        max_epochs=0 if max_epochs is None else validation.positive("max_epochs", max_epochs),
-        patience=0 if patience is None else validation.positive("patience", patience),
-        seed=validation.uint64("seed", seed),
-        weights=True,
-        truncate=validation.flag("truncate", truncate),
-        memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        interventions=wire.head_interventions(interventions),
-        reference_texts=validation.texts("reference_texts", reference_texts),
-    )
+    request.weights = True
+    return request
 
 
 def _listed(name: str, texts: TextOrPair | Iterable[TextOrPair]) -> Sequence[TextOrPair]:
