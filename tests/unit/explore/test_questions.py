@@ -40,6 +40,7 @@ def test_a_body_is_read_field_by_field():
         (b'{"n": 1.5}', lambda body: body.whole("n"), "n"),
         (b'{"n": true}', lambda body: body.whole("n"), "n"),
         (b'{"x": NaN}', lambda body: body.number("x"), "x"),
+        (b'{"x": 1' + 400 * b"0" + b"}", lambda body: body.number("x"), "x"),
         (b'{"x": "1"}', lambda body: body.number("x"), "x"),
         (b'{"texts": ["a", 1]}', lambda body: body.texts("texts"), "texts"),
         (b'{"layers": [true]}', lambda body: body.wholes("layers"), "layers"),

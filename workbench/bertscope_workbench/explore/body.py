@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, TypeVar
 
 from bertscope.errors import invalid_argument
@@ -51,7 +52,7 @@ class Body:
     def number(self, name: str, default: float | None = None) -> float:
         """Returns a finite number."""
         found = self._value(name, (int, float), "a number", default)
-        if isinstance(found, bool) or found != found or found in (float("inf"), float("-inf")):
+        if isinstance(found, bool) or not abs(found) <= sys.float_info.max:  # NaN is not, either.
             raise invalid_argument(name, "must be a finite number")
         return float(found)
 

@@ -20,7 +20,7 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.readers.answer_rows import read_rows
 from bertscope_workbench.readers.items.formats import Row
-from bertscope_workbench.readers.items.identity import NAMES, REMEDIES
+from bertscope_workbench.readers.items.identity import difference
 from bertscope_workbench.readers.items.run import Answer, RowsProgress, write_items
 from bertscope_workbench.readers.items.sources import Item, ItemStream
 
@@ -89,11 +89,8 @@ class KeptRows:
         now = {"weights": model.weights_digest, "runtime": model.runtime, "precision": model.precision}
         for name, value in now.items():
             if rows[0][name] != value:
-                raise FailedPrecondition(
-                    f"{path} cannot go on: {NAMES[name]} was {rows[0][name]} and is {value} now; {REMEDIES[name]}, or name "
-                    "another folder",
-                    reason=CLIENT_SIDE,
-                )
+                what, remedy = difference(name, rows[0][name], value)
+                raise FailedPrecondition(f"{path} cannot go on: {what}; {remedy}, or name another folder", reason=CLIENT_SIDE)
         return rows
 
     def answers(
@@ -141,8 +138,5 @@ class KeptRows:
 def check_weights(source: Provenance, model: Model) -> None:
     """Raises FailedPrecondition if an answer is of other weights than the study's model."""
     if source.weights_digest != model.weights_digest:
-        raise FailedPrecondition(
-            f"{short_name(model)} was replaced: {NAMES['weights']} was {model.weights_digest} and is {source.weights_digest} "
-            f"now; {REMEDIES['weights']}, or begin again",
-            reason=CLIENT_SIDE,
-        )
+        what, remedy = difference("weights", model.weights_digest, source.weights_digest)
+        raise FailedPrecondition(f"{short_name(model)} was replaced: {what}; {remedy}, or begin again", reason=CLIENT_SIDE)

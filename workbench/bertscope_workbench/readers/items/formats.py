@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
@@ -37,30 +37,11 @@ class WrittenRow(NamedTuple):
     """Its values by column, as the format gives them back."""
 
 
-class Format(Protocol):
-    """A format whose files grow by lines."""
-
-    @property
-    def beginnings(self) -> Sequence[bytes]:
-        """The beginnings that a file may have."""
-
-    def header(self, columns: Sequence[str]) -> bytes:
-        """Returns what comes before the first row."""
-
-    def line(self, row: Row) -> bytes:
-        """Returns a row as its line."""
-
-    def cells(self, row: Row) -> Row:
-        """Returns a row as the format gives it back."""
-
-    def read(self, file: BinaryIO, path: Path) -> Iterator[WrittenRow]:
-        """Yields the rows of a file up to its end, or to a line that was cut."""
-
-
 class Csv:
     """A header and a line for each row; cells with a comma, a quote or a line's end have quotes around them."""
 
     beginnings = tuple(f"{name},".encode() for name in FIRST_COLUMNS)
+    """The beginnings that a file may have."""
 
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns the line of the columns' names."""
@@ -75,7 +56,7 @@ class Csv:
         return {name: _cell(plain(value)) for name, value in row.items()}
 
     def read(self, file: BinaryIO, path: Path) -> Iterator[WrittenRow]:
-        """Yields the rows after the header."""
+        """Yields the rows after the header, up to the end or to a line that was cut."""
         header: list[str] | None = None
         for number, end, line in _csv_lines(file):
             try:
@@ -95,6 +76,7 @@ class JsonLines:
     """A JSON object for each row."""
 
     beginnings = tuple(f'{{"{name}": '.encode() for name in FIRST_COLUMNS)
+    """The beginnings that a file may have."""
 
     def header(self, columns: Sequence[str]) -> bytes:
         """Returns nothing: each line has the names."""
@@ -113,7 +95,7 @@ class JsonLines:
         return {name: json.loads(json.dumps(plain(value))) for name, value in row.items()}
 
     def read(self, file: BinaryIO, path: Path) -> Iterator[WrittenRow]:
-        """Yields the objects."""
+        """Yields the objects, up to the end or to a line that was cut."""
         end = 0
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
@@ -128,7 +110,8 @@ class JsonLines:
             yield WrittenRow(number, end, row)
 
 
-FORMATS: Mapping[str, Format] = {".csv": Csv(), ".jsonl": JsonLines()}
+FORMATS: Mapping[str, Csv | JsonLines] = {".csv": Csv(), ".jsonl": JsonLines()}
+"""The formats whose files grow by lines."""
 
 
 def plain(value: Any) -> Any:

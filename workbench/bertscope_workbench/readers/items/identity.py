@@ -17,20 +17,19 @@ LONGEST_PLAIN = 80
 """Characters of an option that are written; of a longer one, its digest is."""
 NOT_OPTIONS = ("model", "timeout", "on_rejected", "on_progress")
 """Arguments that do not change what an answer says, or that rows name by themselves."""
-NAMES = {
-    "model": "the model",
-    "weights": "the digest of the weights",
-    "runtime": "the runtime",
-    "precision": "the precision",
-    "bertscope": "bertscope's version",
+VALUES = {
+    "model": ("the model", "ask that model"),
+    "weights": ("the digest of the weights", "ask a server with these weights"),
+    "runtime": ("the runtime", "ask a server that runs the model so"),
+    "precision": ("the precision", "ask a server that runs the model so"),
+    "bertscope": ("bertscope's version", "use that version"),
 }
-REMEDIES = {
-    "model": "ask that model",
-    "weights": "ask a server with these weights",
-    "runtime": "ask a server that runs the model so",
-    "precision": "ask a server that runs the model so",
-    "bertscope": "use that version",
+"""Columns of one value: its name, and how to make it the same."""
+OBJECTS = {
+    "options": ("give the same options", "the option {}", "give the same {}"),
+    "versions": ("ask a server with these versions", "the server's version of {}", "ask a server with that version"),
 }
+"""Columns of several entries: how to make all the same, the name of one, and how to make it the same."""
 
 
 def provenance_columns(source: Provenance) -> dict[str, Any]:
@@ -79,22 +78,17 @@ def _short(value: Any) -> Any:
     return f"{count}sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
-def other_options(was: str, now: str) -> tuple[str, str]:
-    """Returns the first difference between two values of `options_text`, and how to remove it."""
-    found = _difference(was, now)
+def difference(column: str, was: Any, now: Any) -> tuple[str, str]:
+    """Returns how two runs differ in a column that says where rows come from, and how to remove the difference."""
+    if column not in OBJECTS:
+        name, remedy = VALUES[column]
+        return f"{name} was {was} and is {now} now", remedy
+    all_same, entry, one_same = OBJECTS[column]
+    found = _difference(str(was), now)
     if found is None:
-        return f"its options are {was!r}", "give the same options"
+        return f"its {column} are {str(was)!r}", all_same
     name, one, other = found
-    return f"the option {name} was {one} and is {other} now", f"give the same {name}"
-
-
-def other_versions(was: str, now: str) -> tuple[str, str]:
-    """Returns the first difference between two values of the column "versions", and how to remove it."""
-    found = _difference(was, now)
-    if found is None:
-        return f"its versions are {was!r}", "ask a server with these versions"
-    name, one, other = found
-    return f"the server's version of {name} was {one} and is {other} now", "ask a server with that version"
+    return f"{entry.format(name)} was {one} and is {other} now", one_same.format(name)
 
 
 def _difference(was: str, now: str) -> tuple[str, str, str] | None:

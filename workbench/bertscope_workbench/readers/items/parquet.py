@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,33 +25,23 @@ def pack(journal: Path, path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    schema = _schema(journal)
-    texts = [field.name for field in schema if field.metadata]
-    schema = pyarrow.schema([pyarrow.field(field.name, field.type) for field in schema])
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-                for rows in _groups(journal):
-                    for row in rows:
-                        row.update({name: _json_text(row.get(name)) for name in texts})
-                    writer.write_table(pyarrow.Table.from_pylist(rows, schema), row_group_size=GROUP_ROWS)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    types = _types(journal)
+    texts = [name for name, kind in types.items() if kind is None]
+    schema = pyarrow.schema([(name, pyarrow.string() if kind is None else kind) for name, kind in types.items()])
+    with _replacing(path) as part, part.open("wb") as file:
+        with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+            for rows in _groups(journal):
+                for row in rows:
+                    row.update({name: _json_text(row.get(name)) for name in texts})
+                writer.write_table(pyarrow.Table.from_pylist(rows, schema), row_group_size=GROUP_ROWS)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def unpack(path: Path, journal: Path) -> None:
     """Writes the rows of a Parquet file to a journal."""
-    part = journal.with_name(f"{journal.name}.part")
-    try:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(path))
-        part.replace(journal)
-    finally:
-        part.unlink(missing_ok=True)
+    with _replacing(journal) as part, part.open("w", encoding="utf-8", newline="") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows(path))
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -65,6 +56,17 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
         raise invalid_argument("output", f"{path} is not a Parquet file ({error}); write to another file") from None
 
 
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yields the path to write to; the file there takes the place of `path` when it is whole."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def _groups(journal: Path) -> Iterator[list[dict[str, Any]]]:
     with journal.open("rb") as file:
         lines = map(json.loads, file)
@@ -72,22 +74,15 @@ def _groups(journal: Path) -> Iterator[list[dict[str, Any]]]:
             yield rows
 
 
-def _schema(journal: Path) -> Any:
-    """Returns the columns and their types; those that become texts of JSON have metadata."""
+def _types(journal: Path) -> dict[str, Any]:
+    """Returns the type of each column; None for one that becomes texts of JSON."""
     import pyarrow
 
     types: dict[str, Any] = {}
     for rows in _groups(journal):
         for name in rows[0]:
             types[name] = _joined(types.get(name, pyarrow.null()), [row.get(name) for row in rows])
-    return pyarrow.schema(
-        [
-            pyarrow.field(name, pyarrow.string(), metadata={"json": "1"})
-            if kind is None
-            else pyarrow.field(name, pyarrow.string() if pyarrow.types.is_null(kind) else kind)
-            for name, kind in types.items()
-        ]
-    )
+    return {name: pyarrow.string() if kind == pyarrow.null() else kind for name, kind in types.items()}
 
 
 def _joined(known: Any, values: list[Any]) -> Any:

@@ -33,15 +33,7 @@ from bertscope.values.display import record
 from bertscope.values.validation import File
 
 from bertscope_workbench.readers.items.asked import AskedItems, OnItemRejected, RejectedItems
-from bertscope_workbench.readers.items.identity import (
-    NAMES,
-    REMEDIES,
-    options_text,
-    other_options,
-    other_versions,
-    provenance_columns,
-    question,
-)
+from bertscope_workbench.readers.items.identity import difference, options_text, provenance_columns, question
 from bertscope_workbench.readers.items.row_file import RowFile
 from bertscope_workbench.readers.items.sources import Item, Items, items_of
 
@@ -273,13 +265,8 @@ class _Run(Generic[T]):
                 if was is self._ours:
                     continue  # nothing was answered yet
                 raise self._other(f"it has no column {name!r}: this version of bertscope did not write it", "")
-            if was[name] == value:
-                continue
-            if name == "options":
-                raise self._other(*other_options(str(was[name]), value))
-            if name == "versions":
-                raise self._other(*other_versions(str(was[name]), value))
-            raise self._other(f"{NAMES[name]} was {was[name]} and is {value} now", REMEDIES[name])
+            if was[name] != value:
+                raise self._other(*difference(name, was[name], value))
 
     def _other(self, what: str, remedy: str) -> FailedPrecondition:
         more = f"{remedy}, or write to another file" if remedy else "write to another file"

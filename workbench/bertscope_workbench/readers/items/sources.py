@@ -45,25 +45,6 @@ class Item(Generic[T]):
     """The number of its line in a file, or its place among the items, from 1."""
 
 
-class Items(Protocol[T]):
-    """Any number of items."""
-
-    @property
-    def key(self) -> str:
-        """The name of an item's number: "line" or "item"."""
-
-    @property
-    def total(self) -> int | None:
-        """Their number; None if it is not known."""
-
-    @property
-    def columns(self) -> Sequence[str] | None:
-        """The names of the columns that items have; None for those of the first."""
-
-    def __iter__(self) -> Iterator[Item[T]]:
-        """Yields the items in order."""
-
-
 class ItemFile(Generic[T]):
     """The items of a file: .tsv, .csv, .jsonl, .parquet, or .txt for texts.
 
@@ -72,6 +53,7 @@ class ItemFile(Generic[T]):
     """
 
     key = "line"
+    """The name of an item's number."""
 
     def __init__(
         self,
@@ -93,6 +75,7 @@ class ItemFile(Generic[T]):
         """The lines that were left out."""
         self._kind, self._names, self._limit = kind, columns, limit
         self.total, self.columns = self._survey(on_broken)
+        """The number of items, and the names of all their columns."""
 
     def __iter__(self) -> Iterator[Item[T]]:
         for line, value in self._lines(lambda error: None):
@@ -125,12 +108,15 @@ class ItemStream(Generic[T]):
     """The items of an iterable, counted from 1."""
 
     key = "item"
+    """The name of an item's number."""
     columns = None
+    """The names of the columns that items have are those of the first."""
 
     def __init__(self, items: Iterable[T | Item[T]]) -> None:
         """Texts and pairs are their own columns, and `Fact`s have theirs."""
         self._items = items
         self.total = len(items) if isinstance(items, Sequence) else None
+        """The number of items; None if it is not known."""
 
     def __iter__(self) -> Iterator[Item[T]]:
         for number, value in enumerate(self._items, start=1):
@@ -143,6 +129,10 @@ class ItemStream(Generic[T]):
                 if len(parts) > len(OWN_NAMES):
                     raise invalid_argument(f"items[{number - 1}]", "must be a text, a pair, a Fact, or an Item")
                 yield Item(value, dict(zip(OWN_NAMES, parts, strict=False)), number)
+
+
+Items = ItemFile[T] | ItemStream[T]
+"""Any number of items, in order."""
 
 
 def items_of(items: Items[T] | Iterable[Any]) -> Items[T]:
