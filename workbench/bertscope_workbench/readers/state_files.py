@@ -18,8 +18,8 @@ from bertscope.values.validation import File
 from bertscope_workbench.readers.items.asked import AskedItems, OnItemRejected, RejectedItems
 from bertscope_workbench.readers.items.identity import options_text, provenance_columns
 from bertscope_workbench.readers.items.part_files import PartFiles
-from bertscope_workbench.readers.items.sources import Item, Items, items_of
-from bertscope_workbench.readers.state_formats import StatesWriter, format_of, others
+from bertscope_workbench.readers.items.sources import Items, items_of
+from bertscope_workbench.readers.state_formats import format_of, others
 
 __all__ = ["WrittenStates", "write_states"]
 
@@ -73,48 +73,25 @@ def write_states(
     own = {} if options is None else dict(options)
     if own.get("quantity", "hidden") != "hidden":
         raise invalid_argument("quantity", "is another than hidden states, which alone are written; leave it out")
-    with PartFiles(path, replace=replace, others=others(path)) as files:
-        run = _Run(source, partial(writer_of, files, source.key), on_rejected, on_progress)
-        return run.write(ask, own)
-
-
-class _Run:
-    """The texts of one run."""
-
-    def __init__(
-        self,
-        source: Items[Any],
-        writer: Callable[[Mapping[str, str]], StatesWriter],
-        on_rejected: OnItemRejected | None,
-        on_progress: Callable[[TextsProgress], object] | None,
-    ) -> None:
-        """`writer` begins to write, told what all rows share."""
-        self._texts = self._rows = self._truncated = 0
-        self._source, self._begin, self._on_progress = source, writer, on_progress
-        self._rejected = RejectedItems(on_rejected)
-
-    def write(self, ask: Callable[..., Generator[HiddenStates, None, None]], options: Mapping[str, Any]) -> WrittenStates:
-        """Writes the states of all texts."""
-        asked = AskedItems(self._source, self._source.key, self._rejected)
-        with closing(asked.answers(partial(ask, **options))) as answers:
-            begun = next(answers, None)
-            if begun is None:
-                raise invalid_argument("items", "have no states to write: every text was rejected, or there was none")
-            first = begun[1]
-            with closing(self._begin(_about(first, options))) as writer:
-                for item, found in chain([begun], answers):
-                    self._add(writer, item, found)
-                paths = writer.end()
-        size, dtype = first.states.shape[2], first.states.dtype.name
-        return WrittenStates(paths, self._texts, self._rows, first.layers, size, dtype, self._truncated, self._rejected.count)
-
-    def _add(self, writer: StatesWriter, item: Item[Any], found: HiddenStates) -> None:
-        writer.add(item.number, found)
-        self._texts += 1
-        self._rows += found.states.shape[1]
-        self._truncated += found.truncated_tokens > 0
-        if self._on_progress is not None:
-            self._on_progress(TextsProgress(self._texts + self._rejected.count, self._source.total))
+    rejected = RejectedItems(on_rejected)
+    texts = rows = truncated = 0
+    with (
+        PartFiles(path, replace=replace, others=others(path)) as files,
+        closing(AskedItems(source, source.key, rejected).answers(partial(ask, **own))) as answers,
+    ):
+        begun = next(answers, None)
+        if begun is None:
+            raise invalid_argument("items", "have no states to write: every text was rejected, or there was none")
+        first = begun[1]
+        with closing(writer_of(files, source.key, _about(first, own))) as writer:
+            for item, found in chain([begun], answers):
+                writer.add(item.number, found)
+                texts, rows, truncated = texts + 1, rows + found.states.shape[1], truncated + (found.truncated_tokens > 0)
+                if on_progress is not None:
+                    on_progress(TextsProgress(texts + rejected.count, source.total))
+            paths = writer.end()
+    size, dtype = first.states.shape[2], first.states.dtype.name
+    return WrittenStates(paths, texts, rows, first.layers, size, dtype, truncated, rejected.count)
 
 
 def _about(found: HiddenStates, options: Mapping[str, Any]) -> dict[str, str]:
