@@ -1084,18 +1084,18 @@ class SweepStart(_message.Message):
     predicted_pieces: _builtins.int
     """Number of pieces that are predicted: masks of all texts; 0 for a classification objective."""
     done: _builtins.int
-    """Number of sets that were left out because the request names them as done."""
+    """Number of sets that were left out because an earlier sweep has measured them."""
     @_builtins.property
     def baseline(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricScore]:
-        """Scores of the baseline, in the order that every effect has."""
+        """Scores of the baseline, that of the objective's first metric first."""
 
     @_builtins.property
     def bootstrap(self) -> Global___Bootstrap:
-        """The settings of the intervals, with all fields set: defaults of the server where the request left them unset."""
+        """The settings of the intervals, all of them set; unset from a server that does not send them."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
-        """Where the numbers come from, as in SweepSummary: a sweep that is cut short says so, too."""
+        """Provenance of the numbers; unset from a server that sends it only in the summary."""
 
     def __init__(
         self,
@@ -1154,11 +1154,11 @@ class HeadEffect(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def heads(self) -> Global___HeadSet:
-        """The heads that were changed, by layer in ascending order."""
+        """The heads that were changed, by layer in ascending order, as PruneHeads takes them."""
 
     @_builtins.property
     def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetricEffect]:
-        """One for each metric of the objective, in the order of SweepStart.baseline."""
+        """The effect on each metric, the objective's first one first."""
 
     def __init__(
         self,

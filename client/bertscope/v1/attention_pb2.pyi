@@ -168,7 +168,7 @@ class AttentionHeader(_message.Message):
     PROVENANCE_FIELD_NUMBER: _builtins.int
     QUANTITY_FIELD_NUMBER: _builtins.int
     input_index: _builtins.int
-    """Index in ExtractAttentionRequest.inputs."""
+    """Index of the text among the inputs of the request."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     quantity: _attention_statistics_pb2.AttentionQuantity.ValueType

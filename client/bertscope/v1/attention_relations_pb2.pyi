@@ -194,13 +194,13 @@ class DirectedScores(_message.Message):
     @_builtins.property
     def correct(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Clark et al. 2019, section 4: pairs of which the word linked is the one most attended to, the first one if several are. Word
-        level; special tokens and the word itself are left out. layers * heads, row-major.
+        level; special tokens and the word itself are left out. [layers, heads] row-major.
         """
 
     @_builtins.property
     def correct_by_chance(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """The same of chance: the sum over pairs of the share of words whose most attended word is as far from them as those of the pair,
-        among all pairs of words that are as far apart and not linked by this relation. layers * heads, row-major.
+        among all pairs of words that are as far apart and not linked by this relation. [layers, heads] row-major.
         """
 
     def __init__(
@@ -292,7 +292,7 @@ class RelationDetail(_message.Message):
 
     @_builtins.property
     def forward_correct(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Pairs found from their first word: layers * heads, row-major."""
+        """Pairs found from their first word: [layers, heads] row-major."""
 
     @_builtins.property
     def backward_correct(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:

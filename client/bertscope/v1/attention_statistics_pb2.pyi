@@ -219,7 +219,7 @@ class HeadSums(_message.Message):
     """The texts that have this number."""
     @_builtins.property
     def sums(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Its sums over these texts: layers * heads of the reply, row-major."""
+        """Its sums over these texts, [layers, heads] row-major."""
 
     @_builtins.property
     def squares(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -281,7 +281,7 @@ class AttentionPatternSums(_message.Message):
     """Which one; each is in a reply once."""
     @_builtins.property
     def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The texts whose map is of this class: layers * heads, row-major. Over all patterns, those of a head are all texts."""
+        """The texts whose map is of this class: [layers, heads] row-major. Over all patterns, those of a head are all texts."""
 
     @_builtins.property
     def scores(self) -> Global___HeadSums:
@@ -436,15 +436,15 @@ class DescribeAttentionResponse(_message.Message):
 
     @_builtins.property
     def statistics(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttentionStatisticSums]:
-        """The statistics."""
+        """Sums of each statistic; one that no text has, such as the attention of single texts to another one, is left out."""
 
     @_builtins.property
     def patterns(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttentionPatternSums]:
-        """The pattern classes."""
+        """Counts and scores of each pattern class."""
 
     @_builtins.property
     def head_distances(self) -> Global___HeadDistances:
-        """Distances between heads; unset unless requested."""
+        """Divergences between all heads; unset unless requested."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
@@ -566,7 +566,7 @@ class CompareAttentionResponse(_message.Message):
 
     @_builtins.property
     def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttentionStatisticSums]:
-        """For each statistic, that of the second model minus that of the first."""
+        """The statistics of DescribeAttention, those of the second model minus those of the first."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:

@@ -703,7 +703,7 @@ class BenchmarkReport(_message.Message):
 
     @_builtins.property
     def bootstrap(self) -> _ablation_pb2.Bootstrap:
-        """The settings of the intervals, with all fields set: defaults of the server where the request left them unset."""
+        """The settings of the intervals, all of them set; unset from a server that does not send them."""
 
     def __init__(
         self,

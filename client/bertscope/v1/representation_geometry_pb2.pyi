@@ -370,17 +370,17 @@ class CompareRepresentationsResponse(_message.Message):
 
     @_builtins.property
     def shared(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Sum over compared texts of HSIC between each layer of the first model and each of the second: layers * other_layers,
-        row-major.
+        """Sum over compared texts of HSIC between each layer of the first model and each of the second, of any sign: [layers,
+        other_layers] row-major.
         """
 
     @_builtins.property
     def own(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Sum over compared texts of HSIC of each layer of the first model with itself."""
+        """Sum over compared texts of HSIC of each layer of the first model with itself: [layers]."""
 
     @_builtins.property
     def other(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """Likewise of each layer of the second one."""
+        """Likewise of each layer of the second one: [other_layers]."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:

@@ -220,8 +220,8 @@ class LayerAnswers(_message.Message):
     """Sum over used spans with a class of the cross-entropy, nats."""
     @_builtins.property
     def classes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The most probable classes of each used span, most probable first, indices in the labels: top_k for a span, spans in the order of
-        the request.
+        """The most probable classes of each used span, most probable first, indices in the labels: [spans, top_k] row-major, spans in
+        the order of the request.
         """
 
     @_builtins.property

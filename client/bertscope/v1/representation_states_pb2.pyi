@@ -288,7 +288,7 @@ class StatesHeader(_message.Message):
     POOLING_FIELD_NUMBER: _builtins.int
     QUANTITY_FIELD_NUMBER: _builtins.int
     input_index: _builtins.int
-    """Index in ExtractHiddenStatesRequest.inputs."""
+    """Index of the text among the inputs of the request."""
     truncated_tokens: _builtins.int
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     unit: Global___StateUnit.ValueType

@@ -76,7 +76,7 @@ def with_items(request: Request, field: str, items: Iterable[Any]) -> Request:
 def read(kind: type[Result], message: Message, **converted: Any) -> Result:
     """Returns a result whose fields have the values of the message's fields of the same names, except for `converted` ones.
 
-    A repeated field becomes a tuple; an optional one that is not set becomes None.
+    A repeated field becomes a tuple, a provenance is read; an optional field that is not set becomes None.
     """
     names = (field.name for field in dataclasses.fields(kind) if field.name not in converted)
     return kind(**{name: _value(message, name) for name in names}, **converted)
@@ -84,6 +84,8 @@ def read(kind: type[Result], message: Message, **converted: Any) -> Result:
 
 def _value(message: Message, name: str) -> Any:
     value = getattr(message, name)
+    if isinstance(value, common_pb2.Provenance):
+        return provenance(value)
     if not isinstance(value, (str, float, int)):
         return tuple(value)
     return None if message.DESCRIPTOR.fields_by_name[name].has_presence and not message.HasField(name) else value
@@ -128,6 +130,11 @@ def text_input(value: TextOrPair) -> common_pb2.TextInput:
 def text_of(message: common_pb2.TextInput) -> TextOrPair:
     """Returns the text or pair of a message."""
     return (message.text, message.text_pair) if message.HasField("text_pair") else message.text
+
+
+def texts_of(message: common_pb2.TextInput) -> dict[str, Any]:
+    """Returns the fields `text` and `text_pair` of a result about a message's text or pair."""
+    return {"text": message.text, "text_pair": message.text_pair if message.HasField("text_pair") else None}
 
 
 def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:

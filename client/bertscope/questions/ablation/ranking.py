@@ -16,7 +16,7 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import ablation_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, table_html
-from bertscope.values.messages import provenance
+from bertscope.values.messages import read
 from bertscope.values.results import Provenance
 from bertscope.values.tensors import matrix
 
@@ -103,11 +103,4 @@ def read_head_ranking(message: ablation_pb2.RankHeadsResponse) -> HeadRanking:
     importance, gradient = matrix(message.importance), matrix(message.gradient)
     if importance.shape != gradient.shape:
         raise InvalidReply(f"the server sent importance of shape {importance.shape} and gradient of shape {gradient.shape}")
-    return HeadRanking(
-        importance=importance,
-        gradient=gradient,
-        items=message.items,
-        skipped_items=message.skipped_items,
-        loss=message.loss,
-        provenance=provenance(message.provenance),
-    )
+    return read(HeadRanking, message, importance=importance, gradient=gradient)

@@ -11,7 +11,7 @@ from bertscope.questions.attention.quantities import check_quantity
 from bertscope.rpc.assembly import Assembler
 from bertscope.v1 import common_pb2
 from bertscope.v1.attention_pb2 import AttentionHeader
-from bertscope.values.messages import provenance, token
+from bertscope.values.messages import provenance, texts_of, token
 
 
 class AttentionAssembler(Assembler[AttentionHeader, AttentionMaps]):
@@ -34,8 +34,7 @@ class AttentionAssembler(Assembler[AttentionHeader, AttentionMaps]):
     ) -> AttentionMaps:
         return AttentionMaps(
             input_index=header.input_index,
-            text=asked.text,
-            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            **texts_of(asked),
             tokens=tuple(map(token, header.tokens)),
             attention=values,
             layers=tuple(header.layers),

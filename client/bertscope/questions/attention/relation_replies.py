@@ -11,7 +11,7 @@ from bertscope.questions.attention.selection import TextScore
 from bertscope.questions.attention.sums import head_sums
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.merging import counts, numbers
-from bertscope.values.messages import provenance
+from bertscope.values.messages import provenance, read
 
 
 def read_relation_scores(message: relations_pb2.ScoreRelationsResponse) -> RelationScores:
@@ -27,11 +27,10 @@ def read_relation_scores(message: relations_pb2.ScoreRelationsResponse) -> Relat
         offsets = tuple(detail.offsets)
         details[detail.relation].append(TextScore(offsets, *(values.astype(np.uint16) for values in found)))
     relations = {
-        name: RelationScore(
+        name: read(
+            RelationScore,
+            relation,
             relation=name,
-            pairs=relation.pairs,
-            skipped_pairs=relation.skipped_pairs,
-            chance_pairs=relation.chance_pairs,
             offsets=by_distance({each.offset: each.pairs for each in relation.offsets}),
             forward=_directed(relation.forward, shape, name),
             backward=_directed(relation.backward, shape, name),

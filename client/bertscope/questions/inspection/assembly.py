@@ -13,7 +13,7 @@ from bertscope.questions.inspection.results import InspectedMaps, Inspection, In
 from bertscope.rpc.assembly import Coverage
 from bertscope.v1 import inspection_pb2
 from bertscope.values.mask_predictions import read_mask
-from bertscope.values.messages import enum_name, provenance, token
+from bertscope.values.messages import enum_name, read, texts_of, token
 from bertscope.values.tensors import matrix
 
 Event = InspectionStart | InspectionDistances | InspectedMaps
@@ -60,21 +60,15 @@ class InspectionAssembler:
     def _begin(self, header: inspection_pb2.InspectionHeader) -> InspectionStart:
         if len(header.maps) != len(self._request.maps):
             raise InvalidReply(f"the server announced {len(header.maps)} of {len(self._request.maps)} kinds of maps")
-        start = InspectionStart(
-            text=self._request.input.text,
-            text_pair=self._request.input.text_pair if self._request.input.HasField("text_pair") else None,
+        start = read(
+            InspectionStart,
+            header,
+            **texts_of(self._request.input),
             tokens=tuple(map(token, header.tokens)),
             words=tuple(map(token, header.words)),
-            truncated_tokens=header.truncated_tokens,
-            masked_lm=header.masked_lm,
             masks=tuple(map(read_mask, header.masks)),
             untouched_masks=tuple(map(read_mask, header.untouched_masks)),
-            compared=header.compared,
             views=tuple(map(_view, header.maps)),
-            layers=header.layers,
-            heads=header.heads,
-            device_seconds=header.device_seconds,
-            provenance=provenance(header.provenance),
         )
         if len(start.untouched_masks) != (len(start.masks) if start.compared else 0):
             raise InvalidReply(f"the server sent {len(start.untouched_masks)} untouched masks beside {len(start.masks)}")

@@ -10,7 +10,7 @@ from bertscope.rpc.pacing import text_work
 from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Asked, provenance
+from bertscope.values.messages import Asked, provenance, read
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -151,17 +151,15 @@ def _answered(asked: answering_pb2.Question, result: answering_pb2.AnsweredQuest
         raise InvalidReply("the server answered a question without a span")
     if any(not span.start < span.end <= len(passage) for span in result.spans):
         raise InvalidReply("the server sent a span that is not in the passage")
-    return AnsweredQuestion(
+    return read(
+        AnsweredQuestion,
+        result,
         question=asked.question,
         passage=passage,
         spans=tuple(
             AnswerSpan(passage[span.start : span.end], span.start, span.end, span.score, span.probability)
             for span in result.spans
         ),
-        no_answer_score=result.no_answer_score,
-        no_answer_probability=result.no_answer_probability,
-        windows=result.windows,
-        tokens=result.tokens,
         provenance=source,
     )
 

@@ -9,7 +9,7 @@ from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values.display import data_frame, record
 from bertscope.values.lazy import ReadOnUse, made
-from bertscope.values.messages import provenance
+from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ def read_classified_texts(
     return ClassifiedTexts(
         made(
             ClassifiedText,
-            text=asked.text,
-            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            **texts_of(asked),
             provenance=source,
             multi_label=response.multi_label,
             _place=(results, index),

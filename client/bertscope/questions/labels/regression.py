@@ -9,7 +9,7 @@ from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import provenance
+from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def read_predicted_values(
     source = provenance(response.provenance)
     return PredictedValues(
         PredictedValue(
-            text=asked.text,
-            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            **texts_of(asked),
             value=result.value,
             tokens=result.tokens,
             truncated_tokens=result.truncated_tokens,

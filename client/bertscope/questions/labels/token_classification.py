@@ -11,7 +11,7 @@ from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
-from bertscope.values.messages import Asked, enum_name, provenance, text_input
+from bertscope.values.messages import Asked, enum_name, provenance, text_input, texts_of
 from bertscope.values.results import Provenance, Results
 from bertscope.values.validation import TextOrPair
 
@@ -152,8 +152,7 @@ def read_tagged_texts(
             raise InvalidReply(f"the server answered {len(result.words)} of {len(asked.words)} words of a text")
         texts = (asked.input.text, asked.input.text_pair)
         yield TaggedText(
-            text=texts[0],
-            text_pair=texts[1] if asked.input.HasField("text_pair") else None,
+            **texts_of(asked.input),
             words=tuple(
                 TaggedWord(*_place(texts, word.span), labels=tuple(map(label_prediction, word.labels))) for word in result.words
             ),

@@ -14,7 +14,7 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Asked, Interventions, head_interventions, provenance
+from bertscope.values.messages import Asked, Interventions, head_interventions, provenance, read
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
@@ -205,20 +205,16 @@ def _attribution(given: lens_pb2.AttributedInput, message: lens_pb2.LogitAttribu
     by_layer = [np.array(values) for values in (message.feed_forward, message.attention_biases, message.normalisation_shifts)]
     if any(len(values) != len(heads) for values in by_layer) or (ablated is not None and ablated.shape != heads.shape):
         raise InvalidReply("the server sent terms of other layers or heads")
-    return LogitAttribution(
+    return read(
+        LogitAttribution,
+        message,
         text=text_of_attributed(given),
         answer=message.answer.token,
         other_answer=message.other_answer.token,
-        difference=message.difference,
         heads=heads,
         feed_forward=by_layer[0],
         attention_biases=by_layer[1],
         normalisation_shifts=by_layer[2],
-        embeddings=message.embeddings,
-        head_biases=message.head_biases,
         ablated=ablated,
-        token_index=message.token_index,
-        tokens=message.tokens,
-        truncated_tokens=message.truncated_tokens,
         provenance=source,
     )

@@ -14,7 +14,7 @@ from bertscope.questions.representations.states import POOLING
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.values.display import data_frame, short_repr
-from bertscope.values.messages import enum_name, provenance
+from bertscope.values.messages import enum_name, provenance, texts_of
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
 
@@ -81,8 +81,7 @@ def read_embedded_texts(inputs: Sequence[common_pb2.TextInput], response: states
     rows = zip(inputs, vectors, response.tokens, response.truncated_tokens, strict=True)
     return EmbeddedTexts(
         EmbeddedText(
-            text=asked.text,
-            text_pair=asked.text_pair if asked.HasField("text_pair") else None,
+            **texts_of(asked),
             vector=vector,
             tokens=tokens,
             truncated_tokens=truncated,

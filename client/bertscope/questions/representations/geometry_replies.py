@@ -8,7 +8,7 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.representations.geometry import GeometryDescription, LayerSums, Vector, WordDirections
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.values.merging import numbers
-from bertscope.values.messages import provenance
+from bertscope.values.messages import read
 
 
 def read_geometry(
@@ -24,18 +24,13 @@ def read_geometry(
             raise InvalidReply("the server sent a word that was not requested, twice, or without vectors")
         sums = numbers(entry.directions, (len(message.layers), size), "a word's directions")
         words[request.words[entry.word]] = WordDirections(entry.vectors, sums)
-    return GeometryDescription(
+    return read(
+        GeometryDescription,
+        message,
         layers=tuple(layer.layer for layer in message.layers),
-        texts=message.texts,
-        compared_texts=message.compared_texts,
-        tokens=message.tokens,
-        truncated_texts=message.truncated_texts,
-        vectors=message.vectors,
-        squared_vectors=message.squared_vectors,
         sums=_layer_sums(message, size, moments=request.second_moments),
         words=words,
         pieces=request.pieces,
-        provenance=provenance(message.provenance),
     )
 
 
