@@ -5,9 +5,9 @@ import json
 
 import bertscope
 import pytest
+from bertscope_workbench.command.commands.rank import document as ranking_document
 from bertscope_workbench.command.views.benchmark_files import document as benchmark_document
 from bertscope_workbench.command.views.output import json_text
-from bertscope_workbench.command.views.ranking import document as ranking_document
 from bertscope_workbench.command.views.sweep_files import write_effects
 
 from tests.support.page import Page, opened

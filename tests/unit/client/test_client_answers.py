@@ -9,8 +9,8 @@ from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import asked_questions, read_answered_questions
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.values.messages import with_items
+from bertscope_workbench.command.commands.answer import fields, print_answer
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.answers import fields, print_answer
 from rich.console import Console
 
 PASSAGE = "東京 is large 😀 [bold]."

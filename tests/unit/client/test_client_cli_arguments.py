@@ -10,8 +10,9 @@ import bertscope
 import pytest
 import typer
 from bertscope.rpc import channel
+from bertscope_workbench.command import groups as option_groups
 from bertscope_workbench.command.app import app, run
-from bertscope_workbench.command.options import groups as option_groups
+from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views import output
 from bertscope_workbench.command.views.wording import in_options
@@ -261,6 +262,29 @@ def test_options_of_a_group_are_options_of_the_command():
         assert CliRunner().invoke(application, arguments).exit_code == 0
     assert seen == [(Group(), "a", False), (Group(4, ["x", "y"]), "a", True)]
     assert "What it does." in CliRunner().invoke(application, ["--help"]).output
+
+
+def test_choices_of_the_client_are_written_with_dashes():
+    seen = []
+
+    @dataclasses.dataclass(frozen=True)
+    class Group:
+        """One option."""
+
+        scoring: Annotated[bertscope.Scoring, option_groups.option("--scoring", "How."), option_groups.DASHED] = "within_word"
+
+    def command(
+        group: Group,
+        order: Annotated[bertscope.Order | None, option_groups.option("--order", "Which."), option_groups.DASHED] = None,
+    ) -> None:
+        seen.append((group.scoring, order))
+
+    application = Commands()
+    application.command()(command)
+    for arguments in ([], ["--scoring", "whole-word", "--order", "best-remaining"]):
+        assert CliRunner().invoke(application, arguments).exit_code == 0
+    assert seen == [("within_word", None), ("whole_word", "best_remaining")]
+    assert CliRunner().invoke(application, ["--order", "best_remaining"]).exit_code == 2
 
 
 def test_without_matplotlib_nothing_is_measured_for_a_figure(monkeypatch, capsys):

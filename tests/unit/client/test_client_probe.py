@@ -13,7 +13,7 @@ from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.intervals import share_interval, wilson_interval
-from bertscope_workbench.command.views.probe import document, print_probe
+from bertscope_workbench.command.commands.probe import document, print_probe
 from bertscope_workbench.plots.probes import plot_probe
 from rich.console import Console
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, get_args
+from typing import Any
 
 import bertscope
 import numpy as np
@@ -12,7 +12,6 @@ from bertscope.questions.scores.inputs import EAGER_TEXTS, Section, asked_sectio
 from bertscope.questions.scores.replies import Assembly, read_sections
 from bertscope.questions.scores.texts import score_columns
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
-from bertscope_workbench.command.options.scoring import SCORINGS, Name
 from bertscope_workbench.plots.scores import MAX_ROWS, WORDS_IN_ROW
 
 from tests.support.descriptions import PROVENANCE
@@ -188,11 +187,6 @@ def test_tables() -> None:
     assert score_columns([], "word")["word"] == []
     with pytest.raises(bertscope.InvalidArgument, match="level"):
         FOUND.to_pandas("letter")  # type: ignore[arg-type]
-
-
-def test_the_command_names_all_scorings() -> None:
-    assert list(SCORINGS) == list(get_args(Name))
-    assert list(SCORINGS.values()) == list(get_args(bertscope.Scoring))
 
 
 def test_a_figure_has_a_bar_for_each_word() -> None:

@@ -15,7 +15,7 @@ from bertscope.questions.probes.structural_probes import (
 from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
-from bertscope_workbench.command.views.structural_probe import document, print_structural_probe
+from bertscope_workbench.command.commands.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import plot_structural_probe
 from rich.console import Console
 

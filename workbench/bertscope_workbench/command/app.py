@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 import typer
 from bertscope import __version__
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from bertscope_workbench.command import commands
-from bertscope_workbench.command.checked_commands import Commands
+from bertscope_workbench.command.checked_commands import Commands, Group
 from bertscope_workbench.command.views.output import Failure, UsageError, print_failure
 from bertscope_workbench.command.views.wording import in_options
 
@@ -56,7 +56,7 @@ class FoundCommands(Mapping[str, Any]):
         return len(self.helps)
 
 
-class Found(TyperGroup):
+class Found(Group):
     """The group of these commands."""
 
     def __init__(self, **attributes: Any) -> None:

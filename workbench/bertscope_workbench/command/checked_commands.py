@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
-from typer.models import CommandFunctionType
+from typer.core import TyperCommand, TyperGroup
 
+from bertscope_workbench.command.groups import grouped
 from bertscope_workbench.command.views.output import UsageError
 
 TEXTS = ("TEXT", "QUESTION", "SEQUENCE")
@@ -17,7 +18,42 @@ FILES = ("--texts", "--pairs", "--questions", "--passage-file", "--train")
 """Options that read texts from files, in the order in which they are proposed."""
 
 
-class Command(TyperCommand):
+class _Unconverted:
+    """Leaves values alone that are as they should be: texts, and defaults. Typer converts the others by pydantic, whose import
+    takes as long as all else that a short command does."""
+
+    def __init__(self, converter: Callable[[], Any]) -> None:
+        self._converter = converter
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Returns the value as the command gets it."""
+        kind, several = param.type_descriptor.annotation, param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        if kind is str and isinstance(value, str):
+            return value
+        if kind == list[str] and isinstance(value, (list, tuple)):
+            return [*value]
+        return value if value == param.default else self._converter().coerce(value, param=param, ctx=ctx)
+
+
+class _Parameters:
+    """A command or a group whose values are converted if they need it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Returns the arguments and options."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # it is mixed into typer's classes
+        for parameter in found:
+            if hasattr(parameter, "get_runtime_param") and "get_runtime_param" not in vars(parameter):  # since typer 0.27
+                parameter.get_runtime_param = partial(_Unconverted, parameter.get_runtime_param)
+        return found
+
+
+class Group(_Parameters, TyperGroup):
+    """A group of commands."""
+
+
+class Command(_Parameters, TyperCommand):
     """A command that rejects an option of one value that is given twice, and a file's path where a text is expected."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -51,14 +87,15 @@ class Command(TyperCommand):
 class Commands(typer.Typer):
     """A set of such commands."""
 
-    def __init__(self, *, add_completion: bool = False, **options: Any) -> None:
-        super().__init__(add_completion=add_completion, **options)
+    def __init__(self, *, add_completion: bool = False, cls: type[TyperGroup] = Group, **options: Any) -> None:
+        super().__init__(add_completion=add_completion, cls=cls, **options)
 
-    def command(
+    def command(  # type: ignore[override]  # groups of options have types of their own
         self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **options: Any
-    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """Adds a command, as typer does."""
-        return super().command(name, cls=cls, **options)
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Adds a command, as typer does; its parameters may be groups of options."""
+        add = super().command(name, cls=cls, **options)
+        return lambda command: add(grouped(command))
 
 
 def _reject_repeated(given: Iterable[Any]) -> None:

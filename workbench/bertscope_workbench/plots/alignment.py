@@ -54,8 +54,7 @@ def plot_alignment(
     axes.set_xlabel("target")
     figure.add_colorbar(image, axes, "cosine")
     made = "; framed: by people" if gold is not None else ""
-    default = f"linked words ({found.method}){made}\n{found.provenance.model}, layer {found.layer}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"linked words ({found.method}){made}\n{found.provenance.model}, layer {found.layer}")
     return figure
 
 

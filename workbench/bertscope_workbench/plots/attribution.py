@@ -43,8 +43,7 @@ def plot_attribution(found: LogitAttribution, *, dark: bool = False, title: str 
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
     rest = f"embeddings {found.embeddings:+.2f}, biases {found.biases:+.2f}"
     difference = f"{found.answer} (blue) minus {found.other_answer} (orange): {found.difference:+.2f}"
-    default = f"{text}\n{difference}; {rest}\n{found.provenance.model}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"{text}\n{difference}; {rest}\n{found.provenance.model}")
     return figure
 
 

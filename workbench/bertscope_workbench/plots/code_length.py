@@ -31,8 +31,7 @@ def plot_code_length(found: CodeLengths, *, dark: bool = False, title: str | Non
         axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
         legend(axes, theme, 3)
     words = f"{found.spans} labels of {len(found.labels)} classes"
-    default = f"description length of labels by layer\n{found.provenance.model}, {words}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"description length of labels by layer\n{found.provenance.model}, {words}")
     return figure
 
 

@@ -17,8 +17,7 @@ def plot_comparison(comparison: AttentionComparison, *, dark: bool = False, titl
     theme = theme_of(dark)
     panels = {"1 - cosine": 1 - comparison.cosine.mean(), "divergence (nats)": comparison.divergence.mean()}
     drawn = panel_grid(panels, range(comparison.layers), theme)
-    default = f"how differently heads attend\n{comparison.models}, {comparison.texts} texts"
-    drawn.set_heading(title, default)
+    drawn.set_heading(title, f"how differently heads attend\n{comparison.models}, {comparison.texts} texts")
     return drawn
 
 

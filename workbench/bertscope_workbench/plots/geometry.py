@@ -24,8 +24,7 @@ def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str 
     _cosines(left, found, theme)
     _dimensions(right, found, theme)
     unit = "pieces" if found.pieces else "words"
-    default = f"hidden states by layer\n{found.provenance.model}, {found.texts} texts, {found.vectors} {unit}"
-    drawn.set_heading(title, default)
+    drawn.set_heading(title, f"hidden states by layer\n{found.provenance.model}, {found.texts} texts, {found.vectors} {unit}")
     return drawn
 
 

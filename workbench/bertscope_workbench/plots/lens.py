@@ -47,8 +47,7 @@ def plot_lens(found: LensText, *, dark: bool = False, title: str | None = None) 
     left = len(found.positions) - len(positions)
     rest = f"; {left} more positions are not shown" if left else ""
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
-    default = f"the likeliest entry at each layer\n{text}\n{found.provenance.model}{rest}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"the likeliest entry at each layer\n{text}\n{found.provenance.model}{rest}")
     return figure
 
 

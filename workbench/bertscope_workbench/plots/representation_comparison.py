@@ -37,8 +37,7 @@ def plot_representations(found: RepresentationComparison, *, dark: bool = False,
     axes.set_xlabel(shown(second))
     axes.set_ylabel(shown(first))
     figure.add_colorbar(image, axes, "linear CKA")
-    default = f"how alike the states of two layers are\n{found.models}, {found.compared_texts} texts"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"how alike the states of two layers are\n{found.models}, {found.compared_texts} texts")
     return figure
 
 

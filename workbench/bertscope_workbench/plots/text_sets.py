@@ -53,8 +53,7 @@ def plot_accuracy(
     left = len(comparison.groups) + 1 - len(groups)
     rest = f"; {left} more groups are not shown" if left else ""
     scoring = comparison.sets[0].scoring.replace("_", "-")
-    default = f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}")
     return figure
 
 

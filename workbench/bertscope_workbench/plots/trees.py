@@ -34,8 +34,7 @@ def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = No
         f"linked either way: {100 * scores.branching_undirected:.1f} %{'; a dot: above it' if scores.heads else ''}"
     )
     asked = f"{scores.provenance.model}, {scores.texts} texts, {scores.words} words"
-    default = f"attachment of maximum spanning trees\n{asked}\n{baselines}"
-    figure.set_heading(title, default)
+    figure.set_heading(title, f"attachment of maximum spanning trees\n{asked}\n{baselines}")
     return figure
 
 

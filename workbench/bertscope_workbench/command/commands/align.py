@@ -3,57 +3,62 @@
 SimAlign (Jalili Sabet et al. 2020). Give tokenised sentences.
 """
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import typer
-from bertscope import AlignedWords, GoldAlignment, score_alignments
+from bertscope import AlignedWords, AlignmentScores, GoldAlignment, WordAlignment, score_alignments
 from bertscope.questions.representations.alignment import LINK_COLUMNS
 from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions
 from bertscope_workbench.command.views import files as output_files
-from bertscope_workbench.command.views.alignment import document, print_alignments, print_scores
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.command.views.output import (
+    Failure,
+    UsageError,
+    fields_of,
+    percent,
+    plural,
+    print_heading,
+    printable,
+    table,
+    titled,
+)
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_table
 from bertscope_workbench.plots.alignment import save_alignment
 from bertscope_workbench.readers.translation_files import read_gold_alignments
 
+MAX_ROWS = 40
+"""The most rows of links that are printed."""
+
+
 PHARAOH = ".txt"
 
 
-@grouped
 def align(
     *,
     server: ServerOptions,
     file: TranslationOptions,
-    layer: Annotated[
-        int, typer.Option("--layer", min=0, metavar="L", help="The layer of the states: 0 the embeddings, k after layer k - 1.")
-    ],
+    layer: Annotated[int, option("--layer L", "The layer of the states: 0 the embeddings, k after layer k - 1.", min=0)],
     method: Annotated[
         Literal["argmax", "itermax"],
-        typer.Option("--method", help="Link words that are each other's nearest, or look once more for further ones."),
+        option("--method", "Link words that are each other's nearest, or look once more for further ones."),
     ] = "argmax",
     gold: Annotated[
-        Path | None,
-        typer.Option("--gold", metavar="FILE", help='Links that people made, a line "0-0 1p2" for each pair: score by them.'),
+        Path | None, option("--gold FILE", 'Links that people made, a line "0-0 1p2" for each pair: score by them.')
     ] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a pair: .png, .svg or .pdf.")] = None,
-    pair: Annotated[
-        int | None, typer.Option("--pair", min=0, metavar="K", help="With --plot: which pair, from 0; the first unless set.")
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False,
+    plot: Annotated[Path | None, option("--plot FILE", "Draw a pair: .png, .svg or .pdf.")] = None,
+    pair: Annotated[int | None, option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0)] = None,
+    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", metavar="FILE", help='A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).'
-        ),
+        Path | None, option("--output FILE", 'A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).')
     ] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
@@ -108,3 +113,53 @@ def _draw(found: AlignedWords, people: list[GoldAlignment] | None, plot: Path, p
     if chosen is None:
         raise Failure(f"pair {pair} was left out and can't be drawn; name another with --pair")
     output_files.draw(lambda path: save_alignment(chosen, path, people[pair] if people else None, dark=dark), plot)
+
+
+def print_alignments(screen: Console, found: AlignedWords) -> None:
+    """Prints a row for each link of the first pairs, and the words that have none."""
+    links = sum(len(one.links) for one in found)
+    first = found[0]
+    counts = plural(len(found), "pair"), plural(links, "link"), f"layer {first.layer}", first.method
+    print_heading(screen, first.provenance.model, *counts)
+    result = table(["pair#", "source", "target", "places", "cosine#"])
+    drawn = 0
+    for one in found:
+        if result.row_count + len(one.links) > MAX_ROWS and drawn:
+            break
+        _add_rows(result, one)
+        drawn += 1
+    screen.print(titled("words that are linked; pairs and places count from 0", result))
+    if drawn < len(found):
+        screen.print(f"not shown: {plural(len(found) - drawn, 'pair')} (--output has all)", style="dim")
+
+
+def print_scores(screen: Console, scores: AlignmentScores) -> None:
+    """Prints how links agree with those that people made."""
+    columns = ["links#", "sure#", "precision#", "recall#", "F1#", "error rate#"]
+    rates = [percent(rate) for rate in (scores.precision, scores.recall, scores.f1, scores.error_rate)]
+    rows = table(columns, [[str(scores.found), str(scores.sure), *rates]])
+    screen.print(titled(f"beside the links that people made, {plural(scores.pairs, 'pair')}", rows))
+
+
+def document(found: AlignedWords, scores: AlignmentScores | None) -> dict[str, Any]:
+    """Returns alignments in JSON types; "scores" is null without gold alignments."""
+    names = LINK_COLUMNS[1:]
+    pairs = [
+        fields_of(one, "index", "source_words", "target_words", "pharaoh")
+        | {"links": [dict(zip(names, row[1:], strict=True)) for row in one.rows()]}
+        for one in found
+    ]
+    rates = None if scores is None else asdict(scores) | fields_of(scores, "precision", "recall", "f1", "error_rate")
+    return fields_of(found[0], "provenance", "layer", "method") | {"pairs": pairs, "scores": rates}
+
+
+def _add_rows(result: Any, one: WordAlignment) -> None:
+    number = str(one.index)
+    for _, source, target, source_word, target_word, cosine in one.rows():
+        result.add_row(number, printable(source_word), printable(target_word), f"{source}-{target}", f"{cosine:.2f}")
+        number = ""
+    sides = ((one.source_words, {link.source for link in one.links}), (one.target_words, {link.target for link in one.links}))
+    alone = [[word for place, word in enumerate(words) if place not in linked] for words, linked in sides]
+    if any(alone):
+        cells = [Text("no link: ", style="dim").append_text(printable(" ".join(words))) if words else "" for words in alone]
+        result.add_row(number, *cells, "", "")

@@ -4,30 +4,42 @@ A passage that is longer than the model reads is read in windows that overlap. W
 file is written as it comes, and --resume goes on with a file that was cut short.
 """
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
-import typer
+from bertscope import AnsweredQuestion
+from rich.console import Console
 
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.answers import fields, print_answer
-from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.command.views.output import (
+    Failure,
+    UsageError,
+    bar,
+    plural,
+    printable,
+    probability,
+    shortened,
+    table,
+    text_line,
+)
 from bertscope_workbench.readers import files
+
+SHOWN_PASSAGE = 60
+"""Most characters of a passage in a title."""
 
 
 @dataclass(frozen=True)
 class QuestionArguments:
     """Questions on one passage."""
 
-    questions: Annotated[list[str] | None, typer.Argument(metavar="[QUESTION]...", help="Questions on one passage.")] = None
-    passage: Annotated[str | None, typer.Option("--passage", metavar="TEXT", help="The passage.")] = None
-    passage_file: Annotated[
-        Path | None, typer.Option("--passage-file", metavar="FILE", help='A file with the passage; "-" is stdin.')
-    ] = None
+    questions: Annotated[list[str] | None, argument("[QUESTION]...", "Questions on one passage.")] = None
+    passage: Annotated[str | None, option("--passage TEXT", "The passage.")] = None
+    passage_file: Annotated[Path | None, option("--passage-file FILE", 'A file with the passage; "-" is stdin.')] = None
 
     def __bool__(self) -> bool:
         return bool(self.questions) or self.passage is not None or self.passage_file is not None
@@ -46,29 +58,23 @@ class QuestionArguments:
 class QuestionFileOptions(ItemFileOptions):
     """A file of questions and passages."""
 
-    option: ClassVar[str] = "--questions"
+    flag: ClassVar[str] = "--questions"
     conflict: ClassVar[str] = "--questions FILE has the questions and the passages; give no QUESTION and no passage beside it"
 
-    file: Annotated[
-        Path | None, typer.Option("--questions", metavar="FILE", help='Answer a file: columns "question", "passage".')
-    ] = None
+    file: Annotated[Path | None, option("--questions FILE", 'Answer a file: columns "question", "passage".')] = None
 
 
-@grouped
 def answer(
     *,
     to: AskingOptions,
     given: QuestionArguments,
     file: Annotated[QuestionFileOptions, Offered(columns="What the file calls them: passage=context.")],
-    best: Annotated[
-        int | None, typer.Option("--best", min=1, metavar="N", help="Spans for each question; 3 unless set.")
-    ] = None,
+    best: Annotated[int | None, option("--best N", "Spans for each question; 3 unless set.", min=1)] = None,
     max_answer_tokens: Annotated[
-        int | None, typer.Option("--max-answer-tokens", min=1, metavar="N", help="Most tokens of a span; 30 unless set.")
+        int | None, option("--max-answer-tokens N", "Most tokens of a span; 30 unless set.", min=1)
     ] = None,
     stride: Annotated[
-        int | None,
-        typer.Option("--stride", min=1, metavar="N", help="Tokens between the windows of a long passage; 128 unless set."),
+        int | None, option("--stride N", "Tokens between the windows of a long passage; 128 unless set.", min=1)
     ] = None,
     call: Annotated[CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
@@ -92,3 +98,24 @@ def _read_passage(path: Path) -> str:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Failure(f"{path} is not UTF-8: {error.reason}") from None
+
+
+def fields(answer: AnsweredQuestion) -> dict[str, Any]:
+    """Returns an answer in JSON types, without the passage, which the caller has."""
+    return {name: value for name, value in dataclasses.asdict(answer).items() if name != "passage"}
+
+
+def print_answer(screen: Console, answer: AnsweredQuestion) -> None:
+    """Prints the question, and a row for each span and for no answer."""
+    screen.print(text_line(answer.question, shortened(answer.passage, SHOWN_PASSAGE)))
+    rows = (
+        [printable(one.text), f"{one.start}-{one.end}", probability(one.probability), bar(one.probability), f"{one.score:.3f}"]
+        for one in answer.spans
+    )
+    result = table(["answer", "characters#", "probability#", "", "score#"], rows)
+    score = answer.spans[0].score + answer.no_answer_score
+    missing = answer.no_answer_probability
+    result.add_row("(no answer)", "", probability(missing), bar(missing), f"{score:.3f}", style="dim")
+    screen.print(result)
+    if answer.windows > 1:
+        screen.print(f"the passage was read in {plural(answer.windows, 'window')}", style="dim")

@@ -1,45 +1,47 @@
 """Classify words by a probe that was trained before, and show how often it is right."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import typer
-from bertscope import load_probe
+from bertscope import AppliedProbe, load_probe
 from bertscope.questions.probes.applied_probes import COLUMNS
+from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.apply_probe import document, print_applied
 from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.output import fields_of, percent, plural, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import write_table
 from bertscope_workbench.readers.span_files import read_span_texts
 
+CONFUSIONS = 5
+"""The classes taken for another that are shown."""
+MAX_SPANS = 20
+"""The most words that are shown if none has a label."""
 
-@grouped
+
 def apply_probe(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    probe: Annotated[Path, typer.Argument(metavar="PROBE", help="The file that `bertscope probe --keep` wrote.")],
-    texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Texts with spans: .conllu, .tsv or .jsonl.")],
+    to: ModelOptions,
+    probe: Annotated[Path, argument("PROBE", "The file that `bertscope probe --keep` wrote.")],
+    texts: Annotated[Path, argument("TEXTS", "Texts with spans: .conllu, .tsv or .jsonl.")],
     label: Annotated[
         Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
-        typer.Option("--label", help="The column of a .conllu that the probe was trained to predict."),
+        option("--label", "The column of a .conllu that the probe was trained to predict."),
     ] = "upos",
     layer: Annotated[
-        list[str] | None,
-        typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers of the probe; all that it has unless set."),
+        list[str] | None, option("--layer, --layers L[,L]", "Layers of the probe; all that it has unless set.")
     ] = None,
     any_weights: Annotated[
-        bool, typer.Option("--any-weights", help="Apply it to a model with other weights, whose states mean something else.")
+        bool, option("--any-weights", "Apply it to a model with other weights, whose states mean something else.")
     ] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts.")] = None,
+    limit: Annotated[int | None, option("--limit N", "Take the first N texts.", min=1)] = None,
     out: Annotated[
         OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl or .parquet.")
     ],
@@ -50,7 +52,7 @@ def apply_probe(
     with reading(texts):
         read = read_span_texts(texts, label, limit=limit)
     source = Source(read, [f"{texts}, line {line}" for line in read.lines], [str(problem) for problem in read.problems])
-    with server.connect(call.timeout) as client, source.some_left(), answering("classifying") as show:
+    with to.connect(call.timeout) as client, source.some_left(), answering("classifying") as show:
         found = client.apply_probe(
             kept,
             source.items,
@@ -58,9 +60,65 @@ def apply_probe(
             any_weights=any_weights,
             on_progress=show,
             on_rejected=source.reject,
-            **base.arguments(),
+            **to.arguments(),
             **call.arguments(),
         )
     if out.output is not None:
         write_table(COLUMNS, found.rows(), out.output)
     print_result(found, document, print_applied, json=call.json, written=[out.output], source=source)
+
+
+def print_applied(screen: Console, found: AppliedProbe) -> None:
+    """Prints a row for each layer, the most frequent confusions, and what was left out; the answers if no word has a label."""
+    heading = f"{found.provenance.model}: {plural(found.texts, 'text')}, {plural(len(found.spans), 'word')}"
+    if found.scored_spans:
+        _print_scores(screen, found, heading)
+    else:
+        _print_answers(screen, found, heading)
+    if found.unseen_labels:
+        names = ", ".join(f"{name} ({count})" for name, count in found.unseen_labels)
+        screen.print(Text("not scored, as the probe has no such class: ", style="yellow").append_text(printable(names)))
+    if found.truncated_spans + found.empty_spans:
+        counts = f"{found.truncated_spans} cut away, {found.empty_spans} without a piece"
+        screen.print(Text(f"left out: {counts}", style="yellow"))
+
+
+def _print_scores(screen: Console, found: AppliedProbe, heading: str) -> None:
+    result = table(["layer#", "accuracy#", "95 %", "loss#"])
+    for layer in (own.layer for own in found.layers):
+        ends = " to ".join(map(percent, found.interval(layer)))
+        result.add_row(str(layer), percent(found.accuracy(layer)), ends, f"{found.loss(layer):.3f}")
+    screen.print(titled(f"{heading}, {found.scored_spans} of them scored", result))
+    for own in found.layers:
+        confusions = found.confusions(own.layer)[:CONFUSIONS]
+        if confusions:
+            names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
+            screen.print(Text(f"layer {own.layer} takes ").append_text(printable(names)))
+
+
+def _print_answers(screen: Console, found: AppliedProbe, heading: str) -> None:
+    rows = (
+        [str(layer), str(text), printable(words), printable(answer), percent(share)]
+        for layer, text, _, _, _, words, _, answer, share in found.rows()[:MAX_SPANS]
+    )
+    screen.print(titled(heading, table(["layer#", "text#", "word", "class", "probability#"], rows)))
+    hidden = len(found.layers) * len(found.spans) - MAX_SPANS
+    if hidden > 0:
+        screen.print(f"and {plural(hidden, 'row')} more: --output FILE writes all")
+
+
+def document(found: AppliedProbe) -> dict[str, Any]:
+    """Returns the scores and answers as one JSON document."""
+    scored = bool(found.scored_spans)
+    layers = [
+        {
+            "layer": own.layer,
+            "accuracy": found.accuracy(own.layer) if scored else None,
+            "loss": found.loss(own.layer) if scored else None,
+            "confusion": own.confusion.tolist(),
+        }
+        for own in found.layers
+    ]
+    model = {"model": found.provenance.model, "weights": found.provenance.weights_digest}
+    counts = {"spans": len(found.spans)} | fields_of(found, "scored_spans", "truncated_spans", "empty_spans")
+    return model | fields_of(found, "labels") | counts | {"unseen_labels": dict(found.unseen_labels), "layers": layers}

@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from bertscope import BenchmarkReport, StudyTable
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
-from bertscope_workbench.command.options.groups import grouped
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark as benchmark_view
@@ -29,20 +28,14 @@ from bertscope_workbench.command.views.output import UsageError, console, print_
 from bertscope_workbench.plots.benchmark import save_benchmark
 
 
-@grouped
 def benchmark(
     server: ServerOptions,
     compared: ModelOptions,
     measuring: MeasuringOptions,
     score: ScoreOptions,
     studies: StudyOptions,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option("--output", metavar="FILE", help="Write it: .md, .csv, .json or .jsonl. Repeatable."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw speed-up against quality: .png, .svg or .pdf.")
-    ] = None,
+    output: Annotated[list[Path] | None, option("--output FILE", "Write it: .md, .csv, .json or .jsonl. Repeatable.")] = None,
+    plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
     timeout: options.LongTimeout = None,
     json: options.Json = False,
 ) -> None:
@@ -50,13 +43,13 @@ def benchmark(
         output_files.require_output(path, benchmark_files.FORMATS)
     output_files.require_plot(plot)
     if studies.studies:
-        _refuse(
-            [*compared.given, *score.given, *score.extra, *measuring.texts_given, *(["--plot"] if plot else [])],
-            "without --studies",
-        )
+        loaded = values_of(compared, "models", "baseline", "agreement", "top_k", "as_loaded")
+        scored = dict.fromkeys([*score.given, *score.extra], True)
+        others = loaded | scored | values_of(measuring, "run_texts") | {"--plot": plot}
+        refuse(others, "goes without --studies only")
         print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), None, json=json)
         return
-    _refuse(studies.given, "with --studies")
+    refuse(values_of(studies, "system", "heavy"), "goes with --studies only")
     compared.check()
     measuring.check()
     if score.extra and not score.given:
@@ -133,8 +126,3 @@ def print_measured(measured: BenchmarkReport | StudyTable, output: Sequence[Path
     if not json:
         for path in (*output, *([plot] if plot else [])):
             console().print(f"wrote {path}", soft_wrap=True)
-
-
-def _refuse(given: Sequence[str], where: str) -> None:
-    if given:
-        raise UsageError(f"{given[0]} goes {where} only")

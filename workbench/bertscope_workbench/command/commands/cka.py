@@ -1,42 +1,39 @@
 """Show how alike the states of each two layers are, of one model or of two (linear CKA)."""
 
+import math
 from functools import partial
 from typing import Annotated
 
-import typer
+from bertscope import RepresentationComparison
 from bertscope.questions.representations.comparison import comparison_columns, comparison_document
+from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.cka import print_representations
+from bertscope_workbench.command.views.attention import shade
+from bertscope_workbench.command.views.output import plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.plots.representation_comparison import save_representations
 
 
-@grouped
 def cka(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     file: TextFileOptions,
     compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="MODEL", help="Compare with the layers of this model, under any interventions."),
+        str | None, option("--compare MODEL", "Compare with the layers of this model, under any interventions.")
     ] = None,
     layer: options.Layers = None,
-    other_layer: Annotated[
-        list[str] | None, typer.Option("--other-layer", metavar="L[,L]", help="Likewise, of the second model.")
-    ] = None,
+    other_layer: Annotated[list[str] | None, option("--other-layer L[,L]", "Likewise, of the second model.")] = None,
     out: Annotated[OutputOptions, Offered(output="Write a row for each two layers: .csv, .tsv, .jsonl or .parquet.")],
     call: options.CallOptions,
 ) -> None:
     source = file.source()
-    with server.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
+    with to.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
         found = client.compare_representations(
             source.items,
             compare,
@@ -44,8 +41,23 @@ def cka(
             other_layers=specifications.numbers("--other-layer", other_layer),
             on_progress=show,
             on_rejected=source.reject,
-            **base.arguments(),
+            **to.arguments(),
             **call.arguments(),
         )
     written = out.write(comparison_columns(found), partial(save_representations, found))
     print_result(found, comparison_document, print_representations, json=call.json, written=written, source=source)
+
+
+def print_representations(screen: Console, found: RepresentationComparison) -> None:
+    """Prints a row for each layer of the first model, the last one on top, and a column for each of the second."""
+    counts = plural(found.compared_texts, "text"), plural(found.compared_words, "word")
+    print_heading(screen, found.models, *counts, truncated=found.truncated_texts)
+    if found.compared_texts < found.texts:
+        few = plural(found.texts - found.compared_texts, "text")
+        screen.print(f"not compared, for they have fewer than four words: {few}", style="yellow")
+    rows = (
+        [str(layer), *("" if math.isnan(value) else shade(f"{value:.2f}", value) for value in values)]
+        for layer, values in reversed([*zip(found.layers, found.cka().tolist(), strict=True)])
+    )
+    result = table(["layer#", *(f"{layer}#" for layer in found.other_layers)], rows)
+    screen.print(titled("linear CKA of the words' states, unbiased, within texts; layer 0 is the embeddings", result))

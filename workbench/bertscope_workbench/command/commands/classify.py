@@ -4,15 +4,18 @@ Many texts are answered in groups as they come; with --json, one that is refused
 a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
 """
 
-from typing import Annotated
+import dataclasses
+from typing import Annotated, Any
 
+from bertscope import ClassifiedText
+from rich.console import Console
+
+from bertscope_workbench.command.groups import Offered
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.views.classification import fields, print_answer
+from bertscope_workbench.command.views.output import bar, print_cut, printable, probability, table, text_line
 
 
-@grouped
 def classify(
     to: AskingOptions,
     given: PairArguments,
@@ -21,3 +24,20 @@ def classify(
 ) -> None:
     asked = AskedItems(to, given, file, call)
     asked.answer("classifying", lambda client: client.classify_stream, print_answer, fields, truncate=call.truncate)
+
+
+def fields(answer: ClassifiedText) -> dict[str, Any]:
+    """Returns an answer in JSON types."""
+    return dataclasses.asdict(answer) | {"label": answer.label}
+
+
+def print_answer(screen: Console, answer: ClassifiedText) -> None:
+    """Prints the text, and a row for each label."""
+    screen.print(text_line(answer.text, answer.text_pair))
+    rows = (
+        [printable(one.label), probability(one.probability), bar(one.probability), f"{one.logit:.3f}"] for one in answer.labels
+    )
+    screen.print(table(["label", "probability#", "", "logit#"], rows))
+    if answer.multi_label:
+        screen.print("each label has its own probability; they do not sum to 1", style="dim")
+    print_cut(screen, answer.truncated_tokens)

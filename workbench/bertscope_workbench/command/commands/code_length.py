@@ -5,46 +5,43 @@ Minimum description length by online coding (Voita and Titov 2020).
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import typer
-from bertscope.questions.probes.code_length import code_columns
+from bertscope import CodeLengths
+from bertscope.questions.probes.code_length import COLUMNS, code_columns
+from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.code_length import document, print_code_lengths
+from bertscope_workbench.command.views.output import fields_of, plural, starred, table, titled
 from bertscope_workbench.command.views.progress import studying
 from bertscope_workbench.plots.code_length import save_code_length
 
 
-@grouped
 def code_length(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Texts whose labels are coded: .conllu, .tsv, .jsonl.")],
-    dev: Annotated[
-        Path | None, typer.Option("--dev", metavar="FILE", help="Texts that end training; a tenth of the others unless set.")
-    ] = None,
+    to: ModelOptions,
+    file: Annotated[Path, argument("FILE", "Texts whose labels are coded: .conllu, .tsv, .jsonl.")],
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of the others unless set.")] = None,
     label: Annotated[
         Literal["upos", "xpos", "deprel", "head", "depth"],
-        typer.Option("--label", help="The column that is coded, or the head's place, or the depth in the tree."),
+        option("--label", "The column that is coded, or the head's place, or the depth in the tree."),
     ] = "upos",
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty of weights, 1 / C; 1 unless set.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Shuffles the sentences.")] = 0,
+    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
+    seed: Annotated[int, option("--seed", "Shuffles the sentences.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[OutputOptions, Offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")],
     call: options.LongCallOptions,
 ) -> None:
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))
-    with server.connect(call.timeout) as client, studying() as show:
+    with to.connect(call.timeout) as client, studying() as show:
         found = client.measure_code_length(
             texts,
             dev=held,
@@ -52,9 +49,31 @@ def code_length(
             pooling=pooling,
             l2=l2,
             seed=seed,
-            **base.arguments(),
+            **to.arguments(),
             on_progress=lambda event: show("coding", event.done, event.total),
             **call.arguments(),
         )
     written = out.write(code_columns(found), partial(save_code_length, found))
     print_result(found, document, print_code_lengths, json=call.json, written=written)
+
+
+def print_code_lengths(screen: Console, found: CodeLengths) -> None:
+    """Prints a row for each layer, and what was left out."""
+    numbers = ((one.bits / 1000, one.compression, one.control_bits / 1000, one.control_compression) for one in found.layers)
+    rows = (
+        [starred(one.layer, found.best_layer), *(f"{number:.2f}" for number in row)]
+        for one, row in zip(found.layers, numbers, strict=True)
+    )
+    result = table(["layer#", "kbit#", "compression#", "control kbit#", "control compression#"], rows)
+    heading = f"{found.provenance.model}: {plural(found.spans, 'label')} of {len(found.labels)} classes"
+    screen.print(titled(f"{heading}, {found.uniform_bits / 1000:.2f} kbit by the uniform code", result))
+    screen.print(Text("* the shortest code, of the same labels; layer 0 is the embeddings"))
+    if found.left_out_spans:
+        screen.print(Text(f"left out: {plural(found.left_out_spans, 'word')} cut away or without a piece", style="yellow"))
+
+
+def document(found: CodeLengths) -> dict[str, Any]:
+    """Returns the codes as one JSON document."""
+    model = {"model": found.provenance.model, "weights": found.provenance.weights_digest}
+    numbers = fields_of(found, "labels", "spans", "left_out_spans", "parts", "uniform_bits", "best_layer")
+    return model | numbers | {"layers": [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()]}

@@ -34,14 +34,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from bertscope import BertscopeError, Model
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import steps as step_grammar
-from bertscope_workbench.command.options.groups import Offered, grouped
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import progress
@@ -52,20 +51,15 @@ STEP = re.compile(r"\bsteps\[(\d+)\](?:\.\w+)?(?:\.(\w+(?:\[\d+\])?))?")
 """The server's name of a step, with its kind, and maybe a field of it."""
 
 
-@grouped
 def compress(
     *,
     server: ServerOptions,
-    steps: Annotated[
-        list[str],
-        typer.Option("--steps", metavar="STEP,STEP,...", help="What to do, in this order; see above. Repeatable."),
-    ],
-    name: Annotated[str, typer.Option("--name", metavar="NEW", help="The id that the new model gets.")],
+    steps: Annotated[list[str], option("--steps STEP,STEP,...", "What to do, in this order; see above. Repeatable.")],
+    name: Annotated[str, option("--name NEW", "The id that the new model gets.")],
     texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Texts to rank on, for steps by importance: .txt, or column "text".'),
+        Path | None, option("--texts FILE", 'Texts to rank on, for steps by importance: .txt, or column "text".')
     ] = None,
-    folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
+    folder: Annotated[str | None, option("--folder DIR", "Where the server saves it, too.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     written = step_grammar.split(steps)

@@ -5,50 +5,66 @@ The share of a head is that of the pairs with attention over the threshold that 
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
-from bertscope import read_contacts
+from bertscope import ContactScores, read_contacts
 from bertscope.questions.attention.contacts import DISTANCE, MIN_SEPARATION, THRESHOLD
+from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views import contacts as view
+from bertscope_workbench.command.views.output import fields_of, plural, table
 
 
-@grouped
 def contacts(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    sequence: Annotated[str, typer.Argument(metavar="SEQUENCE", help="A protein in one-letter codes.")],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Its contacts (0 and 1) or distances, a matrix: .npy, .csv or .tsv.")
-    ],
+    to: ModelOptions,
+    sequence: Annotated[str, argument("SEQUENCE", "A protein in one-letter codes.")],
+    file: Annotated[Path, argument("FILE", "Its contacts (0 and 1) or distances, a matrix: .npy, .csv or .tsv.")],
     distance: Annotated[
-        float, typer.Option("--distance", metavar="ANGSTROM", help="Residues less far apart touch, if FILE has distances.")
+        float, option("--distance ANGSTROM", "Residues less far apart touch, if FILE has distances.")
     ] = DISTANCE,
-    threshold: Annotated[
-        float, typer.Option("--threshold", metavar="WEIGHT", help="A weight over it counts as attention.")
-    ] = THRESHOLD,
+    threshold: Annotated[float, option("--threshold WEIGHT", "A weight over it counts as attention.")] = THRESHOLD,
     min_separation: Annotated[
-        int, typer.Option("--min-separation", min=1, metavar="N", help="Leave out pairs nearer in the sequence.")
+        int, option("--min-separation N", "Leave out pairs nearer in the sequence.", min=1)
     ] = MIN_SEPARATION,
-    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Heads to print.")] = 10,
+    top: Annotated[int, option("--top N", "Heads to print.", min=1)] = 10,
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet.")],
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    with server.connect(call.timeout) as client:
+    with to.connect(call.timeout) as client:
         found = client.score_contacts(
             sequence,
             read_contacts(file, distance=distance),
             threshold=threshold,
             min_separation=min_separation,
             model=call.model,
-            **base.arguments(),
+            **to.arguments(),
         )
     written = out.write(found.columns())
-    print_result(found, view.document, partial(view.print_contacts, top=top), json=call.json, written=written)
+    print_result(found, document, partial(print_contacts, top=top), json=call.json, written=written)
+
+
+def document(found: ContactScores) -> dict[str, Any]:
+    """Returns the scores in JSON types; a head without an attended pair has no share."""
+    return fields_of(found, "provenance", "sequence", "threshold", "min_separation", "base_rate") | found.columns()
+
+
+def print_contacts(screen: Console, found: ContactScores, top: int) -> None:
+    """Prints the heads with the highest shares, and what chance would give."""
+    result = table(("layer#", "head#", "in contact#", "attended pairs#", "weight on contacts#"))
+    for layer, head in found.best(top):
+        share, weight = found.share[layer, head], found.weight_share[layer, head]
+        result.add_row(str(layer), str(head), f"{share:.1%}", str(found.attended[layer, head]), f"{weight:.1%}")
+    if result.row_count:
+        screen.print(result)
+    else:
+        screen.print(f"no head has a weight over {found.threshold:g} between such residues; lower --threshold")
+    screen.print(
+        f"{found.base_rate:.1%} of the pairs of {plural(len(found.sequence), 'residue')} at least {found.min_separation} apart "
+        f"are in contact; attended is a weight over {found.threshold:g}"
+    )
+    screen.print("these heads are chosen on the sequence that they are scored on: in others they attend less", style="dim")
+    screen.print(found.provenance.model, style="dim")

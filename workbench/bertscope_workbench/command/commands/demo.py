@@ -19,6 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from bertscope_workbench.command.commands.serve import require_service
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.specifications import describe
 from bertscope_workbench.command.views.attention import layers_table
 from bertscope_workbench.command.views.cloze import print_answer
@@ -48,9 +49,7 @@ STOP_SECONDS = 30
 
 
 def demo(
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long the server may take to start.")
-    ] = 120,
+    timeout: Annotated[float, option("--timeout SECONDS", "How long the server may take to start.", min=1)] = 120,
 ) -> None:
     require_service("demo")
     screen = console()

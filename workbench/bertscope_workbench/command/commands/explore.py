@@ -8,10 +8,9 @@ import errno
 import logging
 from typing import Annotated
 
-import typer
 from bertscope import BertscopeError, DeadlineExceeded, Unavailable
 
-from bertscope_workbench.command.options.groups import grouped
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.output import Failure, UsageError, console, print_failure, printable
 
@@ -19,14 +18,12 @@ DEFAULT_PORT = 6260
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
-@grouped
 def explore(
     server: ServerOptions,
     port: Annotated[
-        int,
-        typer.Option("--port", min=0, max=65535, envvar="BERTSCOPE_EXPLORE_PORT", help="The page's port; 0 is any free one."),
+        int, option("--port", "The page's port; 0 is any free one.", min=0, max=65535, envvar="BERTSCOPE_EXPLORE_PORT")
     ] = DEFAULT_PORT,
-    host: Annotated[str, typer.Option("--host", hidden=True)] = LOOPBACK[0],
+    host: Annotated[str, option("--host", hidden=True)] = LOOPBACK[0],
 ) -> None:
     if host not in LOOPBACK:
         # The page acts with its owner's token, so that nobody else may reach it.

@@ -11,19 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from bertscope import Fact, FactAnswers, FactRelation, FactTemplate, ObjectScoring, TemplateChoice
 from bertscope.questions.facts.knowledge import ANSWER_COLUMNS
 from bertscope.questions.facts.questions import templates_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import RowOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.parts.fact_rows import FactSource, answered_in_rows
 from bertscope_workbench.command.views import facts as view
 from bertscope_workbench.command.views.files import read_file
@@ -41,23 +39,20 @@ class QuestionOptions:
     """The templates, and the objects to rank among."""
 
     templates: Annotated[
-        Path | None, typer.Option("--templates", metavar="FILE", help="Templates by relation, as LAMA's or ParaRel's (.jsonl).")
+        Path | None,
+        option("--templates FILE", "Templates by relation, as LAMA's or ParaRel's (.jsonl)."),
     ] = None
     template: Annotated[
         list[str] | None,
-        typer.Option("--template", metavar="TEXT", help='A template: "The capital of [X] is [Y]." Repeatable.'),
+        option("--template TEXT", 'A template: "The capital of [X] is [Y]." Repeatable.'),
     ] = None
     negated: Annotated[
-        list[str] | None,
-        typer.Option("--negated", metavar="TEXT", help='A negated one: "The capital of [X] is not [Y]." Repeatable.'),
+        list[str] | None, option("--negated TEXT", 'A negated one: "The capital of [X] is not [Y]." Repeatable.')
     ] = None
     candidates: Annotated[
-        str | None,
-        typer.Option("--candidates", metavar="FILE|golds", help="Rank among these words, or all right objects of a relation."),
+        str | None, option("--candidates FILE|golds", "Rank among these words, or all right objects of a relation.")
     ] = None
-    vocabulary: Annotated[
-        Path | None, typer.Option("--vocabulary", metavar="FILE", help="Rank among these words: one a line, as LAMA's.")
-    ] = None
+    vocabulary: Annotated[Path | None, option("--vocabulary FILE", "Rank among these words: one a line, as LAMA's.")] = None
 
     def relations(self, facts: Sequence[Fact]) -> dict[str, FactRelation]:
         """Returns the relations of the facts, by name."""
@@ -83,39 +78,30 @@ class QuestionOptions:
         return FactRelation(name, templates, candidates)
 
 
-@grouped
 def facts(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     questions: QuestionOptions,
     rows: RowOptions,
     files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv)."
-        ),
+        list[Path], argument("FILE...", "Facts: LAMA's or ParaRel's (.jsonl), or tables of subject and object (.tsv, .csv).")
     ],
-    relation: Annotated[
-        str | None, typer.Option("--relation", metavar="NAME", help="The relation of all facts; the file's unless set.")
-    ] = None,
+    relation: Annotated[str | None, option("--relation NAME", "The relation of all facts; the file's unless set.")] = None,
     columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="NAME=COLUMN,...", help="What a table calls them: subject=country,object=capital."),
+        str | None, option("--columns NAME=COLUMN,...", "What a table calls them: subject=country,object=capital.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N facts.")] = None,
+    limit: Annotated[int | None, option("--limit N", "Take each file's first N facts.", min=1)] = None,
     scoring: Annotated[
         ObjectScoring | None,
-        typer.Option("--scoring", help="How objects of several pieces are scored; single_entry, the default, skips them."),
+        option("--scoring", "How objects of several pieces are scored; single_entry, the default, skips them."),
     ] = None,
     max_pieces: Annotated[
-        int | None,
-        typer.Option("--max-pieces", min=1, max=10, help="With --scoring left_to_right or confidence_first; 5 unless set."),
+        int | None, option("--max-pieces", "With --scoring left_to_right or confidence_first; 5 unless set.", min=1, max=10)
     ] = None,
-    by: Annotated[TemplateChoice, typer.Option("--by", help="P@k by the first template, the best, or the mean.")] = "first",
-    prior: Annotated[bool, typer.Option("--prior", help="Also ask with a mask in place of the subject.")] = False,
-    uhn: Annotated[bool, typer.Option("--uhn", help="Leave out what the subject's name gives away (LAMA-UHN).")] = False,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=0, max=100, help="Predictions kept of each answer.")] = 1,
+    by: Annotated[TemplateChoice, option("--by", "P@k by the first template, the best, or the mean.")] = "first",
+    prior: Annotated[bool, option("--prior", "Also ask with a mask in place of the subject.")] = False,
+    uhn: Annotated[bool, option("--uhn", "Leave out what the subject's name gives away (LAMA-UHN).")] = False,
+    top_k: Annotated[int, option("--top-k, -k", "Predictions kept of each answer.", min=0, max=100)] = 1,
     out: Annotated[
         OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl or .parquet.")
     ],
@@ -127,7 +113,7 @@ def facts(
         read_file(path, lambda path: source.add(path, relation, names, limit, skip_broken=rows.skip_broken))
     relations = questions.relations(source.facts)
     vocabulary = [] if questions.vocabulary is None else read_file(questions.vocabulary, read_words)
-    changes = base.arguments()
+    changes = to.arguments()
     asked: dict[str, Any] = {
         "vocabulary": vocabulary,
         "scoring": scoring or "single_entry",
@@ -137,7 +123,7 @@ def facts(
         **changes,
     }
     written: WrittenItems | None = None
-    with server.connect(call.timeout) as client:
+    with to.connect(call.timeout) as client:
         if rows.rows is not None:
             found, written = answered_in_rows(client, source, [*relations.values()], rows, call.model, asked)
         else:

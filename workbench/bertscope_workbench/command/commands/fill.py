@@ -8,24 +8,21 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, tee
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from bertscope import Decoding, FilledText
 from bertscope.errors import invalid_argument
 from bertscope.values.validation import TextOrPair
 
+from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered, PairArguments
-from bertscope_workbench.command.options.groups import Offered, grouped
 from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.readers import files
 
 if TYPE_CHECKING:
     from bertscope import Client
-
-DECODINGS: dict[str, Decoding] = {name.replace("_", "-"): name for name in get_args(Decoding)}
 
 
 @dataclass(frozen=True)
@@ -44,45 +41,37 @@ class _WithCandidates:
             yield line, (text if self.given.pair is None else (text, self.given.pair), words)
 
 
-@grouped
 def fill(
     *,
     to: AskingOptions,
     given: Annotated[PairArguments, Offered(texts='Texts with "[MASK]"; "-" or none reads lines from stdin.')],
     next_sentence: Annotated[
-        bool, typer.Option("--next-sentence", help="Also say how likely the second text follows; needs no mask.")
+        bool, option("--next-sentence", "Also say how likely the second text follows; needs no mask.")
     ] = False,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="How many predictions for each mask; 5 unless set.")
-    ] = None,
-    candidates: Annotated[
-        str | None, typer.Option("--candidates", metavar="A,B", help="Score these words instead, with commas between.")
-    ] = None,
-    candidate: Annotated[
-        list[str] | None, typer.Option("--candidate", metavar="A", help="Score this word instead. Repeatable.")
-    ] = None,
+    top_k: Annotated[int | None, option("--top-k, -k", "How many predictions for each mask; 5 unless set.", min=1)] = None,
+    candidates: Annotated[str | None, option("--candidates A,B", "Score these words instead, with commas between.")] = None,
+    candidate: Annotated[list[str] | None, option("--candidate A", "Score this word instead. Repeatable.")] = None,
     candidates_per_text: Annotated[
         bool,
-        typer.Option(
+        option(
             "--candidates-per-text",
-            help='Each TEXT or line ends with its own candidates, TEXT<tab>A,B; a file has a column "candidates", A|B.',
+            'Each TEXT or line ends with its own candidates, TEXT<tab>A,B; a file has a column "candidates", A|B.',
         ),
     ] = False,
     piece_id: Annotated[
-        list[int] | None,
-        typer.Option("--piece-id", min=0, metavar="ID", help="Score this vocabulary entry instead, by its index. Repeatable."),
+        list[int] | None, option("--piece-id ID", "Score this vocabulary entry instead, by its index. Repeatable.", min=0)
     ] = None,
-    logits: Annotated[bool, typer.Option("--logits", help="Also give scores before the softmax.")] = False,
+    logits: Annotated[bool, option("--logits", "Also give scores before the softmax.")] = False,
     decoding: Annotated[
-        Literal["independent", "left-to-right", "confidence-first", "beam"] | None,
-        typer.Option("--decoding", help="How several masks are filled: each alone (independent, unless set), or jointly."),
+        Decoding | None,
+        option("--decoding", "How several masks are filled: each alone (independent, unless set), or jointly."),
+        DASHED,
     ] = None,
     beam_width: Annotated[
-        int | None, typer.Option("--beam-width", min=1, help="How many partial fillings a beam keeps; 5 unless set.")
+        int | None, option("--beam-width", "How many partial fillings a beam keeps; 5 unless set.", min=1)
     ] = None,
     max_pieces: Annotated[
-        int | None,
-        typer.Option("--max-pieces", min=1, help="A mask stands for 1 to so many pieces; by a beam unless --decoding is set."),
+        int | None, option("--max-pieces", "A mask stands for 1 to so many pieces; by a beam unless --decoding is set.", min=1)
     ] = None,
     file: Annotated[ItemFileOptions, Offered(file='Fill the masks of a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
@@ -102,7 +91,7 @@ def fill(
         top_k=top_k,
         candidates=[*words, *(candidate or [])] or None,
         truncate=call.truncate,
-        decoding=None if decoding is None else DECODINGS[decoding],
+        decoding=decoding,
         beam_width=beam_width,
         max_pieces=max_pieces,
         piece_ids=piece_id or None,

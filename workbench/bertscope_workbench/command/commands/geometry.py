@@ -1,64 +1,60 @@
 """Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import numpy as np
 from bertscope import GeometryDescription
-from bertscope.questions.representations.geometry import document, frequent_words, geometry_columns, word_columns
+from bertscope.questions.representations.geometry import OCCURRENCES, document, frequent_words, geometry_columns, word_columns
 from bertscope.questions.representations.variances import variance_document
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option, refuse
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.parts.neighbours import NeighbourOptions, find_neighbours
-from bertscope_workbench.command.views.geometry import print_geometry
-from bertscope_workbench.command.views.neighbours import print_variance
-from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.parts.neighbours import NeighbourOptions, find_neighbours, print_variance
+from bertscope_workbench.command.views.output import UsageError, percent, plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.geometry import save_geometry
 
+DIMENSIONS = 3
+"""The largest dimensions that are named."""
+MAX_WORDS = 20
+"""The most words that are shown, those with most vectors."""
 
-@grouped
+
 def geometry(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     file: TextFileOptions,
     around: NeighbourOptions,
     layer: options.Layers = None,
-    pieces: Annotated[bool, typer.Option("--pieces", help="A vector for each piece, and not for each word.")] = False,
-    special: Annotated[bool, typer.Option("--special", help="Special tokens have vectors too.")] = False,
-    word: Annotated[
-        list[str] | None, typer.Option("--word", metavar="WORD", help="Show how alike this word's vectors are. Repeatable.")
-    ] = None,
+    pieces: Annotated[bool, option("--pieces", "A vector for each piece, and not for each word.")] = False,
+    special: Annotated[bool, option("--special", "Special tokens have vectors too.")] = False,
+    word: Annotated[list[str] | None, option("--word WORD", "Show how alike this word's vectors are. Repeatable.")] = None,
     frequent: Annotated[
-        int | None, typer.Option("--frequent", min=1, metavar="N", help="The same of the N most frequent words of the texts.")
+        int | None, option("--frequent N", "The same of the N most frequent words of the texts.", min=1)
     ] = None,
-    rank: Annotated[bool, typer.Option("--rank", help="Also the share of the first direction and the effective rank.")] = False,
+    rank: Annotated[bool, option("--rank", "Also the share of the first direction and the effective rank.")] = False,
     variance: Annotated[
-        bool, typer.Option("--variance", help="Also how well one vector could stand for each word of --word and --frequent.")
+        bool, option("--variance", "Also how well one vector could stand for each word of --word and --frequent.")
     ] = False,
     out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl or .parquet.")],
-    word_output: Annotated[
-        Path | None, typer.Option("--word-output", metavar="FILE", help="Write a row for each word and layer, likewise.")
-    ] = None,
+    word_output: Annotated[Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.")] = None,
     call: options.CallOptions,
 ) -> None:
     require_table(word_output)
     words = {"--word": word, "--frequent": frequent}
     vectors = {"--pieces": pieces, "--special": special, "--rank": rank, "--variance": variance}
     around.require_alone({**words, **vectors, "--plot": out.plot, "--word-output": word_output})
-    for option, value in {"--word-output": word_output, "--variance": variance}.items():
-        if value and not any(words.values()):
-            raise UsageError(f"{option} goes with --word or --frequent")
+    if not any(words.values()):
+        refuse({"--word-output": word_output, "--variance": variance}, "goes with --word or --frequent")
     if variance and (pieces or special):
         raise UsageError("--variance does not go with --pieces or --special")
     source = file.source()
@@ -66,14 +62,14 @@ def geometry(
         "layers": specifications.numbers("--layer", layer),
         "model": call.model,
         "truncate": call.truncate,
-        **base.arguments(),
+        **to.arguments(),
     }
     if around.neighbours:
-        find_neighbours(server, around, source, out, call, **arguments)
+        find_neighbours(to, around, source, out, call, **arguments)
         return
     named = [*(word or []), *(frequent_words(source.items, frequent) if frequent else [])]
     named = list({name.casefold(): name for name in named}.values())
-    with server.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
+    with to.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
         found = client.describe_geometry(
             source.items,
             pieces=pieces,
@@ -102,3 +98,69 @@ def geometry(
             print_variance(screen, variances)
 
     print_result(found, lambda found: document(found) | added, show_all, json=call.json, written=written, source=source)
+
+
+def print_geometry(screen: Console, found: GeometryDescription) -> None:
+    """Prints a row for each layer, and the self-similarity of each requested word in the first, middle and last layer."""
+    unit = "piece" if found.pieces else "word"
+    counts = plural(found.texts, "text"), plural(found.vectors, unit)
+    print_heading(screen, found.provenance.model, *counts, truncated=found.truncated_texts)
+    _print_layers(screen, found, unit)
+    if found.words:
+        _print_words(screen, found)
+
+
+def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> None:
+    compared = sum(each.vectors >= OCCURRENCES for each in found.words.values())
+    columns = [
+        "layer#",
+        "of two texts#",
+        "of one text#",
+        "adjusted#",
+        *(["same word#", "adjusted#"] if compared else []),
+        "length#",
+        "largest dimensions",
+        *(["first direction#", "effective rank#"] if found.has_second_moments else []),
+    ]
+    result = table(columns)
+    shares = found.dimension_shares()
+    similarities = [found.anisotropy(), found.similarity_in_texts(), found.similarity_in_texts(adjusted=True)]
+    if compared:
+        similarities += [found.self_similarity(), found.self_similarity(adjusted=True)]
+    norm, deviation = found.norm(), found.norm_deviation()
+    ranks = []
+    if found.has_second_moments:
+        spectra = zip(found.variance_shares().tolist(), found.effective_rank().tolist(), strict=True)
+        ranks = [[percent(share), f"{rank:.1f}"] for share, rank in spectra]
+    for index, layer in enumerate(found.layers):
+        largest = np.argsort(-shares[index])[: DIMENSIONS - found.has_second_moments]
+        named = ", ".join(f"{place}: {100 * shares[index, place]:.0f} %" for place in largest) if found.texts > 1 else ""
+        cells = [_cosine(float(values[index])) for values in similarities]
+        result.add_row(
+            str(layer), *cells, f"{norm[index]:.2f} ± {deviation[index]:.2f}", named, *(ranks[index] if ranks else [])
+        )
+    title = f"mean cosines of two {unit}s' states (adjusted: less that of {unit}s of two texts); layer 0 is the embeddings"
+    screen.print(titled(title, result))
+    if found.texts > 1:
+        screen.print(f"largest dimensions: their parts in the mean cosine of {unit}s of two texts", style="dim")
+    if compared:
+        screen.print(f"same word: mean over {plural(compared, 'word')} of {OCCURRENCES} or more vectors", style="dim")
+
+
+def _print_words(screen: Console, found: GeometryDescription) -> None:
+    count = len(found.layers)
+    places = sorted({0, count // 2, count - 1})
+    shown = sorted(found.words.items(), key=lambda item: -item[1].vectors)[:MAX_WORDS]
+    similarities = {name: found.self_similarity(name, adjusted=True) for name, _ in shown}
+    rows = (
+        [printable(name), str(sums.vectors), *(_cosine(float(similarities[name][place])) for place in places)]
+        for name, sums in shown
+    )
+    result = table(["word", "vectors#", *(f"layer {found.layers[place]}#" for place in places)], rows)
+    screen.print(titled("mean cosine between a word's vectors, adjusted", result))
+    if len(found.words) > len(shown):
+        screen.print(f"not shown: {plural(len(found.words) - len(shown), 'word')} (--word-output has all)", style="dim")
+
+
+def _cosine(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"

@@ -2,24 +2,18 @@
 
 from typing import Annotated
 
-import typer
 from bertscope import DeadlineExceeded, Health
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options.groups import grouped
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.output import Failure, UsageError, console, print_json, table
 
 
-@grouped
 def health(
     server: ServerOptions,
-    wait: Annotated[
-        float | None, typer.Option("--wait", min=0.001, metavar="SECONDS", help="Wait until the server serves.")
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option("--service", metavar="NAME", help="Ask for one service, bertscope.v1.ClozeService for one.")
-    ] = None,
+    wait: Annotated[float | None, option("--wait SECONDS", "Wait until the server serves.", min=0.001)] = None,
+    service: Annotated[str | None, option("--service NAME", "Ask for one service, bertscope.v1.ClozeService for one.")] = None,
     timeout: options.Timeout = options.TIMEOUT,
     json: options.Json = False,
 ) -> None:
@@ -36,10 +30,8 @@ def health(
     if json:
         print_json({"serving": health.serving, "status": health.status, "services": dict(health.services)})
     else:
-        result = table(["service", "status"])
-        for name, status in {asked: health.status, **({} if service else health.services)}.items():
-            result.add_row(name, status)
-        console().print(result)
+        rows = {asked: health.status, **({} if service else health.services)}
+        console().print(table(["service", "status"], rows.items()))
     if not health.serving:
         down = [] if service else [name for name, status in health.services.items() if status == "NOT_SERVING"]
         raise Failure(f"{asked} is {health.status}" + (f"; down: {', '.join(down)}" if down else ""))

@@ -4,18 +4,16 @@ train a tuned lens."""
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import typer
 from bertscope import LensNormalisation, LensTexts
 from bertscope.questions.representations.attribution import attribution_columns
 from bertscope.questions.representations.lens import lens_columns
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped, refuse
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.parts.lens_training import TunedLensOptions, train_lens
 from bertscope_workbench.command.views.attribution import attribution_document, print_attribution
 from bertscope_workbench.command.views.lens import document, print_lens
@@ -25,58 +23,38 @@ from bertscope_workbench.plots.attribution import save_attribution
 from bertscope_workbench.plots.lens import save_lens
 
 
-@grouped
 def lens(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     tuned: TunedLensOptions,
-    text: Annotated[
-        str | None, typer.Argument(metavar="TEXT", help='The text, with "[MASK]" unless --all-pieces is set.')
-    ] = None,
-    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with it.")] = None,
+    text: Annotated[str | None, argument("TEXT", 'The text, with "[MASK]" unless --all-pieces is set.')] = None,
+    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with it.")] = None,
     layer: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--layer", "--layers", metavar="L[,L]", help="States: 0 the embeddings, k after layer k - 1; all unless set."
-        ),
+        list[str] | None, option("--layer, --layers L[,L]", "States: 0 the embeddings, k after layer k - 1; all unless set.")
     ] = None,
-    top_k: Annotated[
-        int | None, typer.Option("--top-k", "-k", min=1, help="How many predictions at each layer; 5 unless set.")
-    ] = None,
+    top_k: Annotated[int | None, option("--top-k, -k", "How many predictions at each layer; 5 unless set.", min=1)] = None,
     candidates: Annotated[
-        str | None,
-        typer.Option(
-            "--candidates", "--answers", metavar="A,B", help="Words to follow through the layers, with commas between."
-        ),
+        str | None, option("--candidates, --answers A,B", "Words to follow through the layers, with commas between.")
     ] = None,
-    all_pieces: Annotated[bool, typer.Option("--all-pieces", help="Read every piece, not only masks.")] = False,
+    all_pieces: Annotated[bool, option("--all-pieces", "Read every piece, not only masks.")] = False,
     normalisation: Annotated[
         Literal["none", "final"] | None,
-        typer.Option("--normalisation", help="Read states as they are, or after the model's last normalisation."),
+        option("--normalisation", "Read states as they are, or after the model's last normalisation."),
     ] = None,
     attribute: Annotated[
         str | None,
-        typer.Option(
-            "--attribute",
-            metavar="A,B",
-            help="Instead, show what each head and feed-forward block adds to the logit of A minus that of B.",
+        option(
+            "--attribute A,B", "Instead, show what each head and feed-forward block adds to the logit of A minus that of B."
         ),
     ] = None,
-    mask: Annotated[
-        int | None, typer.Option("--mask", min=0, help="With --attribute: which mask, from 0, if there are several.")
-    ] = None,
+    mask: Annotated[int | None, option("--mask", "With --attribute: which mask, from 0, if there are several.", min=0)] = None,
     ablate: Annotated[
-        bool, typer.Option("--ablate", help="With --attribute: also zero each head, and see how the difference falls.")
+        bool, option("--ablate", "With --attribute: also zero each head, and see how the difference falls.")
     ] = False,
     out: Annotated[
-        OutputOptions,
-        Offered("output", "plot", "dark", output="Write a row for each number: .csv, .tsv, .jsonl, .parquet."),
+        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each number: .csv, .tsv, .jsonl, .parquet.")
     ],
-    call: Annotated[
-        options.LongCallOptions,
-        Offered(timeout="How long an answer may take; with --train no limit unless set."),
-    ],
+    call: Annotated[options.LongCallOptions, Offered(timeout="How long an answer may take; with --train no limit unless set.")],
 ) -> None:
     chosen: LensNormalisation | None = normalisation
     layers = specifications.numbers("--layer", layer)
@@ -91,12 +69,12 @@ def lens(
             "--ablate": ablate,
         }
         refuse({**others, **reading, "--plot": out.plot}, "does not go with --train")
-        train_lens(server, tuned, base, out, call, layers=layers, normalisation=chosen)
+        train_lens(to, tuned, out, call, layers=layers, normalisation=chosen)
         return
     if text is None:
         raise UsageError("give TEXT, or --train FILE")
     timeout = options.TIMEOUT if call.timeout is None else call.timeout
-    asked: dict[str, Any] = base.arguments() | call.arguments() | {"timeout": timeout}
+    asked: dict[str, Any] = to.arguments() | call.arguments() | {"timeout": timeout}
     one = text if pair is None else (text, pair)
     if attribute is not None:
         lens_alone = {"--layer": layer, "--normalisation": normalisation, "--lens": tuned.lens}
@@ -104,14 +82,14 @@ def lens(
         words = specifications.words("--attribute", attribute)
         if len(words) != 2:
             raise UsageError(f"--attribute {attribute!r}: name two answers, A,B")
-        with server.connect(timeout) as client, waiting("attributing"):
+        with to.connect(timeout) as client, waiting("attributing"):
             (added,) = client.attribute_logits(one, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
         written = out.write(attribution_columns([added]), partial(save_attribution, added))
         print_result(added, attribution_document, print_attribution, json=call.json, written=written)
         return
     refuse({"--mask": mask, "--ablate": ablate}, "goes with --attribute")
     through = tuned.loaded()
-    with server.connect(timeout) as client:
+    with to.connect(timeout) as client:
         found = client.read_layers(
             one,
             layers=layers,

@@ -8,7 +8,7 @@ from bertscope import Precision
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import Commands
-from bertscope_workbench.command.options.groups import Offered, grouped
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.models import document, model_table, print_models
@@ -24,7 +24,6 @@ def models(context: typer.Context) -> None:
 
 
 @app.command("list")
-@grouped
 def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offered("timeout", "json")]) -> None:
     """List the loaded models, the default model first."""
     with server.connect(call.timeout) as client:
@@ -33,11 +32,10 @@ def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offe
 
 
 @app.command("show")
-@grouped
 def show(
     *,
     server: ServerOptions,
-    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model; the default model unless given.")] = None,
+    model: Annotated[str | None, argument("[MODEL]", "The model; the default model unless given.")] = None,
     call: Annotated[options.CallOptions, Offered("timeout", "json")],
 ) -> None:
     """Show all that is known of one model, its labels and pruned heads among it."""
@@ -47,23 +45,19 @@ def show(
 
 
 @app.command("load")
-@grouped
 def load(
     *,
     server: ServerOptions,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A hub id, or a folder or .onnx file on the server.")],
-    name: Annotated[
-        str | None, typer.Option("--name", help="The id that the model gets; the last part of SOURCE unless set.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help='"auto", "cpu", "cuda:N" or "mps".')] = None,
-    precision: Annotated[Precision | None, typer.Option("--precision", help="The number format to compute in.")] = None,
-    revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub id.")] = None,
+    source: Annotated[str, argument("SOURCE", "A hub id, or a folder or .onnx file on the server.")],
+    name: Annotated[str | None, option("--name", "The id that the model gets; the last part of SOURCE unless set.")] = None,
+    device: Annotated[str | None, option("--device", '"auto", "cpu", "cuda:N" or "mps".')] = None,
+    precision: Annotated[Precision | None, option("--precision", "The number format to compute in.")] = None,
+    revision: Annotated[str | None, option("--revision", "Branch, tag or commit of a hub id.")] = None,
     runtime: Annotated[
-        Literal["auto", "torch", "onnx"] | None,
-        typer.Option("--runtime", help="The library that runs it; auto chooses by a measurement."),
+        Literal["auto", "torch", "onnx"] | None, option("--runtime", "The library that runs it; auto chooses by a measurement.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Put it in the place of a model of that name, which answers until then.")
+        bool, option("--replace", "Put it in the place of a model of that name, which answers until then.")
     ] = False,
     call: Annotated[options.LongCallOptions, Offered("timeout", "json", timeout="How long the load may take.")],
 ) -> None:
@@ -84,11 +78,10 @@ def load(
 
 
 @app.command("unload")
-@grouped
 def unload(
     *,
     server: ServerOptions,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
+    model: Annotated[str, argument("MODEL", "The model to unload.")],
     call: Annotated[options.CallOptions, Offered("timeout", "json")],
 ) -> None:
     """Unload a model; what already runs on it finishes."""

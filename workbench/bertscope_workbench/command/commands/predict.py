@@ -7,24 +7,22 @@ each text of a file is written as it comes, and --resume goes on with a file tha
 
 from typing import Annotated
 
-import typer
+from bertscope import PredictedValue, RankedCandidates
+from rich.console import Console
+from rich.text import Text
 
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
-from bertscope_workbench.command.options.groups import grouped
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import UsageError, console, print_json
-from bertscope_workbench.command.views.regression import print_ranking, print_value
+from bertscope_workbench.command.views.output import UsageError, console, plural, print_json, printable, table, text_line
 
 
-@grouped
 def predict(
     *,
     to: AskingOptions,
     given: PairArguments,
-    query: Annotated[
-        str | None, typer.Option("--query", metavar="TEXT", help="Read each TEXT as a candidate for this query, and rank them.")
-    ] = None,
+    query: Annotated[str | None, option("--query TEXT", "Read each TEXT as a candidate for this query, and rank them.")] = None,
     file: ItemFileOptions,
     call: CallOptions,
 ) -> None:
@@ -42,3 +40,20 @@ def predict(
         print_json(answers_document(ranked) | {"query": query})
     else:
         print_ranking(console(), query, ranked)
+
+
+def print_value(screen: Console, answer: PredictedValue) -> None:
+    """Prints the value and its text or pair in a line."""
+    screen.print(Text(f"{answer.value:10.4f}  ").append_text(text_line(answer.text, answer.text_pair)))
+    if answer.truncated_tokens:
+        screen.print(f"{plural(answer.truncated_tokens, 'token')} cut away", style="yellow")
+
+
+def print_ranking(screen: Console, query: str, ranked: RankedCandidates) -> None:
+    """Prints the query, and a row for each candidate, highest value first."""
+    screen.print(printable(query))
+    rows = ([str(rank), f"{one.value:.4f}", printable(one.candidate)] for rank, one in enumerate(ranked, start=1))
+    screen.print(table(["rank#", "value#", "candidate"], rows))
+    cut = sum(one.truncated_tokens > 0 for one in ranked)
+    if cut:
+        screen.print(f"{plural(cut, 'pair')} cut to what the model reads", style="yellow")

@@ -1,75 +1,69 @@
 """Train a probe on each layer, beside a control task, to see where a label of words can be read out."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-import typer
-from bertscope import KeptProbe
+from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult
+from bertscope.questions.probes.layer_mix import MIX_COLUMNS
 from bertscope.questions.probes.probes import probe_columns
+from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading
-from bertscope_workbench.command.views.probe import document, print_probe
+from bertscope_workbench.command.views.output import fields_of, percent, plural, printable, starred, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.plots.probes import save_probe
 from bertscope_workbench.readers.span_files import read_probe_texts
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
 
+CONFUSIONS = 5
+"""The classes taken for another that are shown."""
+
+
 T = TypeVar("T")
 
 
-@grouped
 def probe(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences to train on: .conllu, .tsv or .jsonl.")],
-    dev: Annotated[
-        Path | None, typer.Option("--dev", metavar="FILE", help="Sentences that end training; a tenth of TRAIN unless set.")
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option("--test", metavar="FILE", help="Sentences that scores are of; those of --dev unless set.")
-    ] = None,
+    to: ModelOptions,
+    file: Annotated[Path, argument("TRAIN", "Sentences to train on: .conllu, .tsv or .jsonl.")],
+    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None,
+    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None,
     label: Annotated[
         Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
-        typer.Option(
-            "--label", help="The column to predict; the head's place; the depth in the tree; or arc, deprel of word and head."
-        ),
+        option("--label", "The column to predict; the head's place; the depth in the tree; or arc, deprel of word and head."),
     ] = "upos",
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    l2: Annotated[float | None, typer.Option("--l2", metavar="X", help="Penalty of weights, 1 / C; 1 unless set.")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Most passes over TRAIN; 40 unless set.")] = None,
+    l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
+    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None,
     ending: Annotated[
         Literal["dev", "minimum"],
-        typer.Option("--ending", help="End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
+        option("--ending", "End by the dev loss, or at the minimum of the training loss, as scikit-learn does."),
     ] = "dev",
-    hidden_units: Annotated[
-        int, typer.Option("--hidden-units", min=0, metavar="N", help="Units of a hidden layer; 0 for linear probes.")
-    ] = 0,
+    hidden_units: Annotated[int, option("--hidden-units N", "Units of a hidden layer; 0 for linear probes.", min=0)] = 0,
     mix: Annotated[
-        bool, typer.Option("--mix", help="Also train probes on weighted means of layers, to see which layers they take.")
+        bool, option("--mix", "Also train probes on weighted means of layers, to see which layers they take.")
     ] = False,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Probes of each layer that differ in their seed.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 0,
+    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1,
+    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[
-        OutputOptions,
-        Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet."),
+        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
     ],
-    keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the probes for `bertscope apply-probe`: a file, .npz.")
-    ] = None,
+    keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
     call: options.LongCallOptions,
 ) -> None:
     parts = [read_probe_part(path, label, limit) for path in (file, dev, test)]
-    with server.connect(call.timeout) as client, training() as show:
+    with to.connect(call.timeout) as client, training() as show:
         found = client.train_probe(
             parts[0],
             dev=parts[1],
@@ -84,7 +78,7 @@ def probe(
             seeds=seeds,
             seed=seed,
             weights=keep is not None,
-            **base.arguments(),
+            **to.arguments(),
             on_progress=show,
             **call.arguments(),
         )
@@ -101,3 +95,75 @@ def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) ->
         return ProbeTexts()
     with reading(path):
         return read_probe_texts(path, label, limit=limit)
+
+
+def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidArgument]) -> None:
+    """Prints a row for each layer, the most frequent confusions, and what was left out."""
+    part = found.part
+    several = found.seeds[1:]
+    rows = (
+        [
+            starred(one.layer, found.best_layer),
+            percent(one.accuracy),
+            " to ".join(map(percent, one.interval)),
+            percent(one.control_accuracy),
+            f"{100 * one.selectivity:+.1f}",
+            f"{one.loss:.3f}",
+            *([" to ".join(map(percent, one.spread))] if several else []),
+        ]
+        for one in found.layers
+    )
+    columns = ["layer#", "accuracy#", "95 %", "control#", "selectivity#", "loss#", *(["seeds"] if several else [])]
+    heading = f"{found.provenance.model}: {len(found.labels)} classes"
+    heading += f", {plural(found.train.spans, 'word')} to train on, scores of {plural(part.spans, 'word')} ({found.scored})"
+    screen.print(titled(heading, table(columns, rows)))
+    same = ", on which it is scored as well" if found.scored == "dev" else ""
+    screen.print(Text(f"* the lowest loss on the dev words{same}; layer 0 is the embeddings"))
+    screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
+    if found.mix is not None:
+        print_mix(screen, found.mix)
+    confusions = found.confusions()[:CONFUSIONS]
+    if confusions:
+        names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
+        screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
+    for name in ("train", "dev", "test"):
+        own = getattr(found, name)
+        if own is not None and own.truncated_spans + own.empty_spans:
+            counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
+            screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
+    print_problems(screen, problems)
+
+
+def print_mix(screen: Console, mix: LayerMix) -> None:
+    """Prints the share of each layer in the mix of all, and what each adds to the mix of those before it."""
+    result = table(["layer#", "share#", "up to it#", "95 %", "gain#", "loss#"])
+    for layer, share, accuracy, low, high, gain, loss in mix.rows():
+        ends, gained = f"{percent(low)} to {percent(high)}", "" if gain is None else f"{100 * gain:+.1f}"
+        result.add_row(str(layer), percent(share), percent(accuracy), ends, gained, f"{loss:.3f}")
+    screen.print(titled("one probe on the weighted mean of all layers, and on that of the layers up to each", result))
+    text = f"centre of gravity {mix.centre_of_gravity:.2f}"
+    expected = mix.expected_layer
+    screen.print(Text(text if expected is None else f"{text}, expected layer {expected:.2f}"))
+
+
+def document(found: ProbeResult) -> dict[str, Any]:
+    """Returns the scores as one JSON document."""
+    return {
+        "model": found.provenance.model,
+        "weights": found.provenance.weights_digest,
+        "labels": list(found.labels),
+        "scored": found.scored,
+        "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
+        "majority": {"label": found.majority_label, "accuracy": found.part.majority},
+        "best_layer": found.best_layer,
+        "layers": [dict(zip(probe_columns(found), row, strict=True)) for row in found.rows()],
+        "confusion": found.confusion.tolist(),
+        "mix": None if found.mix is None else mix_document(found.mix),
+        "seconds": found.seconds,
+    }
+
+
+def mix_document(mix: LayerMix) -> dict[str, Any]:
+    """Returns the mix of layers as part of the document."""
+    layers = {"layers": [dict(zip(MIX_COLUMNS, row, strict=True)) for row in mix.rows()]}
+    return layers | fields_of(mix, "shares", "scales", "centre_of_gravity", "expected_layer")

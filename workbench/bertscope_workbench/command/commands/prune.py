@@ -5,11 +5,9 @@ Says which heads by --heads, or by --least and a FILE to rank them on.
 
 from typing import Annotated
 
-import typer
-
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
@@ -18,20 +16,16 @@ from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import waiting
 
 
-@grouped
 def prune(
     *,
     server: ServerOptions,
     objective: ObjectiveOptions,
-    name: Annotated[str, typer.Option("--name", metavar="NEW", help="The id that the new model gets.")],
-    heads: Annotated[
-        list[str] | None, typer.Option("--heads", metavar="L[:H,H]", help="Heads to remove: 3:1,4, or all of 5. Repeatable.")
-    ] = None,
+    name: Annotated[str, option("--name NEW", "The id that the new model gets.")],
+    heads: Annotated[list[str] | None, option("--heads L[:H,H]", "Heads to remove: 3:1,4, or all of 5. Repeatable.")] = None,
     least: Annotated[
-        float | None,
-        typer.Option("--least", min=0, max=1, metavar="SHARE", help="Remove this share, the least important by a FILE."),
+        float | None, option("--least SHARE", "Remove this share, the least important by a FILE.", min=0, max=1)
     ] = None,
-    folder: Annotated[str | None, typer.Option("--folder", metavar="DIR", help="Where the server saves it, too.")] = None,
+    folder: Annotated[str | None, option("--folder DIR", "Where the server saves it, too.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     if (heads is None) == (least is None):

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText, TreeScores
 from bertscope.questions.attention.feature_scores import feature_columns
 from bertscope.questions.attention.relation_scores import relation_columns
@@ -20,9 +19,9 @@ from bertscope.rpc.splitting import OnRejected
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options.control import Control, untrained_copy
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source, source_of
@@ -34,40 +33,31 @@ from bertscope_workbench.plots.trees import save_trees
 from bertscope_workbench.readers import span_files, treebanks
 
 
-@grouped
 def relations(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     out: Annotated[
         PrintedOutputOptions,
         Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl or .parquet."),
     ],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A treebank (.conllu), or texts with the places of words (.jsonl).")
-    ],
-    features: Annotated[bool, typer.Option("--features", help="Score words with a feature: nouns, subjects.")] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="Score the trees of maps: one for each layer.")] = False,
-    by_head: Annotated[bool, typer.Option("--by-head", help="With --tree: a tree for each head; takes longer.")] = False,
-    propbank: Annotated[bool, typer.Option("--propbank", help="The file has PropBank's roles: score those.")] = False,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="Score this relation or feature. Repeatable.")
-    ] = None,
-    no_subtypes: Annotated[bool, typer.Option("--no-subtypes", help="Take nsubj:pass for nsubj.")] = False,
-    no_intervals: Annotated[bool, typer.Option("--no-intervals", help="Fewer bytes, and no intervals.")] = False,
+    file: Annotated[Path, argument("FILE", "A treebank (.conllu), or texts with the places of words (.jsonl).")],
+    features: Annotated[bool, option("--features", "Score words with a feature: nouns, subjects.")] = False,
+    tree: Annotated[bool, option("--tree", "Score the trees of maps: one for each layer.")] = False,
+    by_head: Annotated[bool, option("--by-head", "With --tree: a tree for each head; takes longer.")] = False,
+    propbank: Annotated[bool, option("--propbank", "The file has PropBank's roles: score those.")] = False,
+    only: Annotated[list[str] | None, option("--only NAME", "Score this relation or feature. Repeatable.")] = None,
+    no_subtypes: Annotated[bool, option("--no-subtypes", "Take nsubj:pass for nsubj.")] = False,
+    no_intervals: Annotated[bool, option("--no-intervals", "Fewer bytes, and no intervals.")] = False,
     direction: Annotated[
         Literal["forward", "backward"] | None,
-        typer.Option("--direction", help="From a word to what depends on it, or back; the better one unless set."),
+        option("--direction", "From a word to what depends on it, or back; the better one unless set."),
     ] = None,
     select: Annotated[
-        Path | None,
-        typer.Option(
-            "--select", metavar="FILE", help="Choose heads on this file's texts; on every second text of FILE unless set."
-        ),
+        Path | None, option("--select FILE", "Choose heads on this file's texts; on every second text of FILE unless set.")
     ] = None,
     control: Control = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the file's first N texts.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Relations to show, those with most pairs.")] = 30,
+    limit: Annotated[int | None, option("--limit N", "Take the file's first N texts.", min=1)] = None,
+    top: Annotated[int, option("--top N", "Relations to show, those with most pairs.", min=1)] = 30,
     call: Annotated[
         options.LongCallOptions,
         Offered("model", "timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
@@ -85,19 +75,18 @@ def relations(
         "--control": control,
     }
     kind = "--tree" if tree else "--features" if features else ""
-    for option, given in choices.items():
-        if given and option in UNUSED[kind]:
-            raise UsageError(f"{option} does not go with {kind}" if kind else f"{option} goes with --tree")
-    arguments = base.arguments() | {"model": call.model, "timeout": call.timeout}
+    unused = {name: given for name, given in choices.items() if name in UNUSED[kind]}
+    refuse(unused, f"does not go with {kind}" if kind else "goes with --tree")
+    arguments = to.arguments() | {"model": call.model, "timeout": call.timeout}
     if tree:
-        score_trees(server, out, relation_source(file, limit), by_head=by_head, **arguments)
+        score_trees(to, out, relation_source(file, limit), by_head=by_head, **arguments)
     elif features:
-        score_features(server, out, feature_source(file, limit), only, **arguments)
+        score_features(to, out, feature_source(file, limit), only, **arguments)
     else:
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
         others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
         arguments["details"] = not no_intervals
-        score_relations(server, out, linked, others, only, direction, top, control, **arguments)
+        score_relations(to, out, linked, others, only, direction, top, control, **arguments)
 
 
 UNUSED: Mapping[str, tuple[str, ...]] = {

@@ -6,30 +6,30 @@ Nearest neighbours by Euclidean distance, after each language's mean is subtract
 from functools import partial
 from typing import Annotated, Literal
 
-import typer
+from bertscope import RetrievedSentences
 from bertscope.questions.representations.retrieval import retrieval_columns, retrieval_document
+from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions, enough_left
+from bertscope_workbench.command.views.output import percent, plural, print_heading, reach, table, titled
 from bertscope_workbench.command.views.progress import waiting
-from bertscope_workbench.command.views.retrieval import print_retrieval
 from bertscope_workbench.plots.retrieval import save_retrieval
 
 
-@grouped
 def retrieve(
     *,
     server: ServerOptions,
     file: TranslationOptions,
     layer: options.Layers = None,
     pooling: Annotated[
-        Literal["mean", "first"], typer.Option("--pooling", help="A sentence's vector: the mean of its pieces, or [CLS].")
+        Literal["mean", "first"], option("--pooling", "A sentence's vector: the mean of its pieces, or [CLS].")
     ] = "mean",
-    uncentred: Annotated[bool, typer.Option("--uncentred", help="Do not subtract each language's mean.")] = False,
+    uncentred: Annotated[bool, option("--uncentred", "Do not subtract each language's mean.")] = False,
     out: Annotated[OutputOptions, Offered(output="Write a row for each layer and direction: .csv, .jsonl, ...")],
     call: options.LongCallOptions,
 ) -> None:
@@ -47,3 +47,26 @@ def retrieve(
         )
     written = out.write(retrieval_columns(found), partial(save_retrieval, found))
     print_result(found, retrieval_document, print_retrieval, json=call.json, written=written, source=source)
+
+
+def print_retrieval(screen: Console, found: RetrievedSentences) -> None:
+    """Prints a row for each layer: the share of translations found in each direction with its interval, and their mean rank."""
+    print_heading(screen, found.provenance.model, plural(len(found.pairs), "pair"), truncated=found.truncated_texts)
+    result = table(
+        ["layer#", *(f"{name}#" for way in ("forward", "backward") for name in (way, "95 %", "mean 1/rank", "ties"))]
+    )
+    sides = [
+        (found.accuracy(backward=back), found.intervals(backward=back), found.mean_reciprocal_rank(backward=back), ties)
+        for back, ties in ((False, found.forward_ties), (True, found.backward_ties))
+    ]
+    for place, layer in enumerate(found.layers):
+        cells = []
+        for accuracy, intervals, reciprocal, ties in sides:
+            share = percent(float(accuracy[place]))
+            cells += [share, reach(intervals[place]), f"{reciprocal[place]:.3f}", str(ties[place])]
+        result.add_row(str(layer), *cells)
+    title = "sentences whose translation is nearest, by layer; layer 0 is the embeddings"
+    screen.print(titled(f"{title}; chance {percent(found.chance)}", result))
+    centred = "each language's mean is subtracted" if found.centred else "no mean is subtracted"
+    vector = "mean of the pieces" if found.pooling == "mean" else "[CLS]"
+    screen.print(f"vector: {vector}; {centred}. forward: from a source to its target", style="dim")

@@ -12,21 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-from bertscope import InvalidArgument, ScoredInput, ScoredTexts, TextsProgress
+from bertscope import InvalidArgument, ScoredInput, ScoredTexts, Scoring, TextsProgress
 from bertscope.questions.scores.inputs import ToScore
 from bertscope.questions.scores.texts import Level, score_columns
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options import scoring as scorings
+from bertscope_workbench.command.groups import DASHED, Offered, argument, option, refuse, values_of
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped, refuse
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import RowOptions
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.texts import read_texts
 from bertscope_workbench.command.parts.score_pairs import PairOptions, compare_pairs
@@ -43,23 +40,15 @@ from bertscope_workbench.readers import files
 class TextOptions:
     """The texts to score, and how."""
 
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
-    ] = None
-    file: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Score a file: column "text", maybe "text_pair", or .txt.'),
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-    ] = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None
+    texts: Annotated[list[str] | None, argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.')] = None
+    file: Annotated[Path | None, option("--texts FILE", 'Score a file: column "text", maybe "text_pair", or .txt.')] = None
+    columns: Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.")] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1)] = None
     conditional: Annotated[
-        bool,
-        typer.Option("--conditional", help='Score what is after a bar, given the rest: "The keys | are | old."'),
+        bool, option("--conditional", 'Score what is after a bar, given the rest: "The keys | are | old."')
     ] = False
-    words: Annotated[bool, typer.Option("--words", help="Show, or write, the surprisal of each word.")] = False
-    pieces: Annotated[bool, typer.Option("--pieces", help="Show, or write, the score of each piece.")] = False
+    words: Annotated[bool, option("--words", "Show, or write, the surprisal of each word.")] = False
+    pieces: Annotated[bool, option("--pieces", "Show, or write, the score of each piece.")] = False
 
     @property
     def level(self) -> Level:
@@ -70,15 +59,13 @@ class TextOptions:
 
     def check_unused(self, other: str) -> None:
         """Rejects options that mean nothing with another one."""
-        flags = {"--texts": self.file, "--conditional": self.conditional, "--words": self.words, "--pieces": self.pieces}
-        refuse({"TEXT": self.texts, **flags}, f"does not go with {other}")
+        own = values_of(self, "file", "conditional", "words", "pieces")
+        refuse({"TEXT": self.texts, **own}, f"does not go with {other}")
 
     def source(self) -> Source[ToScore]:
         """Returns the texts, with their places."""
         if self.file is None:
-            for option, value in (("--columns", self.columns), ("--limit", self.limit)):
-                if value is not None:
-                    raise UsageError(f"{option} goes with --texts or --pairs")
+            refuse(values_of(self, "columns", "limit"), "goes with --texts or --pairs")
             read = list(read_texts(self.texts or []))
             places = [f"text {index}" if line is None else f"line {line}" for index, (line, _) in enumerate(read, start=1)]
             found: Source[TextOrPair] = Source([text for _, text in read], places)
@@ -92,45 +79,43 @@ class TextOptions:
         return Source([_from_bars(text, place) for text, place in zip(found.items, found.places, strict=True)], found.places)
 
 
-@grouped
 def score(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
+    to: ModelOptions,
     given: TextOptions,
     pairs: PairOptions,
     protein: SubstitutionOptions,
     out: Annotated[PrintedOutputOptions, Offered(dark="Draw on a dark page.")],
     rows: RowOptions,
     scoring: Annotated[
-        scorings.Name, typer.Option("--scoring", help="What is masked with each piece: later ones of its word, none, or all.")
-    ] = "within-word",
+        Scoring, option("--scoring", "What is masked with each piece: later ones of its word, none, or all."), DASHED
+    ] = "within_word",
     call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
 ) -> None:
     arguments: dict[str, Any] = {
         "model": call.model,
-        "scoring": scorings.scoring_of(scoring),
-        **base.arguments(),
+        "scoring": scoring,
+        **to.arguments(),
         "truncate": call.truncate,
     }
     if protein.sequence is not None:
         given.check_unused("--substitutions")
         del arguments["scoring"]
-        score_substitutions(server, protein.sequence, out, timeout=call.timeout, **arguments)
+        score_substitutions(to, protein.sequence, out, timeout=call.timeout, **arguments)
         return
     if rows.rows is not None:
-        refuse({"--plot": out.plot, "--output": out.output, "--json": out.json}, "does not go with --rows")
+        refuse(values_of(out, "plot", "output", "json"), "does not go with --rows")
         more = {"conditional": given.conditional, "pieces": given.level != "text", "timeout": call.timeout, **arguments}
-        score_rows(server, given.file, pairs, rows, (given.columns, given.limit), **more)
+        score_rows(to, given.file, pairs, rows, (given.columns, given.limit), **more)
         return
     if pairs.pairs is not None:
         given.check_unused("--pairs")
-        compare_pairs(server, pairs, pairs.source(given.columns, given.limit), out, timeout=call.timeout, **arguments)
+        compare_pairs(to, pairs, pairs.source(given.columns, given.limit), out, timeout=call.timeout, **arguments)
         return
     level, source = given.level, given.source()
     arguments["pieces"] = bool(level != "text" or out.plot or out.json)
     arguments["on_rejected"] = source.reject if given.file is not None else None
-    with server.connect(call.timeout) as client, source.named(), answering("scoring") as show:
+    with to.connect(call.timeout) as client, source.named(), answering("scoring") as show:
         found = []
         for scored in client.score_texts_stream(source.items, **arguments):
             found.append(scored)

@@ -8,18 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from bertscope import Client, DataType, StatePooling, StateQuantity, StatesInput, StateUnit, TextsProgress
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.answering import ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.describing import TREEBANK
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemSource, LeftOut, Place, SkipBroken, stopped_in_one_line
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import source_of
 from bertscope_workbench.command.options.texts import answer_texts
 from bertscope_workbench.command.views.files import require_output
@@ -52,13 +50,11 @@ MARKED = ItemKind(("text", "spans"), ("text_pair",), _marked)
 """A text or a pair and its spans: columns "text", "spans", and "text_pair" if there is one."""
 
 
-@grouped
 def states(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None,
-    pair: Annotated[str | None, typer.Option("--pair", metavar="TEXT", help="A second text, read with the one TEXT.")] = None,
+    to: ModelOptions,
+    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.")] = None,
+    pair: Annotated[str | None, option("--pair TEXT", "A second text, read with the one TEXT.")] = None,
     file: Annotated[
         ItemFileOptions,
         Offered(
@@ -66,31 +62,26 @@ def states(
         ),
     ],
     layer: Annotated[
-        list[str] | None,
-        typer.Option("--layer", "--layers", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set."),
+        list[str] | None, option("--layer, --layers L[,L]", "Layers, from 0, the embeddings; all unless set.")
     ] = None,
     unit: Annotated[
-        StateUnit,
-        typer.Option("--unit", help='What has a state; a span is a part that the file marks in its column "spans".'),
+        StateUnit, option("--unit", 'What has a state; a span is a part that the file marks in its column "spans".')
     ] = "piece",
     pooling: Annotated[
         StatePooling | None,
-        typer.Option(
+        option(
             "--pooling",
-            help="How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
+            "How the pieces of a word, span or text are joined; mean unless set. declared: as the model's folder says.",
         ),
     ] = None,
     quantity: Annotated[
-        StateQuantity, typer.Option("--quantity", help="What is read of each token; with --output, hidden alone.")
+        StateQuantity, option("--quantity", "What is read of each token; with --output, hidden alone.")
     ] = "hidden",
     dtype: Annotated[
-        DataType,
-        typer.Option("--dtype", help="Numbers as they are sent; bfloat16 is written as float32, which has its values."),
+        DataType, option("--dtype", "Numbers as they are sent; bfloat16 is written as float32, which has its values.")
     ] = "float32",
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write the states: .parquet, .npy or .safetensors.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Put the file in the place of one that exists.")] = False,
+    output: Annotated[Path | None, option("--output FILE", "Write the states: .parquet, .npy or .safetensors.")] = None,
+    replace: Annotated[bool, option("--replace", "Put the file in the place of one that exists.")] = False,
     skip_broken: SkipBroken = False,
     call: options.LongCallOptions,
 ) -> None:
@@ -112,10 +103,10 @@ def states(
         "unit": unit,
         "pooling": pooling,
         "dtype": dtype,
-        **base.arguments(),
+        **to.arguments(),
         **call.arguments(),
     }
-    with server.connect(call.timeout) as client:
+    with to.connect(call.timeout) as client:
         if output is not None:
             _write(client, output, items, place, left_out, replace, skip_broken, **asked)
             return

@@ -1,56 +1,51 @@
 """Train a structural probe on each layer, to see whether distances between its states are those in a sentence's tree."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-import typer
+from bertscope import InvalidArgument, StructuralProbeResult
 from bertscope.questions.probes.structural_probes import structural_columns
+from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.output import percent, plural, starred, table, titled
 from bertscope_workbench.command.views.progress import training
-from bertscope_workbench.command.views.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import save_structural_probe
 from bertscope_workbench.readers.treebanks import TreeTexts, read_tree_conllu
 
 
-@grouped
 def structural_probe(
     *,
-    server: ServerOptions,
-    base: InterventionOptions,
-    file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Sentences to train on: a treebank (.conllu).")],
-    dev: Annotated[
-        Path | None, typer.Option("--dev", metavar="FILE", help="Sentences that end training; a tenth of TRAIN unless set.")
-    ] = None,
-    test: Annotated[
-        Path | None, typer.Option("--test", metavar="FILE", help="Sentences that scores are of; those of --dev unless set.")
-    ] = None,
+    to: ModelOptions,
+    file: Annotated[Path, argument("TRAIN", "Sentences to train on: a treebank (.conllu).")],
+    dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None,
+    test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None,
     quantity: Annotated[
-        Literal["distance", "depth"],
-        typer.Option("--quantity", help="Distances between words in the tree, or the depth of words."),
+        Literal["distance", "depth"], option("--quantity", "Distances between words in the tree, or the depth of words.")
     ] = "distance",
-    rank: Annotated[int | None, typer.Option("--rank", min=1, help="Dimensions of the map; at most 64 unless set.")] = None,
+    rank: Annotated[int | None, option("--rank", "Dimensions of the map; at most 64 unless set.", min=1)] = None,
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Most passes over TRAIN; 40 unless set.")] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Probes of each layer that differ in their seed.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 0,
+    epochs: Annotated[int | None, option("--epochs", "Most passes over TRAIN; 40 unless set.", min=1)] = None,
+    seeds: Annotated[int, option("--seeds", "Probes of each layer that differ in their seed.", min=1)] = 1,
+    seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[
-        OutputOptions,
-        Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet."),
+        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
     ],
     call: options.LongCallOptions,
 ) -> None:
     parts = [_read(path, limit) for path in (file, dev, test)]
-    with server.connect(call.timeout) as client, training() as show:
+    with to.connect(call.timeout) as client, training() as show:
         found = client.train_structural_probe(
             parts[0],
             quantity=quantity,
@@ -62,7 +57,7 @@ def structural_probe(
             max_epochs=epochs,
             seeds=seeds,
             seed=seed,
-            **base.arguments(),
+            **to.arguments(),
             on_progress=show,
             **call.arguments(),
         )
@@ -77,3 +72,60 @@ def _read(path: Path | None, limit: int | None) -> TreeTexts:
         return TreeTexts()
     with reading(path):
         return read_tree_conllu(path, limit=limit)
+
+
+def print_structural_probe(screen: Console, found: StructuralProbeResult, problems: Sequence[InvalidArgument]) -> None:
+    """Prints a row for each layer, the chain, and what was left out."""
+    part, distances = found.part, found.quantity == "distance"
+    score, spearman = ("UUAS", "DSpr.") if distances else ("root", "NSpr.")
+    several = found.seeds[1:]
+    rows = (
+        [
+            starred(one.layer, found.best_layer),
+            percent(one.score),
+            f"{one.spearman:.3f}",
+            f"{one.loss:.3f}",
+            percent(one.control_score),
+            f"{one.control_spearman:.3f}",
+            *([" to ".join(map(percent, one.spread))] if several else []),
+        ]
+        for one in found.layers
+    )
+    names = ["layer#", f"{score}#", f"{spearman}#", "loss#", f"random {score}#", f"random {spearman}#"]
+    result = table([*names, *(["seeds"] if several else [])], rows)
+    heading = f"{found.provenance.model}: {found.quantity} in the tree, rank {found.rank}"
+    heading += f", {plural(found.train.used_texts, 'sentence')} to train on, "
+    heading += f"scores of {plural(part.used_texts, 'sentence')} ({found.scored})"
+    screen.print(titled(heading, result))
+    same = ", on which it is scored as well" if found.scored == "dev" else ""
+    screen.print(Text(f"* the lowest loss on the dev sentences{same}; layer 0 is the embeddings"))
+    what = "words in a chain" if distances else "words in a chain, the first its root"
+    screen.print(Text(f"{what}: {score} {percent(found.chain_score)}, {spearman} {found.chain_spearman:.3f}"))
+    if not part.correlated_texts:
+        screen.print(Text("no sentence of 5 to 50 words, which correlations are of", style="yellow"))
+    for name in ("train", "dev", "test"):
+        own = getattr(found, name)
+        if own is not None and own.truncated_words + own.empty_words + own.texts - own.used_texts:
+            counts = f"{own.truncated_words} words cut away, {own.empty_words} without a piece"
+            counts += f", {plural(own.texts - own.used_texts, 'sentence')} of fewer than two words"
+            screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
+    print_problems(screen, problems)
+
+
+def document(found: StructuralProbeResult) -> dict[str, Any]:
+    """Returns the scores as one JSON document."""
+    columns = structural_columns(found)
+    return {
+        "model": found.provenance.model,
+        "weights": found.provenance.weights_digest,
+        "quantity": found.quantity,
+        "rank": found.rank,
+        "scored": found.scored,
+        "texts": {
+            name: getattr(found, name).used_texts for name in ("train", "dev", "test") if getattr(found, name) is not None
+        },
+        "chain": {"score": found.chain_score, "spearman": found.chain_spearman},
+        "best_layer": found.best_layer,
+        "layers": [dict(zip(columns, row, strict=True)) for row in found.rows()],
+        "seconds": found.seconds,
+    }

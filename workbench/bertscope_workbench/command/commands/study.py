@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 from bertscope import InvalidArgument
-from typer.core import TyperGroup
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.checked_commands import Commands
-from bertscope_workbench.command.options.groups import grouped
+from bertscope_workbench.command.checked_commands import Commands, Group
+from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_line
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
@@ -39,7 +38,7 @@ DECLARED = "declared"
 """Name of the hidden command that runs a declared study."""
 
 
-class Studies(TyperGroup):
+class Studies(Group):
     """Takes a word that is no command as the name of a declared study."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -60,25 +59,13 @@ def study(context: typer.Context) -> None:
 
 
 @app.command("dark-secrets")
-@grouped
 def dark_secrets(
     server: ServerOptions,
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", metavar="DIR", help="Treebanks and PropBank files (.conllu), labelled texts (.tsv, .csv, .jsonl)."
-        ),
-    ],
-    fine_tuned: Annotated[
-        str | None, typer.Option("--fine-tuned", metavar="MODEL", help="The model's fine-tuned copy, for what changes.")
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", metavar="PAGE.html", help="The page to write.")] = Path(
-        "dark-secrets.html"
-    ),
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of each file.")
-    ] = MOST_TEXTS,
+    data: Annotated[Path, option("--data DIR", "Treebanks and PropBank files (.conllu), labelled texts (.tsv, .csv, .jsonl).")],
+    fine_tuned: Annotated[str | None, option("--fine-tuned MODEL", "The model's fine-tuned copy, for what changes.")] = None,
+    output: Annotated[Path, option("--output PAGE.html", "The page to write.")] = Path("dark-secrets.html"),
+    dark: Annotated[bool, option("--dark", "Draw on a dark page.")] = False,
+    limit: Annotated[int, option("--limit N", "Take the first N texts of each file.", min=1)] = MOST_TEXTS,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
 ) -> None:
@@ -96,17 +83,12 @@ def dark_secrets(
 
 
 @app.command("layers")
-@grouped
 def layers(
     server: ServerOptions,
-    data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="A treebank (.conllu): files to train, stop and test, or one.")
-    ],
-    output: Annotated[Path, typer.Option("--output", metavar="PAGE.html", help="The page to write.")] = Path("layers.html"),
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Take the first N sentences of each file.")
-    ] = MOST_TEXTS,
+    data: Annotated[Path, option("--data DIR", "A treebank (.conllu): files to train, stop and test, or one.")],
+    output: Annotated[Path, option("--output PAGE.html", "The page to write.")] = Path("layers.html"),
+    dark: Annotated[bool, option("--dark", "Draw on a dark page.")] = False,
+    limit: Annotated[int, option("--limit N", "Take the first N sentences of each file.", min=1)] = MOST_TEXTS,
     model: options.ModelName = None,
     timeout: options.LongTimeout = None,
 ) -> None:
@@ -145,33 +127,22 @@ def list_studies() -> None:
 
 
 @app.command(DECLARED, hidden=True)
-@grouped
 def declared(
     server: ServerOptions,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A study, or the path of a definition (.toml).")],
-    data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="The folder with the study's files, as they were published.")
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="MODEL", help="A second model, to compare with.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option("--output", metavar="PAGE.html", help="The page to write.")] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark page.")] = False,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of each file.")
-    ] = None,
+    name: Annotated[str, argument("NAME", "A study, or the path of a definition (.toml).")],
+    data: Annotated[Path | None, option("--data DIR", "The folder with the study's files, as they were published.")] = None,
+    baseline: Annotated[str | None, option("--baseline MODEL", "A second model, to compare with.")] = None,
+    output: Annotated[Path | None, option("--output PAGE.html", "The page to write.")] = None,
+    dark: Annotated[bool, option("--dark", "Draw on a dark page.")] = False,
+    limit: Annotated[int | None, option("--limit N", "Take the first N items of each file.", min=1)] = None,
     vocabulary: Annotated[
-        Path | None,
-        typer.Option("--vocabulary", metavar="FILE", help="Rank blanks and facts among these words: one a line, as LAMA's."),
+        Path | None, option("--vocabulary FILE", "Rank blanks and facts among these words: one a line, as LAMA's.")
     ] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="PART", help="Ask this part alone. Repeatable.")] = None,
+    only: Annotated[list[str] | None, option("--only PART", "Ask this part alone. Repeatable.")] = None,
     rows: Annotated[
-        Path | None,
-        typer.Option("--rows", metavar="FOLDER", help="Keep the answers in this folder, a file for each part and model."),
+        Path | None, option("--rows FOLDER", "Keep the answers in this folder, a file for each part and model.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the answers in the folder; begin if there are none.")
-    ] = False,
+    resume: Annotated[bool, option("--resume", "Go on with the answers in the folder; begin if there are none.")] = False,
     model: options.ModelName = None,
     timeout: options.Timeout = options.TIMEOUT,
 ) -> None:

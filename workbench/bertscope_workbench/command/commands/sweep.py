@@ -7,15 +7,14 @@ and --resume measures the rest.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-import typer
 from bertscope import BertscopeError, FailedPrecondition, Greedy, InvalidArgument, Metric, Order, SweepTable
 from bertscope.questions.ablation.sweeps import document
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import Offered, grouped
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_written
@@ -27,62 +26,33 @@ from bertscope_workbench.command.views.output import Failure, UsageError, consol
 from bertscope_workbench.command.views.progress import waiting, watch
 from bertscope_workbench.plots.sweeps import save_sweep
 
-METRICS: dict[str, Metric] = {name.replace("_", "-"): name for name in get_args(Metric)}
-ORDERS: dict[str, Order] = {name.replace("_", "-"): name for name in get_args(Order)}
 
-
-@grouped
 def sweep(
     *,
     server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
-    mode: Annotated[
-        Literal["zero", "uniform", "mean", "scale"], typer.Option("--mode", help="What changed heads contribute.")
-    ] = "zero",
-    factor: Annotated[float | None, typer.Option("--factor", metavar="F", help="With --mode scale: what they count.")] = None,
-    scope: Annotated[
-        Literal["heads", "layers"] | None, typer.Option("--scope", help="What is changed at once; heads unless set.")
-    ] = None,
+    mode: Annotated[Literal["zero", "uniform", "mean", "scale"], option("--mode", "What changed heads contribute.")] = "zero",
+    factor: Annotated[float | None, option("--factor F", "With --mode scale: what they count.")] = None,
+    scope: Annotated[Literal["heads", "layers"] | None, option("--scope", "What is changed at once; heads unless set.")] = None,
     sets: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="L:H,H[+L:H]", help="Change these heads at once instead: 3:1,4+5:0. Repeatable."),
+        list[str] | None, option("--set L:H,H[+L:H]", "Change these heads at once instead: 3:1,4+5:0. Repeatable.")
     ] = None,
     greedy: Annotated[
-        Literal["effect", "importance", "best-remaining"] | None,
-        typer.Option("--greedy", help="Remove one after another, in this order, and draw the curve."),
+        Order | None, option("--greedy", "Remove one after another, in this order, and draw the curve."), DASHED
     ] = None,
-    step: Annotated[int | None, typer.Option("--step", min=1, help="With --greedy: how many between two points.")] = None,
-    max_removed: Annotated[int | None, typer.Option("--max-removed", min=1, help="With --greedy: how many at the end.")] = None,
+    step: Annotated[int | None, option("--step", "With --greedy: how many between two points.", min=1)] = None,
+    max_removed: Annotated[int | None, option("--max-removed", "With --greedy: how many at the end.", min=1)] = None,
     metric: Annotated[
-        Literal[
-            "loss",
-            "accuracy",
-            "reciprocal-rank",
-            "divergence",
-            "token-accuracy",
-            "entity-f1",
-            "answer-f1",
-            "pearson",
-            "spearman",
-            "squared-error",
-        ]
-        | None,
-        typer.Option("--metric", help="The metric to show, and to remove by; the first one unless set."),
+        Metric | None, option("--metric", "The metric to show, and to remove by; the first one unless set."), DASHED
     ] = None,
-    resamples: Annotated[int | None, typer.Option("--resamples", min=100, help="Of the intervals; 1000 unless set.")] = None,
-    confidence: Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 unless set.")] = None,
-    memory: Annotated[
-        str | None, typer.Option("--memory", metavar="SIZE", help="Most that the server may keep to share work: 256MiB.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, metavar="N", help="Rows to show: what helps and what hurts most.")] = 14,
+    resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None,
+    confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None,
+    memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
+    top: Annotated[int, option("--top N", "Rows to show: what helps and what hurts most.", min=0)] = 14,
     drawn: Annotated[OutputOptions, Offered("plot", "dark")],
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write every effect: .tsv, .csv, .jsonl, or all as .json.")
-    ] = None,
-    resume: Annotated[
-        Path | None, typer.Option("--resume", metavar="FILE", help="Go on from a sweep that was cut short: its .json.")
-    ] = None,
+    output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
+    resume: Annotated[Path | None, option("--resume FILE", "Go on from a sweep that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     if sets and scope:
@@ -90,8 +60,7 @@ def sweep(
     if greedy is None and (step or max_removed):
         raise UsageError("--step and --max-removed go with --greedy")
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
-    name = None if metric is None else METRICS[metric]
-    curve = None if greedy is None else Greedy(ORDERS[greedy], step=step or 1, max_removed=max_removed, metric=name)
+    curve = None if greedy is None else Greedy(greedy, step=step or 1, max_removed=max_removed, metric=metric)
     earlier = None if resume is None else sweep_files.read_partial(resume)
     stopped: BaseException | None = None
     with (
@@ -117,8 +86,8 @@ def sweep(
     ):
         with waiting("measuring the baseline"):
             measured = running.start.baseline
-        if name is not None and name not in measured:
-            raise UsageError(f"--metric {metric}: this sweep measures {', '.join(measured)}")
+        if metric is not None and metric not in measured:
+            raise UsageError(f"--metric {metric.replace('_', '-')}: this sweep measures {', '.join(measured)}")
         try:
             found = watch(running, earlier)
         except (BertscopeError, KeyboardInterrupt) as error:
@@ -128,8 +97,8 @@ def sweep(
     if call.json:
         print_json(document(found))
     else:
-        sweep_view.print_sweep(console(), found, found.metric(name), top)
-    write(found, name, output, drawn, quiet=call.json)
+        sweep_view.print_sweep(console(), found, found.metric(metric), top)
+    write(found, metric, output, drawn, quiet=call.json)
     if stopped is not None:
         raise stopped
 

@@ -10,9 +10,8 @@ import secrets
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.views.output import Failure, UsageError, console, print_json
 
 TOKEN_BYTES = 32
@@ -22,14 +21,12 @@ NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
 
 
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who gets it: letters, digits and . _ @ -, at most 64.")],
+    name: Annotated[str, argument("NAME", "Who gets it: letters, digits and . _ @ -, at most 64.")],
     role: Annotated[
-        Literal["read", "admin"],
-        typer.Option("--role", help="read: all questions; admin: loading, unloading and writing models, too."),
+        Literal["read", "admin"], option("--role", "read: all questions; admin: loading, unloading and writing models, too.")
     ] = "read",
     tokens_file: Annotated[
-        Path | None,
-        typer.Option("--tokens-file", metavar="FILE", help="Add the line to this file, and print nothing but the token."),
+        Path | None, option("--tokens-file FILE", "Add the line to this file, and print nothing but the token.")
     ] = None,
     json: options.Json = False,
 ) -> None:

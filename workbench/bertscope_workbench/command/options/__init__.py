@@ -3,41 +3,30 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-import typer
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 
-ModelName = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="The model to ask; the server's default model unless set.")
-]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long an answer may take.")]
-LongTimeout = Annotated[
-    float | None, typer.Option("--timeout", min=0.001, metavar="SECONDS", help="How long it may take; no limit unless set.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut texts that are longer than the model reads.")]
-Layers = Annotated[
-    list[str] | None, typer.Option("--layer", metavar="L[,L]", help="Layers, from 0, the embeddings; all unless set.")
-]
+from bertscope_workbench.command.groups import option
+
+ModelName = Annotated[str | None, option("--model NAME", "The model to ask; the server's default model unless set.")]
+Timeout = Annotated[float, option("--timeout SECONDS", "How long an answer may take.", min=0.001)]
+LongTimeout = Annotated[float | None, option("--timeout SECONDS", "How long it may take; no limit unless set.", min=0.001)]
+Json = Annotated[bool, option("--json", "Print one JSON document and nothing else.")]
+Truncate = Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")]
+Layers = Annotated[list[str] | None, option("--layer L[,L]", "Layers, from 0, the embeddings; all unless set.")]
 StateLayers = Annotated[
     list[str] | None,
-    typer.Option("--layer", "--layers", metavar="L[,L]", help="0 the embeddings, k after layer k - 1; all unless set."),
+    option("--layer, --layers L[,L]", "0 the embeddings, k after layer k - 1; all unless set."),
 ]
-WordPooling = Annotated[
-    Literal["mean", "first", "last"], typer.Option("--pooling", help="How a word's pieces become one vector.")
-]
-Columns = Annotated[
-    str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What the file calls them: text=sentence1.")
-]
-LimitOfEach = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take each file's first N.")]
-Zero = Annotated[list[str] | None, typer.Option("--zero", metavar="L[:H,H]", help="Heads that add nothing. Repeatable.")]
-Uniform = Annotated[
-    list[str] | None, typer.Option("--uniform", metavar="L[:H,H]", help="Heads that attend to all alike. Repeatable.")
-]
+WordPooling = Annotated[Literal["mean", "first", "last"], option("--pooling", "How a word's pieces become one vector.")]
+Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.")]
+LimitOfEach = Annotated[int | None, option("--limit N", "Take each file's first N.", min=1)]
+Zero = Annotated[list[str] | None, option("--zero L[:H,H]", "Heads that add nothing. Repeatable.")]
+Uniform = Annotated[list[str] | None, option("--uniform L[:H,H]", "Heads that attend to all alike. Repeatable.")]
 Mean = Annotated[
     list[str] | None,
-    typer.Option("--mean", metavar="L[:H,H]", help="Heads that add their mean over --reference texts. Repeatable."),
+    option("--mean L[:H,H]", "Heads that add their mean over --reference texts. Repeatable."),
 ]
-Scale = Annotated[list[str] | None, typer.Option("--scale", metavar="L[:H,H]=F", help="Heads that count F times. Repeatable.")]
+Scale = Annotated[list[str] | None, option("--scale L[:H,H]=F", "Heads that count F times. Repeatable.")]
 
 TIMEOUT = DEFAULT_TIMEOUT_SECONDS
 

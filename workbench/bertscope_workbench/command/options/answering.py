@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
-import typer
 from rich.console import Console
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.groups import argument, option, refuse, values_of
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import ItemOptions, ItemSource, write_rows
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.texts import answer_texts, answers_document, read_texts
 from bertscope_workbench.command.views.output import UsageError, console
 from bertscope_workbench.readers import files
@@ -29,7 +28,7 @@ Numbered = Iterable[tuple[int | None, Any]]
 
 
 @dataclass(frozen=True)
-class AskingOptions(ItemOptions, InterventionOptions, ServerOptions):
+class AskingOptions(ItemOptions, ModelOptions):
     """The server, the heads to change, and the file of rows."""
 
 
@@ -47,9 +46,7 @@ class Arguments(Protocol):
 class TextArguments:
     """Texts of the command line, or of lines of stdin."""
 
-    texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help='Texts; "-" or none reads lines from stdin.')
-    ] = None
+    texts: Annotated[list[str] | None, argument("[TEXT]...", 'Texts; "-" or none reads lines from stdin.')] = None
 
     def __bool__(self) -> bool:
         return bool(self.texts)
@@ -63,9 +60,7 @@ class TextArguments:
 class PairArguments(TextArguments):
     """Texts likewise, or one pair."""
 
-    pair: Annotated[
-        str | None, typer.Option("--pair", "--text-pair", metavar="TEXT", help="A second text, read with the one TEXT.")
-    ] = None
+    pair: Annotated[str | None, option("--pair, --text-pair TEXT", "A second text, read with the one TEXT.")] = None
 
     def __post_init__(self) -> None:
         if self.pair is not None and (len(self.texts or []) != 1 or self.texts == ["-"]):
@@ -80,23 +75,18 @@ class PairArguments(TextArguments):
 class ItemFileOptions:
     """A file of items, by default of texts or pairs."""
 
-    option: ClassVar[str] = "--texts"
+    flag: ClassVar[str] = "--texts"
     conflict: ClassVar[str] = "--texts reads the texts from a file, and takes no TEXT"
     """The error of a command line that also has items."""
 
-    file: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Read a file: column "text", maybe "text_pair", or .txt.'),
-    ] = None
+    file: Annotated[Path | None, option("--texts FILE", 'Read a file: column "text", maybe "text_pair", or .txt.')] = None
     columns: options.Columns = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N of the file.")] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1)] = None
 
     def check(self, given: Arguments, output: Path | None, *, json: bool) -> None:
         """Rejects options that mean nothing without the file, and what does not go with it, or with an `output`."""
         if self.file is None:
-            for option, value in {"--columns": self.columns, "--limit": self.limit, "--output": output}.items():
-                if value is not None:
-                    raise UsageError(f"{option} goes with {self.option} FILE")
+            refuse(values_of(self, "columns", "limit") | {"--output": output}, f"goes with {self.flag} FILE")
         elif given:
             raise UsageError(self.conflict)
         if json and output is not None:

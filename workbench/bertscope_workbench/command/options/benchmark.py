@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from bertscope import InvalidArgument
 
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
@@ -27,39 +27,28 @@ class MeasuringOptions:
     """The parameters of speed measurements."""
 
     length: Annotated[
-        list[int] | None,
-        typer.Option("--length", min=1, metavar="N", help="Tokens of a sequence; 32 and 128 unless set. Repeatable."),
+        list[int] | None, option("--length N", "Tokens of a sequence; 32 and 128 unless set. Repeatable.", min=1)
     ] = None
-    run_texts: Annotated[
-        Path | None, typer.Option("--texts", metavar="FILE", help='Run these instead: .txt, or column "text" of a table.')
-    ] = None
+    run_texts: Annotated[Path | None, option("--texts FILE", 'Run these instead: .txt, or column "text" of a table.')] = None
     batch_size: Annotated[
-        list[int] | None,
-        typer.Option("--batch-size", min=1, metavar="N", help="To try for throughput; 1 to 32 unless set. Repeatable."),
+        list[int] | None, option("--batch-size N", "To try for throughput; 1 to 32 unless set. Repeatable.", min=1)
     ] = None
-    min_runs: Annotated[
-        int | None, typer.Option("--min-runs", min=3, help="Fewest runs of each model and length; 20 unless set.")
-    ] = None
+    min_runs: Annotated[int | None, option("--min-runs", "Fewest runs of each model and length; 20 unless set.", min=3)] = None
     min_seconds: Annotated[
-        float | None, typer.Option("--min-seconds", min=0, help="Shortest time of each model and length; 1 unless set.")
+        float | None, option("--min-seconds", "Shortest time of each model and length; 1 unless set.", min=0)
     ] = None
     max_seconds: Annotated[
-        float | None, typer.Option("--max-seconds", min=0.001, help="When measuring ends even so; 600 unless set.")
+        float | None,
+        option("--max-seconds", "When measuring ends even so; 600 unless set.", min=0.001),
     ] = None
     runtime: Annotated[
-        Literal["torch", "onnx"] | None,
-        typer.Option("--runtime", help="The library that runs them all; that of the baseline unless set."),
+        Literal["torch", "onnx"] | None, option("--runtime", "The library that runs them all; that of the baseline unless set.")
     ] = None
     others: Annotated[
-        Literal["wait", "refuse"], typer.Option("--others", help="What happens to other calls for the device meanwhile.")
+        Literal["wait", "refuse"], option("--others", "What happens to other calls for the device meanwhile.")
     ] = "wait"
-    resamples: Annotated[int | None, typer.Option("--resamples", min=100, help="Of the intervals; 1000 unless set.")] = None
-    confidence: Annotated[float | None, typer.Option("--confidence", help="Of the intervals; 0.95 unless set.")] = None
-
-    @property
-    def texts_given(self) -> list[str]:
-        """The option that only loaded models can take."""
-        return _given(self, run_texts="--texts")
+    resamples: Annotated[int | None, option("--resamples", "Of the intervals; 1000 unless set.", min=100)] = None
+    confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None
 
     def check(self) -> None:
         """Raises UsageError for options that exclude each other."""
@@ -88,27 +77,17 @@ class MeasuringOptions:
 class ModelOptions:
     """The loaded models to measure, and the texts on which their predictions are compared."""
 
-    models: Annotated[
-        list[str] | None, typer.Option("--model", metavar="NAME", help="A loaded model to measure. Repeatable.")
-    ] = None
+    models: Annotated[list[str] | None, option("--model NAME", "A loaded model to measure. Repeatable.")] = None
     baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="NAME", help="The model that the others are compared with; the first unless set."),
+        str | None, option("--baseline NAME", "The model that the others are compared with; the first unless set.")
     ] = None
     agreement: Annotated[
-        Path | None,
-        typer.Option("--agreement", metavar="FILE", help='Compare predictions on these texts: .txt, or column "text".'),
+        Path | None, option("--agreement FILE", 'Compare predictions on these texts: .txt, or column "text".')
     ] = None
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="With --agreement: its k; 5 unless set.")] = None
+    top_k: Annotated[int | None, option("--top-k", "With --agreement: its k; 5 unless set.", min=1)] = None
     as_loaded: Annotated[
-        bool, typer.Option("--as-loaded", help="Run each model by the library it is loaded for, not all by the baseline's.")
+        bool, option("--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.")
     ] = False
-
-    @property
-    def given(self) -> list[str]:
-        """The options that were given."""
-        names = {"models": "--model", "baseline": "--baseline", "agreement": "--agreement", "top_k": "--top-k"}
-        return _given(self, **names, as_loaded="--as-loaded")
 
     def check(self) -> None:
         """Raises UsageError for an option without the one that it goes with."""
@@ -130,17 +109,11 @@ class StudyOptions:
     """The published systems to measure instead of loaded models."""
 
     studies: Annotated[
-        bool, typer.Option("--studies", help="Measure published compressed models instead, beside what was published.")
+        bool,
+        option("--studies", "Measure published compressed models instead, beside what was published."),
     ] = False
-    system: Annotated[
-        list[str] | None, typer.Option("--system", metavar="NAME", help="With --studies: one of them. Repeatable.")
-    ] = None
-    heavy: Annotated[bool, typer.Option("--heavy", help="With --studies: also those of BERT-large size.")] = False
-
-    @property
-    def given(self) -> list[str]:
-        """The options that were given and go with --studies alone."""
-        return _given(self, system="--system", heavy="--heavy")
+    system: Annotated[list[str] | None, option("--system NAME", "With --studies: one of them. Repeatable.")] = None
+    heavy: Annotated[bool, option("--heavy", "With --studies: also those of BERT-large size.")] = False
 
 
 def texts(path: Path) -> list[str]:
@@ -170,7 +143,3 @@ def _line(found: re.Match[str], paths: Mapping[str, Path | None]) -> str:
 def _option(found: re.Match[str]) -> str:
     field = found[1] or found[2]
     return OPTIONS.get(field, f"--{field.replace('_', '-')}")
-
-
-def _given(group: object, **options: str) -> list[str]:
-    return [option for name, option in options.items() if getattr(group, name)]

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import bertscope
-import typer
 
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views import progress
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Control = Annotated[
     Literal["untrained"] | None,
-    typer.Option("--control", help="Ask a copy of the model with random weights, too; it is made for it, and unloaded then."),
+    option("--control", "Ask a copy of the model with random weights, too; it is made for it, and unloaded then."),
 ]
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import argument, option, refuse, values_of
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.groups import refuse
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.texts import read_texts
 from bertscope_workbench.command.views.output import UsageError
@@ -23,13 +22,13 @@ TREEBANK = ".conllu"
 class TextFileOptions:
     """A file of texts or pairs."""
 
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts, or lines of stdin.")] = None
+    text: Annotated[list[str] | None, argument("[TEXT]...", "Texts, or lines of stdin.")] = None
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", metavar="FILE", help='.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
+        option("--texts FILE", '.txt, .conllu, or columns "text", maybe "text_pair" of a table.'),
     ] = None
     columns: options.Columns = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N texts of the file.")] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N texts of the file.", min=1)] = None
 
     def source(self, pair: str | None = None) -> Source[TextOrPair]:
         """Returns the texts or pairs: of arguments, of the file, or of the lines of stdin."""
@@ -56,45 +55,26 @@ class TextFileOptions:
 class DescribeOptions(TextFileOptions):
     """The texts to describe, and how."""
 
-    describe: Annotated[
-        bool, typer.Option("--describe", help="Describe heads over many texts: statistics and pattern classes.")
-    ] = False
+    describe: Annotated[bool, option("--describe", "Describe heads over many texts: statistics and pattern classes.")] = False
     compare: Annotated[
-        str | None,
-        typer.Option(
-            "--compare", metavar="MODEL", help="Compare heads with those of another model, or of this one under interventions."
-        ),
+        str | None, option("--compare MODEL", "Compare heads with those of another model, or of this one under interventions.")
     ] = None
     punctuation: Annotated[
-        list[str] | None,
-        typer.Option("--punctuation", metavar="PIECE", help='Counts as punctuation; "." and "," unless set. Repeatable.'),
+        list[str] | None, option("--punctuation PIECE", 'Counts as punctuation; "." and "," unless set. Repeatable.')
     ] = None
-    head_distances: Annotated[bool, typer.Option("--distances", help="Also compute how differently heads attend.")] = False
+    head_distances: Annotated[bool, option("--distances", "Also compute how differently heads attend.")] = False
     picture: Annotated[
         Literal["patterns", "statistics", "clusters"] | None,
-        typer.Option("--picture", help="What --plot draws; patterns unless set. clusters implies --distances."),
+        option("--picture", "What --plot draws; patterns unless set. clusters implies --distances."),
     ] = None
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each head: .csv, .tsv, .jsonl or .parquet.")
-    ] = None
+    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False
+    output: Annotated[Path | None, option("--output FILE", "Write a row for each head: .csv, .tsv, .jsonl or .parquet.")] = None
 
     def require_describe(self) -> None:
         """Raises UsageError for an option that means nothing without --describe."""
-        refuse(
-            {
-                "--texts": self.texts,
-                "--columns": self.columns,
-                "--limit": self.limit,
-                "--punctuation": self.punctuation,
-                "--distances": self.head_distances,
-                "--picture": self.picture,
-                "--output": self.output,
-            },
-            "goes with --describe or --compare",
-        )
+        own = values_of(self, "texts", "columns", "limit", "punctuation", "head_distances", "picture", "output")
+        refuse(own, "goes with --describe or --compare")
 
     def require_compare(self) -> None:
         """Raises UsageError for an option that means nothing with --compare."""
-        given = {"--describe": self.describe, "--distances": self.head_distances, "--picture": self.picture}
-        refuse(given, "does not go with --compare")
+        refuse(values_of(self, "describe", "head_distances", "picture"), "does not go with --compare")

@@ -1,14 +1,15 @@
-"""Defines the options for head interventions, and converts them."""
+"""Defines the options for head interventions, and converts them; and those of a model, which are these and the server's."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from bertscope import HeadIntervention
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.readers import files
 
@@ -22,8 +23,7 @@ class InterventionOptions:
     mean: options.Mean = None
     scale: options.Scale = None
     reference: Annotated[
-        Path | None,
-        typer.Option("--reference", metavar="FILE", help='Texts to take a mean over: .txt, or column "text" of a table.'),
+        Path | None, option("--reference FILE", 'Texts to take a mean over: .txt, or column "text" of a table.')
     ] = None
 
     def interventions(self) -> list[HeadIntervention]:
@@ -40,3 +40,8 @@ class InterventionOptions:
     def arguments(self) -> dict[str, Any]:
         """Returns both as arguments of a call."""
         return {"interventions": self.interventions(), "reference_texts": self.reference_texts()}
+
+
+@dataclass(frozen=True)
+class ModelOptions(InterventionOptions, ServerOptions):
+    """The server, and the heads of its model to change."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, ClassVar, Generic, NoReturn, TypeVar
 
-import typer
 from bertscope import BertscopeError, InvalidArgument
 
+from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
 from bertscope_workbench.command.views.files import require_output
-from bertscope_workbench.command.views.output import Failure, Interrupted, Terminated, UsageError, console, plural, printable
+from bertscope_workbench.command.views.output import Failure, Interrupted, Terminated, console, plural, printable
 from bertscope_workbench.readers.files import ItemKind
 from bertscope_workbench.readers.items.row_file import ROW_FORMATS
 from bertscope_workbench.readers.items.run import PATIENCE_SECONDS, Answer, RowsProgress, WrittenItems, write_items
@@ -32,7 +32,7 @@ Place = Callable[[Item[Any]], str]
 GOES_ON = "the same command with --resume goes on"
 
 SkipBroken = Annotated[
-    bool, typer.Option("--skip-broken", help="Name and leave out lines that can't be read, or that the server rejects.")
+    bool, option("--skip-broken", "Name and leave out lines that can't be read, or that the server rejects.")
 ]
 
 
@@ -42,27 +42,20 @@ class RowOptions:
 
     flag: ClassVar[str] = "--rows"
 
-    rows: Annotated[
-        Path | None, typer.Option("--rows", metavar="FILE", help="Write a row for each as it comes: .csv, .jsonl or .parquet.")
-    ] = None
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the file of rows ends; begin if there is none.")] = False
+    rows: Annotated[Path | None, option("--rows FILE", "Write a row for each as it comes: .csv, .jsonl or .parquet.")] = None
+    resume: Annotated[bool, option("--resume", "Go on where the file of rows ends; begin if there is none.")] = False
     skip_broken: SkipBroken = False
     patience: Annotated[
         float | None,
-        typer.Option(
-            "--patience",
-            min=0,
-            metavar="SECONDS",
-            help=f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.",
+        option(
+            "--patience SECONDS", f"How long a run waits for a server that is away; {PATIENCE_SECONDS:.0f} unless set.", min=0
         ),
     ] = None
 
     def __post_init__(self) -> None:
         """Rejects, before any call, options without a file, and files that could not be written after it."""
-        options = {"--resume": self.resume, "--skip-broken": self.skip_broken, "--patience": self.patience is not None}
-        for option, given in options.items():
-            if given and self.rows is None:
-                raise UsageError(f"{option} goes with {self.flag} FILE")
+        if self.rows is None:
+            refuse(values_of(self, "resume", "skip_broken", "patience"), f"goes with {self.flag} FILE")
         require_output(self.rows, ROW_FORMATS, self.flag)
 
 
@@ -72,9 +65,7 @@ class ItemOptions(RowOptions):
 
     flag: ClassVar[str] = "--output"
 
-    rows: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a row for each: .csv, .jsonl or .parquet.")
-    ] = None
+    rows: Annotated[Path | None, option("--output FILE", "Write a row for each: .csv, .jsonl or .parquet.")] = None
 
 
 class LeftOut:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import typer
 from bertscope import (
     ClozePrompts,
     Divergence,
@@ -19,11 +18,12 @@ from bertscope import (
     MaskedLmLoss,
     MinimalPairs,
     RatedTexts,
+    Scoring,
 )
 from bertscope.questions.ablation.objectives import Objective
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.options import scoring as scorings
+from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, UsageError
@@ -65,59 +65,41 @@ class ObjectiveOptions:
     """The option that names a file, for each kind of items."""
 
     prompts: Annotated[
-        Path | None,
-        typer.Option("--prompts", metavar="FILE", help='Measure filled prompts: columns "text" with [MASK], "answer" (a|b).'),
+        Path | None, option("--prompts FILE", 'Measure filled prompts: columns "text" with [MASK], "answer" (a|b).')
     ] = None
-    texts: Annotated[
-        Path | None,
-        typer.Option("--texts", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
-    ] = None
-    pairs: Annotated[
-        Path | None, typer.Option("--pairs", metavar="FILE", help='Measure minimal pairs: columns "good" and "bad".')
-    ] = None
+    texts: Annotated[Path | None, option("--texts FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')] = None
+    pairs: Annotated[Path | None, option("--pairs FILE", 'Measure minimal pairs: columns "good" and "bad".')] = None
     labelled: Annotated[
-        Path | None,
-        typer.Option("--labelled", metavar="FILE", help='Measure labels: columns "text", "label" and maybe "text_pair".'),
+        Path | None, option("--labelled FILE", 'Measure labels: columns "text", "label" and maybe "text_pair".')
     ] = None
     words: Annotated[
         Path | None,
-        typer.Option(
-            "--words",
-            metavar="FILE",
-            help="Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans.",
-        ),
+        option("--words FILE", "Measure labels of words: .tsv of words and labels, .conllu (upos) or .jsonl of spans."),
     ] = None
     label_sets: Annotated[
-        Path | None,
-        typer.Option("--label-sets", metavar="FILE", help='Measure sets of labels: columns "text", "labels" (a|b, | is none).'),
+        Path | None, option("--label-sets FILE", 'Measure sets of labels: columns "text", "labels" (a|b, | is none).')
     ] = None
     rated: Annotated[
         Path | None,
-        typer.Option("--rated", metavar="FILE", help='Measure values: columns "text", "value" and maybe "text_pair".'),
+        option("--rated FILE", 'Measure values: columns "text", "value" and maybe "text_pair".'),
     ] = None
     answered: Annotated[
-        Path | None,
-        typer.Option("--answered", metavar="FILE", help='Measure answers: columns "question", "passage", "answer" (a|b).'),
+        Path | None, option("--answered FILE", 'Measure answers: columns "question", "passage", "answer" (a|b).')
     ] = None
     divergence: Annotated[
-        Path | None,
-        typer.Option(
-            "--divergence", metavar="FILE", help='Measure how far predictions move: column "text", no answers needed.'
-        ),
+        Path | None, option("--divergence FILE", 'Measure how far predictions move: column "text", no answers needed.')
     ] = None
     columns: options.Columns = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N items of the file.")] = None
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of what is random: masked words, intervals.")] = 0
+    limit: Annotated[int | None, option("--limit N", "Take the first N items of the file.", min=1)] = None
+    seed: Annotated[int, option("--seed", "Of what is random: masked words, intervals.", min=0)] = 0
     mask_share: Annotated[
-        float | None,
-        typer.Option("--mask-share", metavar="SHARE", help="With --texts: share of words to mask; 0.15 unless set."),
+        float | None, option("--mask-share SHARE", "With --texts: share of words to mask; 0.15 unless set.")
     ] = None
     skip_multi_piece: Annotated[
-        bool, typer.Option("--skip-multi-piece", help="With --prompts: leave out those without an answer of a single piece.")
+        bool, option("--skip-multi-piece", "With --prompts: leave out those without an answer of a single piece.")
     ] = False
     scoring: Annotated[
-        scorings.Name | None,
-        typer.Option("--scoring", help="With --pairs: what is masked with each piece; within-word unless set."),
+        Scoring | None, option("--scoring", "With --pairs: what is masked with each piece; within-word unless set."), DASHED
     ] = None
     truncate: options.Truncate = False
 
@@ -129,28 +111,21 @@ class ObjectiveOptions:
     @property
     def extra(self) -> list[str]:
         """The options that were given and mean nothing without a file."""
-        values = {
-            "--columns": self.columns,
-            "--limit": self.limit,
-            "--mask-share": self.mask_share,
-            "--skip-multi-piece": self.skip_multi_piece or None,
-            "--scoring": self.scoring,
-            "--truncate": self.truncate or None,
-        }
-        return [option for option, value in values.items() if value is not None]
+        own = values_of(self, "columns", "limit", "mask_share", "skip_multi_piece", "scoring", "truncate")
+        return [name for name, value in own.items() if value is not None and value is not False]
 
     def objective(self) -> Objective:
         """Returns the objective. Raises UsageError unless exactly one file is named, and Failure if it can't be read."""
         named = [source for source in self.flags if getattr(self, source) is not None]
         if len(named) != 1:
             raise UsageError(f"say what to measure: one of {', '.join(self.flags.values())}, not {len(named)}")
-        for option, value, source in (
-            ("--mask-share", self.mask_share, "texts"),
-            ("--skip-multi-piece", self.skip_multi_piece or None, "prompts"),
-            ("--scoring", self.scoring, "pairs"),
+        for source, own in (
+            ("texts", "mask_share"),
+            ("prompts", "skip_multi_piece"),
+            ("pairs", "scoring"),
         ):
-            if value is not None and named != [source]:
-                raise UsageError(f"{option} goes with {self.flags[source]}, not with {self.flags[named[0]]}")
+            if named != [source]:
+                refuse(values_of(self, own), f"goes with {self.flags[source]}, not with {self.flags[named[0]]}")
         return BUILDERS[named[0]](self)
 
     def items(self, source: str, limit: int | None = None) -> Items[Any]:
@@ -185,9 +160,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     "texts": lambda asked: MaskedLmLoss(
         asked.items("texts"), seed=asked.seed, mask_share=asked.mask_share, truncate=asked.truncate
     ),
-    "pairs": lambda asked: MinimalPairs(
-        asked.items("pairs"), scoring=scorings.scoring_of(asked.scoring), truncate=asked.truncate
-    ),
+    "pairs": lambda asked: MinimalPairs(asked.items("pairs"), scoring=asked.scoring or "within_word", truncate=asked.truncate),
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
     "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
@@ -212,12 +185,8 @@ class ScoreOptions(ObjectiveOptions):
         "answered": "--answered",
     }
 
-    texts: Annotated[
-        Path | None,
-        typer.Option("--loss", metavar="FILE", help='Measure the masked-LM loss of texts: column "text", or .txt.'),
-    ] = None
+    texts: Annotated[Path | None, option("--loss FILE", 'Measure the masked-LM loss of texts: column "text", or .txt.')] = None
     divergence: ClassVar[None] = None  # type: ignore[misc]  # not an option here
     mask_share: Annotated[
-        float | None,
-        typer.Option("--mask-share", metavar="SHARE", help="With --loss: share of words to mask; 0.15 unless set."),
+        float | None, option("--mask-share SHARE", "With --loss: share of words to mask; 0.15 unless set.")
     ] = None

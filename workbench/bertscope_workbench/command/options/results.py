@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
-import typer
 from rich.console import Console
 
 from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import draw, partial_name, require_plot
 from bertscope_workbench.command.views.output import UsageError, console, print_json
@@ -30,11 +30,9 @@ class Save(Protocol):
 class OutputOptions:
     """A figure and a table."""
 
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None
-    dark: Annotated[bool, typer.Option("--dark", help="With --plot: draw on a dark page.")] = False
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a table: .csv, .tsv, .jsonl or .parquet.")
-    ] = None
+    plot: Annotated[Path | None, option("--plot FILE", "Draw it: .png, .svg or .pdf.")] = None
+    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False
+    output: Annotated[Path | None, option("--output FILE", "Write a table: .csv, .tsv, .jsonl or .parquet.")] = None
 
     def __post_init__(self) -> None:
         """Rejects, before any call, files that could not be written after it."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
 from bertscope import BertscopeError, DeadlineExceeded, InvalidArgument, Tls, Unavailable
 from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS
 from bertscope.rpc.targets import DEFAULT_TARGET
 
+from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.views.output import Failure, UsageError
 
 if TYPE_CHECKING:
@@ -24,39 +24,26 @@ TOKEN_VARIABLE = "BERTSCOPE_TOKEN"
 Made = TypeVar("Made")
 
 
-def _option(flag: str, variable: str, text: str, **more: Any) -> Any:
-    return typer.Option(flag, envvar=variable, help=text, rich_help_panel="Server", **more)
+def _option(written: str, text: str) -> Any:
+    """Returns an option that may be a variable, too: BERTSCOPE_TOKEN_FILE for --token-file."""
+    name = written.split(" ")[0].removeprefix("--").replace("-", "_").upper()
+    return option(written, text, envvar=f"BERTSCOPE_{name}", rich_help_panel="Server")
 
 
 @dataclass(frozen=True)
 class ServerOptions:
     """The server, and the caller's credentials. A token comes from a file or the environment: others can see command lines."""
 
-    target: Annotated[
-        str, _option("--target", "BERTSCOPE_TARGET", "The server to call; several share the work.", metavar="HOST:PORT,...")
-    ] = DEFAULT_TARGET
+    target: Annotated[str, _option("--target HOST:PORT,...", "The server to call; several share the work.")] = DEFAULT_TARGET
     token_file: Annotated[
-        Path | None,
-        _option(
-            "--token-file", "BERTSCOPE_TOKEN_FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.", metavar="FILE"
-        ),
+        Path | None, _option("--token-file FILE", f"File with the caller's token; else ${TOKEN_VARIABLE}.")
     ] = None
-    insecure_token: Annotated[
-        bool,
-        _option("--insecure-token", "BERTSCOPE_INSECURE_TOKEN", "Send it unencrypted, also to other machines."),
-    ] = False
-    tls: Annotated[bool, _option("--tls", "BERTSCOPE_TLS", "Connect with TLS; the next four options imply it.")] = False
-    ca: Annotated[
-        Path | None, _option("--ca", "BERTSCOPE_CA", "Authorities that the server's certificate comes from.", metavar="FILE")
-    ] = None
-    certificate: Annotated[
-        Path | None, _option("--certificate", "BERTSCOPE_CERTIFICATE", "The caller's own certificate.", metavar="FILE")
-    ] = None
-    key: Annotated[Path | None, _option("--key", "BERTSCOPE_KEY", "Its private key.", metavar="FILE")] = None
-    server_name: Annotated[
-        str | None,
-        _option("--server-name", "BERTSCOPE_SERVER_NAME", "Name in the server's certificate, if not HOST.", metavar="NAME"),
-    ] = None
+    insecure_token: Annotated[bool, _option("--insecure-token", "Send it unencrypted, also to other machines.")] = False
+    tls: Annotated[bool, _option("--tls", "Connect with TLS; the next four options imply it.")] = False
+    ca: Annotated[Path | None, _option("--ca FILE", "Authorities that the server's certificate comes from.")] = None
+    certificate: Annotated[Path | None, _option("--certificate FILE", "The caller's own certificate.")] = None
+    key: Annotated[Path | None, _option("--key FILE", "Its private key.")] = None
+    server_name: Annotated[str | None, _option("--server-name NAME", "Name in the server's certificate, if not HOST.")] = None
 
     @contextmanager
     def connect(self, timeout: float | None = None) -> Iterator[Client]:

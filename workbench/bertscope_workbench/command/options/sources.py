@@ -70,12 +70,17 @@ class Source(Generic[T]):
 
     def print_left_out(self, screen: Console) -> None:
         """Prints the texts that were left out, the first ones by their places."""
-        if self.left_out:
-            screen.print(f"left out: {plural(len(self.left_out), 'text')}", style="yellow")
-            for line in self.left_out[:MAX_REPORTED]:
-                screen.print(printable(f"  {line}"), style="yellow", soft_wrap=True)
-            if len(self.left_out) > MAX_REPORTED:
-                screen.print(f"  and {len(self.left_out) - MAX_REPORTED} more", style="yellow")
+        print_problems(screen, self.left_out, "text")
+        if len(self.left_out) > MAX_REPORTED:
+            screen.print(f"  and {len(self.left_out) - MAX_REPORTED} more", style="yellow")
+
+
+def print_problems(screen: Console, problems: Sequence[object], what: str = "sentence") -> None:
+    """Prints how many texts were left out, and why, of the first ones."""
+    if problems:
+        screen.print(f"left out: {plural(len(problems), what)}", style="yellow")
+        for problem in problems[:MAX_REPORTED]:
+            screen.print(printable(f"  {problem}"), style="yellow", soft_wrap=True)
 
 
 def why_rejected(error: BertscopeError) -> str:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from bertscope import InvalidArgument
 from bertscope.errors import CLIENT_SIDE
 
+from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.output import Failure, UsageError
@@ -22,19 +22,15 @@ class TranslationOptions:
 
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="SOURCES",
-            help='Sentences, one per line; without TARGETS a .txt of "sentence ||| translation", or a table with the columns '
+        argument(
+            "SOURCES",
+            'Sentences, one per line; without TARGETS a .txt of "sentence ||| translation", or a table with the columns '
             '"source" and "target".',
         ),
     ]
-    targets: Annotated[
-        Path | None, typer.Argument(metavar="TARGETS", help="Their translations, line k that of line k of SOURCES.")
-    ] = None
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="NAME=COLUMN,...", help="What a table calls them: source=en,target=de.")
-    ] = None
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Take the first N pairs.")] = None
+    targets: Annotated[Path | None, argument("TARGETS", "Their translations, line k that of line k of SOURCES.")] = None
+    columns: Annotated[str | None, option("--columns NAME=COLUMN,...", "What a table calls them: source=en,target=de.")] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N pairs.", min=1)] = None
 
     def source(self) -> Source[tuple[str, str]]:
         """Returns the pairs. Raises Failure for a file that can't be read."""

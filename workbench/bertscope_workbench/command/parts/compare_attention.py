@@ -4,17 +4,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bertscope import AttentionComparison
 from bertscope.questions.attention.comparison import comparison_columns, comparison_document
 from bertscope.values.validation import TextOrPair
+from rich.console import Console, Group
 
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.describing import DescribeOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.comparison import print_comparison
+from bertscope_workbench.command.views.attention import shade
+from bertscope_workbench.command.views.output import plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.sweep import layer_grid
 from bertscope_workbench.plots.comparison import save_comparison
+
+SHOWN = ("first_special", "separators", "previous", "next", "entropy")
+"""The differences in the table; --output has all of them."""
 
 
 def compare_texts(
@@ -40,3 +47,34 @@ def compare_texts(
         )
     written = out.write(comparison_columns(found), partial(save_comparison, found))
     print_result(found, comparison_document, print_comparison, json=call.json, written=written, source=source)
+
+
+def print_comparison(screen: Console, comparison: AttentionComparison) -> None:
+    """Prints the mean cosine and divergence of each layer, the head that differs most, and the cosines of all heads."""
+    counts = plural(comparison.texts, "text"), plural(comparison.tokens, "token")
+    print_heading(screen, comparison.models, *counts, truncated=comparison.truncated_texts)
+    screen.print(layers_table(comparison))
+    screen.print(cosines_grid(comparison))
+
+
+def layers_table(comparison: AttentionComparison) -> Group:
+    """Returns the means over the heads of each layer."""
+    names = [name for name in SHOWN if name in comparison.differences]
+    result = table(["layer#", "cosine#", "lowest#", "divergence#", *(f"{name.replace('_', ' ')}#" for name in names)])
+    cosine, divergence = comparison.cosine.mean(), comparison.divergence.mean()
+    for layer in range(comparison.layers):
+        head = int(cosine[layer].argmin())
+        result.add_row(
+            str(layer),
+            f"{cosine[layer].mean():.3f}",
+            f"{cosine[layer, head]:.3f} (head {head})",
+            f"{divergence[layer].mean():.4f}",
+            *(f"{comparison.difference(name)[layer].mean():+.3f}" for name in names),
+        )
+    return titled("means over the heads of a layer; differences are the second's less the first's", result)
+
+
+def cosines_grid(comparison: AttentionComparison) -> Group:
+    """Returns the cosine of each head, shaded by how much it differs."""
+    rows = [[shade(f"{value:.2f}", 1 - value) for value in layer] for layer in comparison.cosine.mean().tolist()]
+    return titled("cosine of the maps of each head", layer_grid(rows, range(comparison.layers)))

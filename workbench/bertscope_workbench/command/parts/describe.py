@@ -3,17 +3,29 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from bertscope import AttentionDescription
 from bertscope.questions.attention.description import description_columns, document
 from bertscope.values.validation import TextOrPair
+from rich.console import Console, Group
+from rich.text import Text
 
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.describing import DescribeOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.description import print_description
+from bertscope_workbench.command.views.attention import shade
+from bertscope_workbench.command.views.output import fits, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.sweep import layer_grid
 from bertscope_workbench.plots.attention_statistics import save_description
+
+SHARES = ("entropy", "first_special_entropy", "distance")
+"""Statistics that are no shares."""
+SIGNS = {"vertical": "|", "diagonal": "\\", "vertical_diagonal": "N", "block": "#", "heterogeneous": "."}
+STYLES = {"|": "cyan", "\\": "yellow", "N": "magenta", "#": "green", ".": "dim"}
+"""The sign and the colour of a class in the map of all heads."""
 
 
 def describe_texts(
@@ -39,3 +51,59 @@ def describe_texts(
         )
     written = out.write(description_columns(found), lambda path, dark: save_description(found, path, picture, dark=dark))
     print_result(found, document, print_description, json=call.json, written=written, source=source)
+
+
+def print_description(screen: Console, description: AttentionDescription) -> None:
+    """Prints a row for each layer: the mean of each statistic over its heads, and the share of each class of maps."""
+    counts = plural(description.texts, "text"), plural(description.tokens, "token")
+    print_heading(screen, description.provenance.model, *counts)
+    if description.quantity != "weights":
+        screen.print(f"{description.quantity.replace('_', ' ')}, each row divided by its sum", style="dim")
+    if description.truncated_texts:
+        screen.print(f"texts that were cut: {description.truncated_texts}", style="yellow")
+    names = [*description.statistics]
+    for part in _parts(screen, description, names):
+        screen.print(part)
+    screen.print(patterns_table(description))
+    screen.print(heads_map(description))
+
+
+def statistics_table(description: AttentionDescription, names: list[str]) -> Group:
+    """Returns the mean of statistics over the heads of each layer, the head that is highest beside it."""
+    result = table(["layer#", *(f"{name.replace('_', ' ')}#" for name in names)])
+    for index, layer in enumerate(description.layers):
+        cells = []
+        for name in names:
+            values = description.mean(name)[index]
+            cell = f"{values.mean():.2f}"
+            cells.append(Text(cell) if name in SHARES else shade(cell, float(values.mean())))
+        result.add_row(str(layer), *cells)
+    return titled("means over the heads of a layer (entropies in nats, distance in tokens; --output has each head)", result)
+
+
+def patterns_table(description: AttentionDescription) -> Group:
+    """Returns the share of each class among the maps of each layer."""
+    result = table(["layer#", *(f"{name.replace('_', ' + ')}#" for name in description.patterns)])
+    counts = np.stack([pattern.texts.sum(1) for pattern in description.patterns.values()])
+    shares = counts / np.maximum(counts.sum(0), 1)
+    for index, layer in enumerate(description.layers):
+        result.add_row(str(layer), *(shade(f"{100 * share:.0f} %", float(share)) for share in shares[:, index]))
+    return titled("classes of maps", result)
+
+
+def heads_map(description: AttentionDescription) -> Group:
+    """Returns the class that most maps of each head are of, a row for each layer."""
+    signs = [[SIGNS.get(name, name[:1]) for name in row] for row in description.majority().tolist()]
+    rows = [[Text(sign, style=STYLES.get(sign, "")) for sign in row] for row in signs]
+    known = ", ".join(f"{SIGNS.get(name, name[:1])} {name.replace('_', ' + ')}" for name in description.patterns)
+    return titled(f"the class of most maps of each head: {known}", layer_grid(rows, description.layers))
+
+
+def _parts(screen: Console, description: AttentionDescription, names: list[str]) -> list[Group]:
+    """Returns the statistics in as few tables as the screen has room for."""
+    for count in range(1, len(names) + 1):
+        size = -(-len(names) // count)
+        groups = [statistics_table(description, names[start : start + size]) for start in range(0, len(names), size)]
+        if all(fits(screen, group.renderables[1]) for group in groups):  # type: ignore[arg-type]  # the table below the title
+            return groups
+    return groups

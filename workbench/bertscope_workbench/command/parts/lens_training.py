@@ -4,56 +4,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from bertscope import TunedLens, load_lens
 from bertscope.questions.representations.tuned_lens import COLUMNS
 from bertscope.values.validation import TextOrPair
+from rich.console import Console
 
+from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import LongCallOptions
 from bertscope_workbench.command.options.describing import TextFileOptions
-from bertscope_workbench.command.options.groups import refuse
-from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.output import fields_of, percent, printable, table, titled
 from bertscope_workbench.command.views.progress import training
-from bertscope_workbench.command.views.tuned_lens import document, print_tuned_lens
 
 
 @dataclass(frozen=True)
 class TunedLensOptions:
     """The lens to train, or to read through."""
 
-    lens: Annotated[
-        Path | None, typer.Option("--lens", metavar="FILE", help="Read through the tuned lens that --keep wrote.")
-    ] = None
+    lens: Annotated[Path | None, option("--lens FILE", "Read through the tuned lens that --keep wrote.")] = None
     train: Annotated[
         Path | None,
-        typer.Option("--train", metavar="FILE", help="Instead, train a tuned lens on texts: .txt, .conllu or a table."),
+        option("--train FILE", "Instead, train a tuned lens on texts: .txt, .conllu or a table."),
     ] = None
-    dev: Annotated[
-        Path | None, typer.Option("--dev", metavar="FILE", help="Texts that end training; a tenth of --train unless set.")
-    ] = None
-    keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="With --train: keep the lens for --lens: a file, .npz.")
-    ] = None
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that end training; a tenth of --train unless set.")] = None
+    keep: Annotated[Path | None, option("--keep FILE", "With --train: keep the lens for --lens: a file, .npz.")] = None
     mask_rate: Annotated[
         float | None,
-        typer.Option(
-            "--mask-rate", min=0, max=1, metavar="X", help="With --train: the share of pieces that are masked; 0.15 unless set."
-        ),
+        option("--mask-rate X", "With --train: the share of pieces that are masked; 0.15 unless set.", min=0, max=1),
     ] = None
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="With --train: most passes over the texts; 20 unless set.")
-    ] = None
+    epochs: Annotated[int | None, option("--epochs", "With --train: most passes over the texts; 20 unless set.", min=1)] = None
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="With --train: draws masks and the order of pieces; 0 unless set.")
+        int | None,
+        option("--seed", "With --train: draws masks and the order of pieces; 0 unless set.", min=0),
     ] = None
 
     def __post_init__(self) -> None:
-        own = {"--dev": self.dev, "--keep": self.keep, "--mask-rate": self.mask_rate}
         if self.train is None:
-            refuse({**own, "--epochs": self.epochs, "--seed": self.seed}, "goes with --train")
+            refuse(values_of(self, "dev", "keep", "mask_rate", "epochs", "seed"), "goes with --train")
 
     def loaded(self) -> TunedLens | None:
         """Returns the lens of --lens. Raises Failure for a file that can't be read."""
@@ -65,9 +54,8 @@ class TunedLensOptions:
 
 
 def train_lens(
-    server: ServerOptions,
+    to: ModelOptions,
     asked: TunedLensOptions,
-    base: InterventionOptions,
     out: OutputOptions,
     call: LongCallOptions,
     **arguments: Any,
@@ -75,14 +63,14 @@ def train_lens(
     """Trains a lens, prints how well it reads each layer, and writes the requested files."""
     require_output(asked.keep, (".npz",), "--keep")
     train, dev = _texts(asked.train), _texts(asked.dev)
-    with server.connect(call.timeout) as client, training() as show:
+    with to.connect(call.timeout) as client, training() as show:
         found = client.train_lens(
             train,
             dev=dev,
             mask_rate=asked.mask_rate,
             max_epochs=asked.epochs,
             seed=asked.seed or 0,
-            **base.arguments(),
+            **to.arguments(),
             on_progress=show,
             **call.arguments(),
             **arguments,
@@ -95,3 +83,22 @@ def train_lens(
 
 def _texts(path: Path | None) -> list[TextOrPair]:
     return [] if path is None else list(TextFileOptions(texts=path).source().items)
+
+
+def document(found: TunedLens) -> dict[str, Any]:
+    """Returns the fits in JSON types, without the maps."""
+    maps = {"layers": [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()], "versions": dict(found.versions)}
+    weights = {"model": found.model, "weights": found.weights_digest}
+    return weights | fields_of(found, "normalisation", "numbering", "last_layer") | maps
+
+
+def print_tuned_lens(screen: Console, found: TunedLens) -> None:
+    """Prints a row for each layer: its divergence and agreement without and with the map, the last layer on top."""
+    result = table(["layer#", "KL without#", "KL with#", "agrees without#", "with#", "steps#"])
+    for fit in reversed(found.fits):
+        divergence = f"{fit.divergence_before:.3f}", f"{fit.divergence:.3f}"
+        agreement = percent(fit.agreement_before), percent(fit.agreement)
+        result.add_row(str(fit.layer), *divergence, *agreement, str(fit.steps))
+    screen.print(titled("KL of the last layer to this one, nats, and the same likeliest entry, on the dev texts", result))
+    states = "as they are" if found.normalisation == "none" else "after the model's last normalisation"
+    screen.print(printable(f"{found.model}; layer 0: the embeddings; mapped states are read {states}"), style="dim")

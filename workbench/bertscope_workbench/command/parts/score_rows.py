@@ -10,9 +10,8 @@ from bertscope import ScoredInput, ScoredText, Scoring
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.items import ItemSource, RowOptions, write_rows
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.parts.score_pairs import PairOptions
+from bertscope_workbench.command.parts.score_pairs import PairOptions, print_comparison
 from bertscope_workbench.command.views.output import UsageError, console
-from bertscope_workbench.command.views.text_sets import print_comparison
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.answer_rows import read_pair_rows
 from bertscope_workbench.readers.files import ItemKind

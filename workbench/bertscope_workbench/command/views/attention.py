@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import printable, table, titled
+from bertscope_workbench.command.views.output import print_cut, printable, table, titled
 from bertscope_workbench.command.views.patterns import attention_patterns, entropy_nats
 from bertscope_workbench.plots.attention_page import name_of, place_of
 
@@ -32,8 +32,7 @@ def document(maps: AttentionMaps) -> dict[str, Any]:
 
 def print_maps(screen: Console, maps: AttentionMaps) -> None:
     """Prints maps. One head: its map, or its strongest pairs. One layer: a row for each head. More: a row for each layer."""
-    if maps.truncated_tokens:
-        screen.print(f"{maps.truncated_tokens} tokens were cut away", style="yellow")
+    print_cut(screen, maps.truncated_tokens)
     if maps.quantity != "weights":
         screen.print(f"{name_of(maps)}; each row divided by its sum", style="dim", soft_wrap=True)
         maps = shares(maps)
@@ -104,12 +103,12 @@ def pairs_table(maps: AttentionMaps) -> Group:
     weights = maps.attention[0, 0]
     order = np.argsort(weights, axis=None)[::-1][:STRONGEST_PAIRS]
     title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: strongest weights (the whole map is wider than the screen)"
-    result = table(["from", "#", "to", "#", "weight#"])
-    for row, column in zip(*np.unravel_index(order, weights.shape), strict=True):
-        weight = float(weights[row, column])
-        names = printable(maps.tokens[row].text), printable(maps.tokens[column].text)
-        result.add_row(names[0], str(row), names[1], str(column), shade(f"{weight:.2f}", weight))
-    return titled(title, result)
+    texts = [printable(token.text) for token in maps.tokens]
+    rows = (
+        [texts[row], str(row), texts[column], str(column), shade(f"{weights[row, column]:.2f}", float(weights[row, column]))]
+        for row, column in zip(*np.unravel_index(order, weights.shape), strict=True)
+    )
+    return titled(title, table(["from", "#", "to", "#", "weight#"], rows))
 
 
 def shade(cell: str, weight: float) -> Text:

@@ -9,7 +9,7 @@ from bertscope import LogitAttribution
 from rich.console import Console, Group
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import printable, table, titled
+from bertscope_workbench.command.views.output import print_cut, printable, table, titled
 
 SHOWN = 10
 """The heads and feed-forward blocks with the largest terms that are printed."""
@@ -27,8 +27,7 @@ def print_attribution(screen: Console, found: LogitAttribution) -> None:
     """Prints the difference, the sums of its terms by layer, and the parts that add most."""
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
     screen.print(printable(text), style="bold", soft_wrap=True)
-    if found.truncated_tokens:
-        screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
+    print_cut(screen, found.truncated_tokens)
     screen.print(printable(f"logit of {found.answer} minus that of {found.other_answer}: {found.difference:+.3f}"))
     screen.print(layers_table(found))
     screen.print(largest_table(found))
@@ -60,9 +59,11 @@ def largest_table(found: LogitAttribution) -> Group:
     parts += [(float(added), f"feed-forward {layer}", None) for layer, added in enumerate(found.feed_forward)]
     parts.sort(key=lambda part: -abs(part[0]))
     ablated = ["falls without it#"] if found.ablated is not None else []
-    result = table(["part", "adds#", *ablated])
-    for added, name, falls in parts[:SHOWN]:
-        result.add_row(name, signed(added), *([Text("") if falls is None else signed(falls)] if ablated else []))
+    rows = (
+        [name, signed(added), *([Text("") if falls is None else signed(falls)] if ablated else [])]
+        for added, name, falls in parts[:SHOWN]
+    )
+    result = table(["part", "adds#", *ablated], rows)
     return titled(f"the {min(SHOWN, len(parts))} heads and feed-forward blocks that add most", result)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import bar, printable, probability, table
+from bertscope_workbench.command.views.output import bar, print_cut, printable, probability, table
 
 
 def print_answer(screen: Console, answer: FilledText) -> None:
@@ -28,8 +28,7 @@ def print_answer(screen: Console, answer: FilledText) -> None:
     if answer.next_sentence_probability is not None:
         follows = answer.next_sentence_probability
         screen.print(f"the second text follows the first: {probability(follows)}  {bar(follows)}")
-    if answer.truncated_tokens:
-        screen.print(f"{answer.truncated_tokens} tokens were cut away", style="yellow")
+    print_cut(screen, answer.truncated_tokens)
 
 
 def _title(answer: FilledText, masks: Sequence[FilledMask]) -> Text:

@@ -5,12 +5,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bertscope import FactAnswers, FactScores, RelationKnowledge, Share
+from bertscope import FactAnswers, FactScores, RelationKnowledge
 from bertscope.questions.facts.metrics import SHARES
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
+from bertscope_workbench.command.views.output import percent, plural, print_heading, printable, reach, table, titled
 
 REASONS = {
     "several_pieces": "no right object is a single entry of the vocabulary",
@@ -57,15 +57,15 @@ def document(answers: FactAnswers, scores: FactScores, easy: LeftOut | None) -> 
 
 def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy: LeftOut | None) -> None:
     """Prints a row for each relation and the macro-average, and what was left out."""
-    heading = f"{plural(scores.facts, 'fact')} of {plural(len(scores.relations), 'relation')}, "
-    screen.print(Text(heading, style="bold").append_text(printable(answers.provenance.model)))
+    counted = f"{plural(scores.facts, 'fact')} of {plural(len(scores.relations), 'relation')}"
+    print_heading(screen, answers.provenance.model, counted)
     more = [name for name in COLUMNS if any(not math.isnan(getattr(each, name)) for each in scores.relations)]
     intervals = ["95 %#"] if scores.template != "mean" else []
     columns = ["relation", "facts#", "P@1#", *intervals, "P@10#", *intervals, "MRR#", "among#"]
     result = table([*columns, *(COLUMNS[name] for name in more)])
     for each in scores.relations:
-        first = [percent(each.p_at_1.value), *([_interval(each.p_at_1)] if intervals else [])]
-        tenth = [percent(each.p_at_10.value), *([_interval(each.p_at_10)] if intervals else [])]
+        first = [percent(each.p_at_1.value), *([reach(each.p_at_1[1:])] if intervals else [])]
+        tenth = [percent(each.p_at_10.value), *([reach(each.p_at_10[1:])] if intervals else [])]
         rest = [percent(getattr(each, name)) for name in more]
         among, mrr = str(each.ranked_among) if each.facts else "", _number(each.mrr)
         result.add_row(printable(each.relation), str(each.facts), *first, *tenth, mrr, among, *rest)
@@ -100,7 +100,3 @@ def _macros(scores: FactScores) -> dict[str, float]:
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.3f}"
-
-
-def _interval(share: Share) -> str:
-    return "" if math.isnan(share.low) else f"{100 * share.low:.1f} to {100 * share.high:.1f}"

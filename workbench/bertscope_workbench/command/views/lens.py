@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import bar, fits, printable, probability, table, titled
+from bertscope_workbench.command.views.output import bar, fits, print_cut, printable, probability, table, titled
 
 OTHERS = 3
 """The most predictions after the first in a table of one position."""
@@ -25,8 +25,7 @@ def print_lens(screen: Console, found: LensText) -> None:
     """Prints the layers of one position or a few; of more, the likeliest entry of each at each layer, if that fits."""
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
     screen.print(printable(text), style="bold", soft_wrap=True)
-    if found.truncated_tokens:
-        screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
+    print_cut(screen, found.truncated_tokens)
     whole = grid(found)
     if len(found.positions) > 1 and fits(screen, whole):
         screen.print(titled("the likeliest entry at each layer; the last layer is what the model predicts", whole))
@@ -39,11 +38,11 @@ def print_lens(screen: Console, found: LensText) -> None:
 
 def grid(found: LensText) -> Table:
     """Returns the likeliest entry of each position at each layer, the last layer on top."""
-    result = table(["layer#", *(position.token.text for position in found.positions)])
-    for number in reversed(range(len(found.layers))):
-        cells = (_word(position.layers[number]) for position in found.positions)
-        result.add_row(str(found.layers[number]), *cells)
-    return result
+    rows = (
+        [str(found.layers[number]), *(_word(position.layers[number]) for position in found.positions)]
+        for number in reversed(range(len(found.layers)))
+    )
+    return table(["layer#", *(position.token.text for position in found.positions)], rows)
 
 
 def _word(reading: LayerReading) -> Text:

@@ -1,10 +1,11 @@
 """Prints the command's output: tables for people, one JSON document for machines, one line for a failure."""
 
+import dataclasses
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -63,17 +64,44 @@ def print_failure(line: str) -> None:
     sys.stderr.write(" ".join(line.split()) + "\n")
 
 
-def table(columns: Iterable[str]) -> Table:
-    """Returns a table whose columns are named; a name that ends with "#" is a column of numbers."""
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]] = ()) -> Table:
+    """Returns a table whose columns are named; a name that ends with "#" is a column of numbers. Cells are texts of rich or
+    not."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         result.add_column(Text(column.removesuffix("#")), justify="right" if column.endswith("#") else "left", overflow="fold")
+    for row in rows:
+        result.add_row(*row)
     return result
 
 
 def titled(title: str, content: RenderableType) -> Group:
     """Returns a line above a table. (A table's own title would be broken to the width of the table.)"""
     return Group(Text(title, style="bold"), content)
+
+
+def print_heading(screen: Console, model: str, *counts: str, truncated: int = 0) -> None:
+    """Prints how much was asked, and which model; then how many texts were cut, if some were."""
+    screen.print(Text("".join(f"{count}, " for count in counts), style="bold").append_text(printable(model)))
+    if truncated:
+        screen.print(f"texts that were cut: {truncated}", style="yellow")
+
+
+def print_cut(screen: Console, tokens: int) -> None:
+    """Prints how many tokens of a text were cut away, if some were."""
+    if tokens:
+        screen.print(f"{tokens} tokens were cut away", style="yellow")
+
+
+def text_line(text: str, pair: str | None = None) -> Text:
+    """Returns a text, and the one that was read with it, in a line."""
+    line = printable(text)
+    return line if pair is None else line.append(" / ", style="dim").append_text(printable(pair))
+
+
+def fields_of(found: object, *names: str) -> dict[str, Any]:
+    """Returns attributes of a result in JSON types: arrays as lists, records as objects."""
+    return {name: _plain(getattr(found, name)) for name in names}
 
 
 def fits(screen: Console, content: Table) -> bool:
@@ -110,9 +138,32 @@ def percent(share: float) -> str:
     return "" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
+def reach(ends: Sequence[float] | None, sign: str = "") -> str:
+    """Returns an interval of shares in percent, without the unit: 12.5 to 40.0; nothing for one that there is not."""
+    if ends is None or math.isnan(ends[0]):
+        return ""
+    return f"{100 * ends[0]:{sign}.1f} to {100 * ends[1]:{sign}.1f}"
+
+
+def starred(layer: int, best: int) -> str:
+    """Returns a layer's number, with a star if it is the best one."""
+    return f"{layer}{' *' if layer == best else '  '}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns at most so many characters of a text, the last three of them dots if there are more."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def plural(number: int, noun: str) -> str:
     """Returns a number with its noun: 1 core, 2 cores."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value.tolist() if hasattr(value, "tolist") else dict(value) if isinstance(value, Mapping) else value
 
 
 def _finite(value: Any) -> Any:

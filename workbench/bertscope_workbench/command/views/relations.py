@@ -11,7 +11,7 @@ from bertscope.questions.attention.sums import PerHead
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
+from bertscope_workbench.command.views.output import fields_of, percent, plural, print_heading, printable, reach, table, titled
 
 Select = Selection | RelationScores
 ARROWS = {"forward": "→", "backward": "←"}
@@ -41,10 +41,7 @@ def document(
     """
     best = {each.relation: each for each in scores.best_heads(direction, select=select)}
     untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
-    return {
-        "layers": scores.layers,
-        "heads": scores.heads,
-        "texts": scores.texts,
+    document = fields_of(scores, "layers", "heads", "texts") | {
         "relations": [
             {
                 "relation": relation.relation,
@@ -66,8 +63,8 @@ def document(
             for relation in scores.relations.values()
         ],
         "combined": combined_document(scores, select),
-        "provenance": dataclasses.asdict(scores.provenance),
     }
+    return document | fields_of(scores, "provenance")
 
 
 def combined_document(scores: RelationScores, select: Select = "half") -> dict[str, Any]:
@@ -81,10 +78,7 @@ def combined_document(scores: RelationScores, select: Select = "half") -> dict[s
 
 def features_document(scores: FeatureScores) -> dict[str, Any]:
     """Returns the scores in JSON types: the numbers of all heads, [layers, heads]."""
-    return {
-        "layers": scores.layers,
-        "heads": scores.heads,
-        "texts": scores.texts,
+    document = fields_of(scores, "layers", "heads", "texts") | {
         "features": [
             {
                 "feature": name,
@@ -93,9 +87,9 @@ def features_document(scores: FeatureScores) -> dict[str, Any]:
                 "from_first_special": score.from_first_special.mean().tolist(),
             }
             for name, score in scores.features.items()
-        ],
-        "provenance": dataclasses.asdict(scores.provenance),
+        ]
     }
+    return document | fields_of(scores, "provenance")
 
 
 def print_relations(
@@ -131,7 +125,7 @@ def print_relations(
             f"{best.layer}:{best.head}",
             ARROWS[best.direction],
             Text(percent(best.accuracy), style=style),
-            *([_interval(best)] if intervals else []),
+            *([reach(best.interval)] if intervals else []),
             f"{best.offset:+d}",
             percent(best.offset_accuracy),
             percent(best.chance),
@@ -206,25 +200,15 @@ def print_features(screen: Console, scores: FeatureScores) -> None:
 
 def trees_document(scores: TreeScores) -> dict[str, Any]:
     """Returns the scores in JSON types; arrays are [layers, heads], or [layers, 1] for means over heads."""
-    return {
-        "layers": list(scores.layers),
-        "heads": list(scores.heads),
-        "texts": scores.texts,
-        "skipped_texts": scores.skipped_texts,
-        "words": scores.words,
-        "directed": scores.directed_score().tolist(),
-        "undirected": scores.undirected_score().tolist(),
-        "right_branching": scores.right_branching,
-        "left_branching": scores.left_branching,
-        "branching_undirected": scores.branching_undirected,
-        "provenance": dataclasses.asdict(scores.provenance),
-    }
+    found = {"directed": scores.directed_score().tolist(), "undirected": scores.undirected_score().tolist()}
+    branching = fields_of(scores, "right_branching", "left_branching", "branching_undirected", "provenance")
+    return fields_of(scores, "layers", "heads", "texts", "skipped_texts", "words") | found | branching
 
 
 def print_trees(screen: Console, scores: TreeScores) -> None:
     """Prints a row for each layer: the shares of words with the right governor in its tree, or in that of its best head."""
-    heading = f"{plural(scores.texts, 'text')}, {plural(scores.words, 'word')} with a governor, "
-    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+    counts = plural(scores.texts, "text"), f"{plural(scores.words, 'word')} with a governor"
+    print_heading(screen, scores.provenance.model, *counts)
     if scores.skipped_texts:
         screen.print(f"texts whose links are no tree: {scores.skipped_texts}", style="yellow")
     baseline = max(scores.right_branching, scores.left_branching)
@@ -245,8 +229,8 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
 
 
 def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
-    heading = f"{plural(scores.texts, 'text')}, {scores.layers} x {scores.heads} heads, "
-    screen.print(Text(heading, style="bold").append_text(printable(scores.provenance.model)))
+    counts = plural(scores.texts, "text"), f"{scores.layers} x {scores.heads} heads"
+    print_heading(screen, scores.provenance.model, *counts)
 
 
 def _best(best: BestHead | None) -> dict[str, Any] | None:
@@ -254,10 +238,6 @@ def _best(best: BestHead | None) -> dict[str, Any] | None:
         return None
     values = dataclasses.asdict(best) | {"beats_offset": best.beats_offset}
     return {name: value for name, value in values.items() if name != "relation"}
-
-
-def _interval(best: BestHead) -> str:
-    return "" if best.interval is None else f"{100 * best.interval.low:.1f} to {100 * best.interval.high:.1f}"
 
 
 def _largest(values: PerHead) -> tuple[int, int]:

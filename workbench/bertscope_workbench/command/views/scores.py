@@ -8,7 +8,7 @@ from bertscope import ScoredText, ScoredTexts
 from bertscope.questions.scores.texts import Level
 from rich.console import Console
 
-from bertscope_workbench.command.views.output import bar, plural, printable, table
+from bertscope_workbench.command.views.output import bar, fields_of, plural, printable, shortened, table
 
 FULL_BAR_BITS = 20.0
 """The surprisal of a full bar, bits: that of a word whose probability is one in a million."""
@@ -28,14 +28,8 @@ def document(found: ScoredTexts) -> dict[str, Any]:
             for word in scored.words
         ]
         results.append(result)
-    return {
-        "provenance": dataclasses.asdict(found[0].provenance) if found else None,
-        "scoring": found[0].scoring if found else None,
-        "log_likelihood": found.log_likelihood,
-        "scored_pieces": found.scored_pieces,
-        "pseudo_perplexity": found.pseudo_perplexity,
-        "results": results,
-    }
+    how = fields_of(found[0], "provenance", "scoring") if found else {"provenance": None, "scoring": None}
+    return how | fields_of(found, "log_likelihood", "scored_pieces", "pseudo_perplexity") | {"results": results}
 
 
 def print_scores(screen: Console, found: ScoredTexts, level: Level) -> None:
@@ -62,11 +56,9 @@ def print_scores(screen: Console, found: ScoredTexts, level: Level) -> None:
 
 def _print_texts(screen: Console, found: Sequence[ScoredText]) -> None:
     result = table(["log-likelihood#", "pieces#", "pseudo-perplexity#", "text"])
-    for scored in found:
-        text = _text_of(scored)
-        shown = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
-        numbers = f"{scored.log_likelihood:.4f}", str(scored.scored_pieces), f"{scored.pseudo_perplexity:.3f}"
-        result.add_row(*numbers, printable(shown))
+    for one in found:
+        numbers = f"{one.log_likelihood:.4f}", str(one.scored_pieces), f"{one.pseudo_perplexity:.3f}"
+        result.add_row(*numbers, printable(shortened(_text_of(one), MAX_TEXT)))
     screen.print(result)
 
 
@@ -80,10 +72,8 @@ def _words(scored: ScoredText) -> Any:
 
 
 def _pieces(scored: ScoredText) -> Any:
-    result = table(["piece", "log-probability#", ""])
-    for piece in scored.pieces:
-        result.add_row(printable(piece.text), f"{piece.log_probability:.4f}", bar(piece.surprisal / FULL_BAR_BITS))
-    return result
+    rows = ([printable(one.text), f"{one.log_probability:.4f}", bar(one.surprisal / FULL_BAR_BITS)] for one in scored.pieces)
+    return table(["piece", "log-probability#", ""], rows)
 
 
 def _line(scored: ScoredText) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import count, plural, printable, table
+from bertscope_workbench.command.views.output import count, plural, print_cut, printable, table
 from bertscope_workbench.readers.state_files import WrittenStates
 
 
@@ -30,8 +30,7 @@ def _fields(text: HiddenStates) -> dict[str, Any]:
 def print_states(screen: Console, found: HiddenStates) -> None:
     """Prints a text, the shape of its states, and a row for each layer with the shortest and the longest state."""
     screen.print(printable(found.text if found.text_pair is None else f"{found.text} | {found.text_pair}"), style="bold")
-    if found.truncated_tokens:
-        screen.print(f"{found.truncated_tokens} tokens were cut away", style="yellow")
+    print_cut(screen, found.truncated_tokens)
     layers, rows, *size = found.states.shape
     joined = f", {found.pooling} of their pieces" if found.pooling else ""
     if found.pooling == "declared":

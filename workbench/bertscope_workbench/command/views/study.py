@@ -58,9 +58,7 @@ def _print_part(screen: Console, part: PartResult) -> None:
 
 
 def _print_table(screen: Console, content: Table) -> None:
-    shown = table(content.columns)
-    for row in content.rows[:MAX_ROWS]:
-        shown.add_row(*map(printable, row))
+    shown = table(content.columns, (map(printable, row) for row in content.rows[:MAX_ROWS]))
     more = len(content.rows) - MAX_ROWS
     if not fits(screen, shown) and content.columns[-1] == "source":
         _print_table(screen, Table(content.caption, content.columns[:-1], [row[:-1] for row in content.rows]))

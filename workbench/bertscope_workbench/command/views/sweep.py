@@ -144,16 +144,15 @@ def points_table(screen: Console, sweep: SweepTable, metric: str, top: int) -> G
         ]
         for point in points
     ]
-    room = screen.width - screen.measure(_filled(columns, rows)).maximum - COLUMN_GAP
+    room = screen.width - screen.measure(table(columns, rows)).maximum - COLUMN_GAP
     if room >= MIN_NAMES:
         columns.append("last removed")
         rows = [[*row, _names(point, min(room, MAX_NAMES))] for row, point in zip(rows, points, strict=True)]
-    result = _filled(columns, rows)
     left = len(sweep.points) - len(places)
     return titled(
         "the curve, on the items that the order is chosen on"
         + (f" (every point is in --output and --json, {left} are not shown)" if left else ""),
-        result,
+        table(columns, rows),
     )
 
 
@@ -233,13 +232,6 @@ def _sign(effect: MetricEffect | None, largest: float) -> Text:
     if effect.metric not in BETTER:
         return Text(str(round(9 * effect.difference / largest)) if largest else "0")
     return Text("+" if effect.helped else "-" if effect.hurt else "·", style=_style(effect) or "dim")
-
-
-def _filled(columns: Sequence[str], rows: Sequence[Sequence[Text | str]]) -> Table:
-    result = table(columns)
-    for row in rows:
-        result.add_row(*row)
-    return result
 
 
 def _names(point: CurvePoint, room: int) -> str:

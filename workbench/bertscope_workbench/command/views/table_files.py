@@ -4,14 +4,14 @@ import csv
 import importlib.util
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bertscope.values.display import data_frame
 
-from bertscope_workbench.command.views.files import draw, partial_name, require_output, written
+from bertscope_workbench.command.views.files import require_output, written
 from bertscope_workbench.command.views.output import Failure
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
@@ -41,20 +41,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Pat
             csv.writer(file, delimiter=DELIMITERS[suffix], lineterminator="\n").writerows([columns, *values])
         else:
             file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in values)
-
-
-def write_files(
-    columns: Mapping[str, Any], output: Path | None, plot: Path | None, save: Callable[[Path], None], *, partial: bool = False
-) -> list[Path]:
-    """Writes the requested table, and the requested figure with `save`; under names that say so if they are `partial`. Returns
-    their paths."""
-    if partial:
-        output, plot = (None if path is None else partial_name(path) for path in (output, plot))
-    if output is not None:
-        write_table([*columns], zip(*columns.values(), strict=True), output)
-    if plot is not None:
-        draw(save, plot)
-    return [path for path in (output, plot) if path is not None]
 
 
 def _plain(value: Any) -> Any:
