@@ -9,7 +9,7 @@ import dataclasses
 import html
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,11 +42,21 @@ def record(kind: Any = None, /, *, frozen: bool = True, eq: bool = True) -> Any:
     return made if kind is None else made(kind)
 
 
-class HasTable(Protocol):
-    """A result with a table."""
+class ShownAsTable:
+    """A result that a notebook shows as its table."""
+
+    __slots__ = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns the table."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str | None:
+        try:
+            found: str | None = self.to_pandas()._repr_html_()  # type: ignore[operator]  # pandas has it, its stubs don't
+        except ImportError:
+            return None  # It is shown as text without pandas.
+        return found
 
 
 def short_repr(result: Any) -> str:
@@ -60,15 +70,6 @@ def short_list(results: tuple[Any, ...]) -> str:
     """Returns a line of a list of results: their number, and the first."""
     first = f": {results[0]!r}{', ...' if results[1:] else ''}" if results else ""
     return f"<{type(results).__name__} of {len(results)}{first}>"
-
-
-def table_html(result: HasTable) -> str | None:
-    """Returns the table of a result as a notebook shows it; None, which shows text, without pandas."""
-    try:
-        found: str | None = result.to_pandas()._repr_html_()  # type: ignore[operator]  # pandas has it, its stubs don't
-    except ImportError:
-        return None
-    return found
 
 
 def data_frame(rows: Any, columns: list[str] | None = None) -> pd.DataFrame:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self, SupportsIndex, TypeVar, cast, overload
+from typing import Self, SupportsIndex, TypeVar, overload
 
-from bertscope.values.display import HasTable, record, short_list, table_html
+from bertscope.values.display import ShownAsTable, record, short_list
 
 __all__ = ["AppliedStep", "Provenance", "TextsProgress", "Token"]
 
@@ -88,16 +88,13 @@ class TextsProgress:
     """All texts; None until an iterator of them ends."""
 
 
-class Results(tuple[T, ...]):
+class Results(tuple[T, ...], ShownAsTable):
     """A tuple whose slices keep its class, and so its `to_pandas`."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
         return short_list(self)
-
-    def _repr_html_(self) -> str | None:
-        return table_html(cast("HasTable", self))  # All lists of results have one.
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> T: ...

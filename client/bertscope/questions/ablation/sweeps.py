@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class SweepSummary:
 
 
 @dataclass(frozen=True, repr=False)
-class SweepTable:
+class SweepTable(ShownAsTable):
     """A whole sweep: effects or, if greedy, points."""
 
     mode: str
@@ -202,9 +202,6 @@ class SweepTable:
         for layer, head, value in places:
             result[layer, head] = math.nan if value is None else value
         return result
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each effect and metric: layer, head, heads ("3:1,4"), metric, score, difference, low, high,

@@ -15,7 +15,7 @@ from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.sums import Counts, PerHead, divided
 from bertscope.values import validation
-from bertscope.values.display import data_frame, table_html
+from bertscope.values.display import ShownAsTable, data_frame
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token
 from bertscope.values.spans import Span
@@ -42,7 +42,7 @@ class Tree:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TreeScores:
+class TreeScores(ShownAsTable):
     """Attachment scores of the trees read off maps, summed over texts."""
 
     layers: tuple[int, ...]
@@ -106,9 +106,6 @@ class TreeScores:
             provenance=source,
             **added(parts, ("texts", "skipped_texts", "words", "directed", "undirected", "previous", "following")),
         )
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each map: layer, head (-1 for the mean over heads), texts, words, directed, undirected,

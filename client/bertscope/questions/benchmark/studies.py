@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.benchmark import rows
 from bertscope.questions.benchmark.reports import Disturbances, Machine, ModelReport
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ class StudiesSummary:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyTable:
+class StudyTable(ShownAsTable):
     """All systems of one call."""
 
     studies: tuple[StudyRow, ...]
@@ -100,9 +100,6 @@ class StudyTable:
     def rows(self) -> list[Mapping[str, Any]]:
         """Returns a row for each system and length; a single one for a system that was not measured."""
         return rows.study_rows(self)
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each system and length: the published figures ("published_..."), why it was not measured, the built

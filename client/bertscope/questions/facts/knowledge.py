@@ -11,7 +11,7 @@ from bertscope.questions.facts.metrics import CHOICES, FactScores, relation_scor
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values import validation
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ANSWER_COLUMNS = [
 
 
 @record
-class FactAnswers:
+class FactAnswers(ShownAsTable):
     """The answers about many facts, in order; iterating yields each `FactResult`. `scores` gives their metrics."""
 
     results: tuple[FactResult, ...]
@@ -101,9 +101,6 @@ class FactAnswers:
         frame = data_frame([*self.rows()], ANSWER_COLUMNS)
         floats = dict.fromkeys(("log_probability", "prior_log_probability", "answer_log_probability"), "float64")
         return frame.astype(floats | dict.fromkeys(("template", "rank", "prior_rank"), "Int64") | {"negated": "boolean"})
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def joined(results: Sequence[FactResult], relations: Mapping[str, FactRelation]) -> FactAnswers:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from bertscope.questions.facts.answers import FactAnswer, FactResult
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import wilson_interval
 from bertscope.values.results import Provenance
 
@@ -89,7 +89,7 @@ SHARES = (
 
 
 @record
-class FactScores:
+class FactScores(ShownAsTable):
     """The metrics of all relations. Macro-averages are means over the relations of which a fact was asked, as in LAMA."""
 
     relations: tuple[RelationKnowledge, ...]
@@ -156,9 +156,6 @@ class FactScores:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each relation. Needs the extra "pandas"."""
         return data_frame(self.columns()).astype({"template": "Int64"})
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def relation_scores(

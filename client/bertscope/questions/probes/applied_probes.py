@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.merging import require_same, same_weights, total
 from bertscope.values.results import Provenance
@@ -67,7 +67,7 @@ COLUMNS = ("layer", "text", "start", "end", "segment", "words", "label", "answer
 
 
 @record
-class AppliedProbe:
+class AppliedProbe(ShownAsTable):
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
 
     texts: int
@@ -153,9 +153,6 @@ class AppliedProbe:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer and span. Needs pandas."""
         return data_frame(self.rows(), list(COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def _merged(parts: Sequence[AppliedLayer]) -> AppliedLayer:

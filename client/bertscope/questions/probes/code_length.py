@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import ProbeResult
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.labelled_texts import ProbeText
 from bertscope.values.results import Provenance
 
@@ -58,7 +58,7 @@ class CodeLengthProgress:
 
 
 @record
-class CodeLengths:
+class CodeLengths(ShownAsTable):
     """The lengths of the labels' codes by layer."""
 
     layers: tuple[LayerCode, ...]
@@ -88,9 +88,6 @@ class CodeLengths:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer. Needs pandas."""
         return data_frame(self.rows(), list(COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def code_columns(found: CodeLengths) -> dict[str, list[Any]]:

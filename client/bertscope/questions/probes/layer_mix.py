@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class CumulativeProbe:
 
 
 @record
-class LayerMix:
+class LayerMix(ShownAsTable):
     """Probes that read gamma times the mean of all layers' standardised states, weighted by the softmax of a trained number a
     layer (Tenney, Das and Pavlick 2019, section 3)."""
 
@@ -82,6 +82,3 @@ class LayerMix:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer. Needs pandas."""
         return data_frame(self.rows(), list(MIX_COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.probes.layer_mix import LayerMix
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
 
@@ -101,7 +101,7 @@ COLUMNS = ("layer", "accuracy", "low", "high", "control", "selectivity", "loss",
 
 
 @record
-class ProbeResult:
+class ProbeResult(ShownAsTable):
     """Probes of all layers, beside a control task and the most frequent class."""
 
     layers: tuple[LayerProbe, ...]
@@ -176,9 +176,6 @@ class ProbeResult:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer. Needs pandas."""
         return data_frame(self.rows(), list(COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def probe_columns(found: ProbeResult) -> dict[str, list[Any]]:

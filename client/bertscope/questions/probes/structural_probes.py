@@ -21,7 +21,7 @@ from bertscope.v1.representation_structural_probes_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ COLUMNS = ("layer", "score", "spearman", "loss", "control_score", "control_spear
 
 
 @record
-class StructuralProbeResult:
+class StructuralProbeResult(ShownAsTable):
     """Structural probes of all layers, beside random projections and a chain of words."""
 
     layers: tuple[LayerStructuralProbe, ...]
@@ -163,9 +163,6 @@ class StructuralProbeResult:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer. Needs pandas."""
         return data_frame(self.rows(), list(COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
 
 def structural_columns(found: StructuralProbeResult) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
-from bertscope.values.display import data_frame, table_html
+from bertscope.values.display import ShownAsTable, data_frame
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RepresentationComparison:
+class RepresentationComparison(ShownAsTable):
     """How alike the states of each two layers are, summed over texts: `cka`. Compared by identity, as numpy arrays have no
     truth value."""
 
@@ -102,9 +102,6 @@ class RepresentationComparison:
             provenance=sources[0],
             other_provenance=sources[1],
         )
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each two layers: layer, other_layer, texts (those compared), cka. Needs the extra "pandas"."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.values.display import data_frame, table_html
+from bertscope.values.display import ShownAsTable, data_frame
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
@@ -79,7 +79,7 @@ class LayerSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GeometryDescription:
+class GeometryDescription(ShownAsTable):
     """The geometry of hidden states by layer, summed over texts; its methods return a number for each layer. Compared by
     identity, as numpy arrays have no truth value."""
 
@@ -239,9 +239,6 @@ class GeometryDescription:
                 products -= np.outer(components, components) / self.vectors
             found.append(np.linalg.eigvalsh(products)[::-1])
         return np.maximum(np.array(found), 0)
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer: its number and all numbers of it. Needs the extra "pandas"."""

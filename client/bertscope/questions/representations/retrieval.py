@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.results import Provenance
 
@@ -33,7 +33,7 @@ Whole = npt.NDArray[np.int64]
 
 
 @record(eq=False)
-class RetrievedSentences:
+class RetrievedSentences(ShownAsTable):
     """The nearest sentence of each by layer, in both directions. Compared by identity, as numpy arrays have no truth value.
 
     Direction "forward" looks for the target of each source, "backward" for the source of each target.
@@ -84,9 +84,6 @@ class RetrievedSentences:
 
     def _ranks(self, backward: bool) -> Whole:
         return self.backward_ranks if backward else self.forward_ranks
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer and direction: layer, direction, pairs, accuracy, low, high, mean_reciprocal_rank,

@@ -24,7 +24,7 @@ from bertscope.v1.representation_tuned_lens_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File, TextOrPair
 
@@ -73,7 +73,7 @@ class LayerFit:
 
 
 @record
-class TunedLens:
+class TunedLens(ShownAsTable):
     """A map for each layer, with which the masked-LM head reads its states (Belrose et al. 2023): it gets state @ matrix +
     biases."""
 
@@ -124,9 +124,6 @@ class TunedLens:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each layer. Needs pandas."""
         return data_frame(self.rows(), list(COLUMNS))
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def save(self, path: File) -> None:
         """Writes the lens to a file of numpy's .npz format. Raises OSError for a file that can't be written."""

@@ -17,7 +17,7 @@ from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.bootstrap import mcnemar
 from bertscope.values.choices import Scoring
-from bertscope.values.display import data_frame, record, table_html
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.values.lazy import made
 from bertscope.values.messages import enum_name, provenance
@@ -129,7 +129,7 @@ class GroupDifference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextComparison:
+class TextComparison(ShownAsTable):
     """The scores of sets, and accuracies by group."""
 
     sets: tuple[ComparedSet, ...]
@@ -205,9 +205,6 @@ class TextComparison:
         if group not in self._members:
             raise KeyError(f"no set is of the group {group!r}; there are {', '.join(self.groups)}")
         return self._members[group]
-
-    def _repr_html_(self) -> str | None:
-        return table_html(self)
 
     def to_pandas(self, level: Literal["set", "group"] = "group") -> pd.DataFrame:
         """Returns a row for each group, all sets first: group, sets, right, tied, wrong, accuracy, low, high, mean_difference;
