@@ -43,8 +43,9 @@ run: $(READY)  ## Serve the embedded model on 127.0.0.1:50051
 test: $(READY)  ## Run the tests, but for slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
 
-test-all: $(READY)  ## Run all tests, and those of numbers again as on CPUs with fewer instructions
+test-all: $(READY)  ## Run all tests, those for a GPU on a pretended one, and those of numbers as on CPUs with fewer instructions
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --pretend-gpu tests/gpu
 	$(BIN)/python -m tools.capped_tests
 
 check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, deployment files, known vulnerabilities

@@ -20,9 +20,20 @@ from tests.support.family import FAMILY, THREE
 from tests.support.patience import granted
 
 
-def pytest_configure() -> None:
-    """Turns off Hypothesis' limits of time, and lets jsonschema, which Ray imports, compile the grammars of IRIs when it checks
-    the first one: it takes seconds."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that runs tests/gpu without a GPU."""
+    parser.addoption(
+        "--pretend-gpu", action="store_true", help="run the tests of tests/gpu on pretended GPUs; others not at all"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Pretends GPUs if that is asked for, turns off Hypothesis' limits of time, and lets jsonschema, which Ray imports, compile
+    the grammars of IRIs when it checks the first one: it takes seconds."""
+    if config.getoption("--pretend-gpu"):
+        from tests.support.pretended_gpu.driver import install
+
+        install()
     with suppress(ImportError):  # where only tests on a GPU run
         from hypothesis import HealthCheck, settings
 

@@ -135,6 +135,7 @@ async def serving(folder: Path, **settings: Any) -> AsyncIterator[Any]:
     server = Server(Settings(model=[f"tiny={folder}"], device=str(DEVICE), port=0, metrics_port=0, **settings))
     ports = await server.start()
     try:
+        await server.host()
         await server.load_models()
         async with grpc.aio.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel:
             yield channel
@@ -223,7 +224,7 @@ def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> No
 
     async def run() -> None:
         kinds = 4 * len(TEXTS)
-        async with serving(bert.folder) as channel:
+        async with serving(bert.folder, max_streams=8 * kinds) as channel:
             expected = [await ask(channel, number) for number in range(kinds)]
             found = await asyncio.gather(*(ask(channel, number) for number in range(8 * kinds)))
         for number, answer in enumerate(found):

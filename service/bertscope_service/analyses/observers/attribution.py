@@ -92,7 +92,10 @@ class Terms:
         count, _, size = self._vectors.shape
         self._heads = heads
         new = self._vectors.new_zeros((count, heads + 3, size))
-        new[:, list(present)] = stream.heads
+        if len(present) == heads:
+            new[:, :heads] = stream.heads
+        else:
+            new[:, to_device(torch.tensor(present, dtype=torch.int64, device="cpu"), new.device)] = stream.heads
         if stream.bias is not None:
             new[:, heads] = stream.bias
         self._vectors = torch.cat((self._vectors, new), dim=1)

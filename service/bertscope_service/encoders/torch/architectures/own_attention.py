@@ -6,13 +6,16 @@ The same sums are computed here from the layers' own projections, in the same or
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
+
+T = TypeVar("T")
 
 
 class Heads(NamedTuple):
@@ -83,6 +86,23 @@ def distances(hidden: torch.Tensor, places: torch.Tensor | None) -> torch.Tensor
     if places is None:
         places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
     return places[:, :, None] - places[:, None, :]
+
+
+class OfLength(Generic[T]):
+    """Keeps what all layers of a batch compute alike from its length alone, for the length that came last."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[int, torch.device], T] | None = None
+
+    def get(self, hidden: torch.Tensor, make: Callable[[], T]) -> T:
+        """Returns what `make` returns for the length and the device of hidden [rows, length, size]. It is made outside
+        inference mode, since gradients may need it later, and without a gradient of its own."""
+        key, kept = (hidden.shape[1], hidden.device), self._kept
+        if kept is None or kept[0] != key:
+            with torch.inference_mode(mode=False), torch.no_grad():
+                kept = key, make()
+            self._kept = kept
+        return kept[1]
 
 
 def parts(**modules: torch.nn.Module) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from transformers.models import deberta_v2
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import CONVOLUTIONS, Fault
-from bertscope_service.encoders.torch.architectures.own_attention import Heads, OwnAttention, distances
+from bertscope_service.encoders.torch.architectures.own_attention import Heads, OfLength, OwnAttention, distances
 
 BUCKETS = 32
 """Buckets of distances in MPNet, whatever its config says."""
@@ -38,11 +39,24 @@ class MpNet(OwnAttention):
         if config.relative_attention_num_buckets < BUCKETS:
             yield Fault("relative_attention_num_buckets", config.relative_attention_num_buckets, f"it must be {BUCKETS}")
 
+    @cached_property
+    def known_bias(self) -> OfLength[torch.Tensor]:
+        """The bias of the last length, of all heads."""
+        return OfLength()
+
     def heads_of(self, index: int, hidden: torch.Tensor, places: torch.Tensor | None) -> Heads:
-        encoder, away = self.encoder.encoder, distances(hidden, places)
-        bias = encoder.relative_attention_bias(encoder.relative_position_bucket(-away, num_buckets=BUCKETS))
-        bias, kept = bias.permute(0, 3, 1, 2), self.kept.get(index)
-        return super().heads_of(index, hidden, places)._replace(bias=bias if kept is None else bias[:, list(kept)])
+        encoder = self.encoder.encoder
+
+        def made() -> torch.Tensor:
+            buckets = encoder.relative_position_bucket(-distances(hidden, places), num_buckets=BUCKETS)
+            found: torch.Tensor = encoder.relative_attention_bias(buckets).permute(0, 3, 1, 2)
+            return found
+
+        # While a model is exported, the length is a symbol.
+        bias = self.known_bias.get(hidden, made) if places is None and isinstance(hidden.shape[1], int) else made()
+        kept = self.kept.get(index)
+        bias = bias if kept is None else torch.stack([bias[:, head] for head in kept], dim=1)
+        return super().heads_of(index, hidden, places)._replace(bias=bias)
 
     def finish(self, index: int, context: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
         layer = self.layers[index]
@@ -94,22 +108,46 @@ class DebertaV2(OwnAttention):
         own = self.layers[index].attention.self
         query, key, value = (self.by_head(projection(hidden)) for projection in self.projections(index))
         scale = math.sqrt(query.shape[-1] * (1 + ("c2p" in own.pos_att_type) + ("p2c" in own.pos_att_type)))
-        bias = self.bias(own, query, key, scale, distances(hidden, places)) if own.relative_attention else None
+        bias = self.bias(own, query, key, scale, self.pairs(own, hidden, places)) if own.relative_attention else None
         return Heads(query, key / scale, value, scaling=1.0, bias=bias)
 
-    def bias(self, own: Any, query: torch.Tensor, key: torch.Tensor, scale: float, away: torch.Tensor) -> torch.Tensor:
-        """Returns the scores between contents and distances, [rows, heads, n, n]."""
-        span, embedded = own.pos_ebd_size, self.encoder.encoder.get_rel_embedding()[None, : 2 * own.pos_ebd_size]
+    @cached_property
+    def known_pairs(self) -> OfLength[torch.Tensor]:
+        """The result of `pairs` for the last length."""
+        return OfLength()
+
+    def pairs(self, own: Any, hidden: torch.Tensor, places: torch.Tensor | None) -> torch.Tensor:
+        """Returns the row of the distances' embeddings that a query reads for a key, int64 [rows or 1, 1, n, n]; the key reads
+        the transposed one."""
+
+        def made() -> torch.Tensor:
+            span = self.span(own, hidden.shape[1])
+            return torch.clamp(self.buckets(own, distances(hidden, places)) + span, 0, 2 * span - 1)[:, None]
+
+        # While a model is exported, the length is a symbol.
+        return self.known_pairs.get(hidden, made) if places is None and isinstance(hidden.shape[1], int) else made()
+
+    def span(self, own: Any, length: int) -> int:
+        """Returns the number of distances to one side that have an embedding."""
+        return int(own.pos_ebd_size)
+
+    def buckets(self, own: Any, away: torch.Tensor) -> torch.Tensor:
+        """Returns distances, or the numbers of their buckets."""
         if own.position_buckets > 0 and own.max_relative_positions > 0:
             in_buckets = deberta_v2.modeling_deberta_v2.make_log_bucket_position
             away = in_buckets(away, own.position_buckets, own.max_relative_positions).to(torch.int64)
+        return away
+
+    def bias(self, own: Any, query: torch.Tensor, key: torch.Tensor, scale: float, pairs: torch.Tensor) -> torch.Tensor:
+        """Returns the scores between contents and distances, [rows, heads, n, n]."""
+        embedded = self.encoder.encoder.get_rel_embedding()[None, : 2 * own.pos_ebd_size]
         found = []
         if "c2p" in own.pos_att_type:
             read = self.by_head((own.key_proj if own.share_att_key else own.pos_key_proj)(embedded))
-            found.append(by_distance(torch.matmul(query, read.transpose(2, 3)), away, span) / scale)
+            found.append(by_distance(torch.matmul(query, read.transpose(2, 3)), pairs) / scale)
         if "p2c" in own.pos_att_type:
             asked = self.by_head((own.query_proj if own.share_att_key else own.pos_query_proj)(embedded))
-            scores = by_distance(torch.matmul(key, asked.transpose(2, 3)), away.transpose(1, 2), span)
+            scores = by_distance(torch.matmul(key, asked.transpose(2, 3)), pairs.transpose(2, 3))
             found.append(scores.transpose(2, 3) / scale)
         return sum(found[1:], found[0]) if found else query.new_zeros((1, 1, 1, 1))
 
@@ -136,10 +174,9 @@ class DebertaV2(OwnAttention):
         return self.model.classifier(self.model.pooler(hidden))
 
 
-def by_distance(scores: torch.Tensor, away: torch.Tensor, span: int) -> torch.Tensor:
+def by_distance(scores: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     """Returns scores of embeddings of distances, [rows, heads, n, 2 * span], as those of pairs, [rows, heads, n, n]."""
-    index = torch.clamp(away + span, 0, 2 * span - 1)[:, None]
-    return torch.gather(scores, -1, index.expand(*scores.shape[:3], away.shape[-1]))
+    return torch.gather(scores, -1, pairs.expand(*scores.shape[:3], pairs.shape[-1]))
 
 
 class Deberta(DebertaV2):
@@ -165,20 +202,26 @@ class Deberta(DebertaV2):
         query, key, value = together.chunk(3, dim=-1)
         scale = math.sqrt(self.head_size * (1 + len(own.pos_att_type)))
         query = (query + self.by_head(own.q_bias[None, None])) / scale
-        bias = self.bias(own, query, key, scale, distances(hidden, places)) if own.relative_attention else None
+        bias = self.bias(own, query, key, scale, self.pairs(own, hidden, places)) if own.relative_attention else None
         return Heads(query, key, value + self.by_head(own.v_bias[None, None]), scaling=1.0, bias=bias)
 
-    def bias(self, own: Any, query: torch.Tensor, key: torch.Tensor, scale: float, away: torch.Tensor) -> torch.Tensor:
-        positions, length = own.max_relative_positions, query.shape[2]
+    def span(self, own: Any, length: int) -> int:
+        positions = int(own.max_relative_positions)
         # While a model is exported, the length is a symbol; all positions give the same scores then.
-        span = min(length, positions) if isinstance(length, int) else positions
+        return min(length, positions) if isinstance(length, int) else positions
+
+    def buckets(self, own: Any, away: torch.Tensor) -> torch.Tensor:
+        return away
+
+    def bias(self, own: Any, query: torch.Tensor, key: torch.Tensor, scale: float, pairs: torch.Tensor) -> torch.Tensor:
+        positions, span = own.max_relative_positions, self.span(own, query.shape[2])
         embedded = self.encoder.encoder.get_rel_embedding()[None, positions - span : positions + span]
         found = []
         if "c2p" in own.pos_att_type:
             read = self.by_head(own.pos_proj(embedded))
-            found.append(by_distance(torch.matmul(query, read.transpose(2, 3)), away, span))
+            found.append(by_distance(torch.matmul(query, read.transpose(2, 3)), pairs))
         if "p2c" in own.pos_att_type:
             asked = self.by_head(own.pos_q_proj(embedded)) / scale
-            scores = by_distance(torch.matmul(key, asked.transpose(2, 3)), away.transpose(1, 2), span)
+            scores = by_distance(torch.matmul(key, asked.transpose(2, 3)), pairs.transpose(2, 3))
             found.append(scores.transpose(2, 3))
         return sum(found[1:], found[0]) if found else query.new_zeros((1, 1, 1, 1))

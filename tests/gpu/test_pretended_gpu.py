@@ -1,0 +1,178 @@
+"""The pretended GPU sees the mistakes that it is there for: each is made on purpose, and found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bertscope_service.analyses.observers import attention_statistics, masks, reading
+from bertscope_service.encoders import placement
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
+from bertscope_service.errors import Overloaded
+
+from tests.gpu.test_gpu import MIB, engine_with_memory
+from tests.support.on_gpu import DEVICE
+from tests.support.pretended_gpu import driver
+from tests.support.pretended_gpu.memory import GPU
+from tests.support.pretended_gpu.recording import watching
+from tests.support.questions_of_rows import answers, numbers, sequences
+
+TWO_DEVICES = "Expected all tensors to be on the same device"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pretended(request: pytest.FixtureRequest) -> None:
+    """A real GPU shows these mistakes otherwise, or not at all."""
+    if not request.config.getoption("--pretend-gpu"):
+        pytest.skip("needs --pretend-gpu")
+
+
+@pytest.fixture(scope="module")
+def encoder(checkpoint: Callable[[str], Path]) -> TorchEncoder:
+    return load_encoder(checkpoint("bert"), "bert", device=DEVICE, precision="fp32", pack=False)
+
+
+def ask(encoder: TorchEncoder, question: str = "FillMask candidates") -> list[np.ndarray[Any, Any]]:
+    return numbers(answers(encoder, question, sequences(encoder)))
+
+
+def stays(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Forgets to copy a tensor to the device."""
+    return tensor
+
+
+@pytest.mark.parametrize(
+    ("module", "question"),
+    [(masks, "FillMask candidates"), (attention_statistics, "DescribeAttention")],
+    ids=["ids", "weights"],
+)
+def test_tensors_that_were_left_on_the_host(
+    encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch, module: Any, question: str
+) -> None:
+    monkeypatch.setattr(module, "to_device", stays)
+    with pytest.raises(RuntimeError, match=TWO_DEVICES):
+        ask(encoder, question)
+
+
+def test_an_index_that_was_left_on_the_host(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA takes it, by a copy that waits."""
+    expected = ask(encoder)
+    monkeypatch.setattr(reading, "to_device", stays)
+    with watching() as seen:
+        found = ask(encoder)
+    assert [np.array_equal(*pair) for pair in zip(found, expected, strict=True)] == [True] * len(expected)
+    assert {what for what, _ in seen.waits} == {"index from the host"}
+
+
+def test_a_copy_from_pageable_memory(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "to_device", lambda tensor, device: tensor.to(device, non_blocking=True))
+    with watching() as seen:
+        ask(encoder)
+    assert {what for what, _ in seen.waits} == {"copy from pageable memory"}
+    assert {where.partition(":")[0] for _, where in seen.waits} <= {"encoders/placement.py"} | {
+        where.partition(":")[0] for _, where in seen.waits if where.startswith("tests/")
+    }
+
+
+def test_results_that_are_read_before_they_are_there(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ask(encoder)
+    monkeypatch.setattr(driver.Event, "synchronize", lambda self: None)
+    found = ask(encoder)
+    GPU.settle()
+    assert any(not np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "waits"),
+    [
+        (lambda logits: logits.max().item(), "item"),
+        (lambda logits: bool((logits > 1e9).any()), "item"),
+        (lambda logits: logits[logits > 0], "mask as index"),
+        (lambda logits: logits[0].tolist(), "tolist"),
+        (lambda logits: logits.cpu(), "copy to the host"),
+    ],
+    ids=["item", "bool", "mask", "tolist", "cpu"],
+)
+def test_an_observer_that_waits(
+    encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[torch.Tensor], object], waits: str
+) -> None:
+    make(mistake, monkeypatch)
+    with watching() as seen:
+        ask(encoder, "FillMask")
+    assert {what for what, _ in seen.waits} == {waits}
+    assert all("test_pretended_gpu.py" in where or "masks.py" in where for _, where in seen.waits)
+
+
+def test_an_observer_that_reads_a_tensor_of_the_device(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(lambda logits: logits.numpy(), monkeypatch)
+    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+        ask(encoder, "FillMask")
+
+
+def make(mistake: Callable[[torch.Tensor], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets an observer make a mistake with its logits."""
+    read = masks.MaskObserver.read
+
+    def wrong(logits: torch.Tensor, *rest: Any) -> Any:
+        mistake(logits)
+        return read(logits, *rest)
+
+    monkeypatch.setattr(masks.MaskObserver, "read", staticmethod(wrong))
+
+
+def test_tensors_of_two_gpus() -> None:
+    one, other = (torch.ones(2, dtype=torch.float32, device=f"cuda:{index}") for index in range(2))
+    with pytest.raises(RuntimeError, match=f"{TWO_DEVICES}.*cuda:0 and cuda:1"):
+        one + other
+    assert (one + other.to("cuda:0")).device == DEVICE
+
+
+SAID = {
+    "class": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 MiB"),
+    "accelerator": torch.AcceleratorError("CUDA error: out of memory"),
+    "cublas": RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+}
+
+
+@pytest.mark.parametrize("error", SAID.values(), ids=list(SAID))
+def test_no_memory_for_a_batch_halves_it(encoder: TorchEncoder, error: Exception) -> None:
+    """Each of CUDA's ways to say it, in the middle of a batch."""
+
+    async def run() -> None:
+        async with engine_with_memory(encoder, 600 * MIB) as ask_engine:
+            expected = await ask_engine([MIB])
+            with GPU.failing(error, after=9):
+                assert await ask_engine([MIB] * 4) == pytest.approx(expected * 4, abs=1e-4)
+
+    asyncio.run(run())
+
+
+def test_no_memory_for_one_row_is_an_error_that_passes(encoder: TorchEncoder) -> None:
+    async def run() -> None:
+        async with engine_with_memory(encoder, 600 * MIB) as ask_engine:
+            with GPU.failing(SAID["cublas"], after=9), pytest.raises(Overloaded) as caught:
+                await ask_engine([MIB])
+            assert caught.value.reason == "DEVICE_MEMORY"
+            assert len(await ask_engine([MIB])) == 1
+
+    asyncio.run(run())
+
+
+def test_an_error_that_the_device_does_not_recover_from(encoder: TorchEncoder) -> None:
+    """All work that follows fails; the engine says so, and ends."""
+    error = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    async def run() -> None:
+        async with engine_with_memory(encoder, 600 * MIB) as ask_engine:
+            with GPU.failing(error, after=9, for_good=True):
+                for _ in range(2):
+                    with pytest.raises(Exception, match=r"illegal memory access|has failed"):
+                        await ask_engine([MIB])
+
+    asyncio.run(run())

@@ -1,0 +1,172 @@
+"""Rows of many questions, as the engine runs them: for tests that run each on two devices, or count what it costs on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from bertscope_service.analyses.attention import AttentionObserver
+from bertscope_service.analyses.observers.attention_statistics import SPECIAL, StatisticsObserver, TokenKinds
+from bertscope_service.analyses.observers.attribution import AttributionObserver, DifferenceObserver
+from bertscope_service.analyses.observers.columns import ColumnObserver
+from bertscope_service.analyses.observers.geometry import GeometryObserver, TextVectors
+from bertscope_service.analyses.observers.importance import GradientObserver
+from bertscope_service.analyses.observers.inspection import InspectionObserver
+from bertscope_service.analyses.observers.lens import LensObserver
+from bertscope_service.analyses.observers.map_views import MapView
+from bertscope_service.analyses.observers.masks import Entries, LogitObserver, MaskObserver
+from bertscope_service.analyses.observers.means import ContextObserver
+from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.predictions import GoldObserver
+from bertscope_service.analyses.observers.prefix import PrefixObserver
+from bertscope_service.analyses.observers.quantities import Quantity, refusal
+from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
+from bertscope_service.analyses.observers.span_states import SpanStatesObserver
+from bertscope_service.analyses.observers.state_quantities import StateQuantity
+from bertscope_service.analyses.observers.word_maps import Words
+from bertscope_service.analyses.observers.word_pairs import PairObserver
+from bertscope_service.analyses.observers.word_products import WordProductsObserver
+from bertscope_service.analyses.states import StatesObserver
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.state import State
+from bertscope_service.engine.batch import launch
+from bertscope_service.engine.rows import Row
+
+NONE = np.zeros((1, 0), dtype=np.int64)
+ASKED = np.array([[11, 12]])
+AMONG = Entries(np.arange(10, 60))
+
+Make = Callable[[Encoder, int], Observer]
+"""Makes the observer of a row of so many tokens."""
+
+
+def _kinds(length: int) -> TokenKinds:
+    texts = np.zeros(length, dtype=np.int8)
+    texts[[0, -1]] = SPECIAL
+    return TokenKinds(texts, np.zeros(length, dtype=bool))
+
+
+def _words(length: int) -> Words:
+    of_piece = np.arange(length) * 3 // 4
+    segments = np.zeros(of_piece[-1] + 1, dtype=np.int64)
+    segments[[0, -1]] = -1
+    return Words(of_piece, segments, ())
+
+
+def _units(pooling: Pooling = Pooling.MEAN) -> Units:
+    return Units.made([[1, 2], [3], [4, 5, 6]], pooling)
+
+
+def _inspection(encoder: Encoder, length: int) -> Observer:
+    heads = ((0, (0, 2)), (1, (1,)))
+    views = (
+        MapView(heads, range(8), range(8), 1, torch.float16),
+        MapView(((1, (0, 1)),), range(4), range(4), 2, torch.uint8, untouched=True),
+    )
+    return InspectionObserver((3,), 3, ASKED[:, :1], views, None, True, True)
+
+
+def _maps(quantity: Quantity) -> Make:
+    def make(encoder: Encoder, length: int) -> Observer:
+        heads = (0, 2) if quantity.by_head else (0,)
+        layers = encoder.shape.layers
+        return AttentionObserver(0, layers, (0, layers - 1), heads, torch.float32, None, True, quantity)
+
+    return make
+
+
+QUESTIONS: Mapping[str, Make] = {
+    "FillMask": lambda encoder, length: MaskObserver((3,), 5, NONE),
+    "FillMask candidates": lambda encoder, length: MaskObserver((3, 5), 2, np.array([[11, 12], [13, 14]])),
+    "FillMask among": lambda encoder, length: MaskObserver((3,), 2, ASKED, AMONG),
+    "FillMask logits": lambda encoder, length: LogitObserver((3,), 3, NONE),
+    "ScoreTexts": lambda encoder, length: GoldObserver((3, 4), np.array([[11], [12]]), ranked=True),
+    "RankHeads": lambda encoder, length: GradientObserver(GoldObserver((3, 4), np.array([[11], [12]]))),
+    "SweepHeads": lambda encoder, length: PrefixObserver(1),
+    "logits of all tokens": lambda encoder, length: LogitsObserver(),
+    "ReadLens": lambda encoder, length: LensObserver((3,), (0, 1, encoder.shape.layers), 3, np.array([[11]]), True),
+    "difference": lambda encoder, length: DifferenceObserver(3, (11, 12)),
+    "AttributeLogits": lambda encoder, length: AttributionObserver(3, (11, 12)),
+    "Inspect": _inspection,
+    "hidden states": lambda encoder, length: HiddenObserver(),
+    "means of contexts": lambda encoder, length: ContextObserver(),
+    "ExtractAttention": _maps(Quantity.WEIGHTS),
+    "ExtractAttention rollout": _maps(Quantity.ROLLOUT),
+    "ExtractAttention layer_output_norms": _maps(Quantity.LAYER_OUTPUT_NORMS),
+    "DescribeAttention": lambda encoder, length: StatisticsObserver(tuple(range(encoder.shape.layers)), _kinds(length)),
+    "ScoreRelations": lambda encoder, length: PairObserver(_words(length), np.array([[1, 2], [2, 1]]), np.array([-1, 1])),
+    "features": lambda encoder, length: ColumnObserver(np.array([1, 2]), 0),
+    "DescribeGeometry": lambda encoder, length: GeometryObserver((0, 1), TextVectors(_units(), (0, 1)), "query"),
+    "products of words": lambda encoder, length: WordProductsObserver((0, 1), _units()),
+    "vectors of spans": lambda encoder, length: SpanStatesObserver((0, encoder.shape.layers), _units(Pooling.MAX)),
+    "ExtractHiddenStates": lambda encoder, length: StatesObserver(
+        (0, encoder.shape.layers), torch.float32, True, encoder.shape.hidden_size, None, StateQuantity.HIDDEN
+    ),
+}
+"""Observers by the question that they answer, or by what they read for several."""
+
+
+class _NoJob:
+    """Stands for the call that rows belong to, which nobody traces."""
+
+    timeline = None
+
+
+def sequences(encoder: Encoder, rows: int = 8, length: int = 24, *, padded: bool = True) -> list[TokenSequence]:
+    """Returns random rows, up to three tokens shorter than the longest one if `padded`."""
+    draw = np.random.default_rng(3)
+    lengths = [length - (row % 4 if padded else 0) for row in range(rows)]
+    return [TokenSequence(draw.integers(10, encoder.shape.vocabulary_size, each).tolist(), [0] * each) for each in lengths]
+
+
+def gates(encoder: Encoder, kind: str) -> Gates:
+    """Returns gates of one kind: "zero", "uniform", "scale" or "mean"."""
+    keep = np.ones((encoder.shape.layers, encoder.shape.heads), dtype=np.float32)
+    uniform, constant = np.zeros_like(keep), {}
+    keep[1, 0] = 0.5 if kind == "scale" else 0
+    if kind == "uniform":
+        uniform[1, 0] = 1
+    if kind == "mean":
+        constant[1] = np.full((encoder.shape.heads, encoder.head_size), 0.1, dtype=np.float32)
+    return Gates(keep, uniform, constant)
+
+
+def offered(encoder: Encoder) -> list[str]:
+    """Returns the questions that a model answers."""
+    missing = {f"ExtractAttention {each.value}" for each in Quantity if refusal(each, encoder)}
+    return [question for question in QUESTIONS if question not in missing]
+
+
+def answers(
+    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Gates | None] = lambda row: None
+) -> Sequence[Any]:
+    """Returns the results of one batch, as the engine runs it: launched, waited for, dealt out."""
+    made = [
+        Row(encoder, sequence, QUESTIONS[question](encoder, len(sequence)), edits(index)) for index, sequence in enumerate(rows)
+    ]
+    for row in made:
+        row.job = _NoJob()  # type: ignore[assignment]
+        row.index, row.length = 0, len(row.sequence)
+    with torch.inference_mode():
+        return launch(made, encoder.device, 0.0).results()
+
+
+def numbers(result: Any) -> list[np.ndarray[Any, Any]]:
+    """Returns all numbers of a result, whatever its form, but for its seconds."""
+    if isinstance(result, torch.Tensor):
+        return [result.detach().cpu().double().numpy().ravel()]
+    if isinstance(result, np.ndarray):
+        return [result.astype(np.float64).ravel()]
+    if isinstance(result, (list, tuple)):
+        return [part for one in result for part in numbers(one)]
+    if isinstance(result, (int, float, np.generic)):
+        return [np.array([float(result)])]
+    if isinstance(result, State):
+        return numbers(result.hidden)
+    if result is None or isinstance(result, str):
+        return []
+    names = [name for kind in type(result).__mro__ for name in getattr(kind, "__slots__", ())] or list(vars(result))
+    return [part for name in names if name != "seconds" for part in numbers(getattr(result, name))]
