@@ -23,10 +23,10 @@ from bertscope_workbench.command.views.output import (
     plural,
     printable,
     probability,
-    shortened,
     table,
     text_line,
 )
+from bertscope_workbench.plots.theme import shortened
 from bertscope_workbench.readers import files
 
 SHOWN_PASSAGE = 60
@@ -107,7 +107,7 @@ def fields(answer: AnsweredQuestion) -> dict[str, Any]:
 
 def print_answer(screen: Console, answer: AnsweredQuestion) -> None:
     """Prints the question, and a row for each span and for no answer."""
-    screen.print(text_line(answer.question, shortened(answer.passage, SHOWN_PASSAGE)))
+    screen.print(text_line(answer.question, shortened(answer.passage, SHOWN_PASSAGE, "...")))
     rows = (
         [printable(one.text), f"{one.start}-{one.end}", probability(one.probability), bar(one.probability), f"{one.score:.3f}"]
         for one in answer.spans

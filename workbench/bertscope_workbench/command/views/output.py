@@ -150,11 +150,6 @@ def starred(layer: int, best: int) -> str:
     return f"{layer}{' *' if layer == best else '  '}"
 
 
-def shortened(text: str, most: int) -> str:
-    """Returns at most so many characters of a text, the last three of them dots if there are more."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
 def plural(number: int, noun: str) -> str:
     """Returns a number with its noun: 1 core, 2 cores."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,7 +8,8 @@ from bertscope import ScoredText, ScoredTexts
 from bertscope.questions.scores.texts import Level
 from rich.console import Console
 
-from bertscope_workbench.command.views.output import bar, fields_of, plural, printable, shortened, table
+from bertscope_workbench.command.views.output import bar, fields_of, plural, printable, table
+from bertscope_workbench.plots.theme import shortened
 
 FULL_BAR_BITS = 20.0
 """The surprisal of a full bar, bits: that of a word whose probability is one in a million."""
@@ -58,7 +59,7 @@ def _print_texts(screen: Console, found: Sequence[ScoredText]) -> None:
     result = table(["log-likelihood#", "pieces#", "pseudo-perplexity#", "text"])
     for one in found:
         numbers = f"{one.log_likelihood:.4f}", str(one.scored_pieces), f"{one.pseudo_perplexity:.3f}"
-        result.add_row(*numbers, printable(shortened(_text_of(one), MAX_TEXT)))
+        result.add_row(*numbers, printable(shortened(_text_of(one), MAX_TEXT, "...")))
     screen.print(result)
 
 
