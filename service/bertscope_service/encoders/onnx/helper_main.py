@@ -50,6 +50,7 @@ LATER = {
         "torch.fx.experimental.validator",
         "torch.onnx._internal.exporter._core",
         "torch.onnx._internal.exporter._torchlib.ops",
+        "transformers.modeling_utils",
     )
 }
 """Modules that tasks' libraries import only when they need them, which would be in every fork anew."""
