@@ -56,16 +56,16 @@ SPECIFIC = frozenset({"checkpoints", "compression", "encoders", "gpu"})
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Makes the tests of most architectures slow ones: `make test` takes BERT, the tests in SPECIFIC folders or marked
-    `three_architectures` also ALBERT and ModernBERT, and tests marked `every_architecture` all."""
+    """Makes the tests of most architectures slow ones: `make test` takes BERT, tests marked `two_architectures` also
+    ModernBERT, those in SPECIFIC folders ALBERT besides, and tests marked `every_architecture` all."""
     for item in items:
         values = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
         named = {
             name for value in values for name in (value if isinstance(value, tuple) else (value,)) if isinstance(name, str)
         } & FAMILY.keys()
-        three = SPECIFIC.intersection(item.path.parts) or item.get_closest_marker("three_architectures")
+        most = 3 if SPECIFIC.intersection(item.path.parts) else 2 if item.get_closest_marker("two_architectures") else 1
         given = item.get_closest_marker("slow") or item.get_closest_marker("every_architecture")
-        if named - set(THREE if three else THREE[:1]) and given is None:
+        if named - set(THREE[:most]) and given is None:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.other_architecture)
 

@@ -106,9 +106,9 @@ FAMILY: dict[str, Member] = {
 }
 """By `model_type`."""
 
-THREE = ("bert", "albert", "modernbert")
-"""The architectures that differ most. BERT is the plain one, ALBERT shares one layer below narrow embeddings, and ModernBERT
-has rotary positions, windows and no biases."""
+THREE = ("bert", "modernbert", "albert")
+"""The architectures that differ most, the most different ones first. BERT is the plain one, ModernBERT has rotary positions,
+windows and no biases, and ALBERT shares one layer below narrow embeddings: its graphs hold BERT's operations."""
 
 
 ACTIVATIONS = ("hidden_act", "hidden_activation", "activation")

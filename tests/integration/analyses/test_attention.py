@@ -115,7 +115,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @pytest.mark.parametrize(("layers", "heads"), ASKED)
 def test_maps_are_transformers_own(subject: Subject, layers: list[int], heads: list[int]) -> None:
     """Whatever layers and heads are asked for, in whatever order."""
@@ -159,7 +159,7 @@ def test_many_steps_give_the_same_maps(
         np.testing.assert_array_equal(assemble(subject, plan), expected)
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @on_three
 def test_maps_by_word(subject: Subject) -> None:
     for index, plan in enumerate(plans_of(subject, query_of([2, 0], [1, 3, 0], words=True))):
@@ -171,7 +171,7 @@ def test_maps_by_word(subject: Subject) -> None:
         np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=BOTH_SIDES)
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @on_three
 def test_words_have_their_text_and_pieces(subject: Subject) -> None:
     plan = plans_of(subject, query_of([0], [0], words=True))[2]

@@ -39,7 +39,7 @@ def flat(scores: AttributionScores) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in parts])
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 def test_terms_sum_to_the_difference_of_transformers_logits(subject: Subject, export_cache: Path) -> None:
     """By both runtimes, padded and alone, and under gates; runtimes agree on every term."""
     if subject.architecture == "mobilebert":

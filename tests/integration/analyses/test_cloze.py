@@ -86,7 +86,7 @@ def mask_places(subject: Subject, sequence: TokenSequence) -> list[int]:
     return [place for place, token in enumerate(sequence.ids) if token == subject.tokenizer.mask_id]
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @pytest.mark.parametrize("top_k", [1, 7, 150])
 def test_top_k_is_transformers_own(subject: Subject, top_k: int) -> None:
     """Several masks are independent: each is predicted with the others in place."""
@@ -135,7 +135,7 @@ def test_whole_vocabulary_sums_to_one(subject: Subject) -> None:
     assert {prediction.piece_ids[0] for prediction in mask.predictions} == set(range(size))
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @on_three
 def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     text = TEXTS[2]
@@ -144,7 +144,7 @@ def test_masks_are_where_the_text_has_them(subject: Subject) -> None:
     assert [(mask.start, mask.end) for mask in answer.masks] == [(start, start + 6) for start in starts]
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @on_three
 def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject) -> None:
     """Each against a run of transformers alone: k masks in place of the one, the product over their positions."""

@@ -318,7 +318,7 @@ def test_all_right_objects_are_one_row_and_the_best_counts(subject: Subject) -> 
         assert ranks[answer.object] == answer.rank
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 def test_pieces_depend_on_the_character_before(subject: Subject, expected: Expected) -> None:
     """After "(" and at the start of a text, a byte-level vocabulary has other entries than after a blank."""
     relations = [Relation((Template("[Y] [X]"), Template("[X] ([Y])"), Template("[X] [Y]")))]

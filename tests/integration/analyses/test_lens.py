@@ -82,7 +82,7 @@ def expected_logs(subject: Subject, hidden: Sequence[torch.Tensor], *, normalise
     return found
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @pytest.mark.parametrize("normalise", [False, True])
 def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, export_cache: Path, normalise: bool) -> None:
     """By both runtimes, padded and alone."""
@@ -107,7 +107,7 @@ def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, exp
             np.testing.assert_allclose(single.divergences, scores.divergences, atol=2e-4)
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @on_three
 @pytest.mark.parametrize("normalise", [False, True])
 def test_maps_come_before_the_head_and_its_normalisation(subject: Subject, export_cache: Path, normalise: bool) -> None:
@@ -207,7 +207,7 @@ def test_bad_input_names_the_field(subject: Subject) -> None:
     assert problem(replace(query(subject), inputs=(blank,))) == ("inputs[0].spans[0]", "NO_PIECE")
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 def test_only_models_whose_layers_end_otherwise_have_no_last_normalisation(subject: Subject, export_cache: Path) -> None:
     for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
         decomposition = decomposition_of(encoder)

@@ -148,7 +148,7 @@ def test_mean_ablation_belongs_to_no_token(subject: Subject) -> None:
         assert np.abs(meant[2] - zeroed[2]).max() > 1e-3
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @torch.inference_mode()
 def test_contributions_add_up_to_the_output_of_attention(subject: Subject, definitions: Definitions) -> None:
     """||sum_j sum_h A f(x_j) + b_O|| both ways, and so the vectors whose norms are given are the model's."""

@@ -77,7 +77,7 @@ def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> No
     np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @pytest.mark.parametrize("layers", [(), (2, 0), (3,), (0,)])
 def test_states_equal_those_of_transformers_to_the_bit(
     subject: Subject, layers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
@@ -249,7 +249,7 @@ def quantity_plan(
     return StatesPlan(query, subject.tokenizer, sizes)
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_are_what_the_modules_of_transformers_read(
     subject: Subject, quantity: StateQuantity, export_cache: Path, monkeypatch: pytest.MonkeyPatch

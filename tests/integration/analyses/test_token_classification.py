@@ -31,7 +31,7 @@ def unmarked() -> list[TaggedInput]:
     return [TaggedInput(f"inputs[{index}].input", given, ()) for index, given in enumerate(INPUTS)]
 
 
-@pytest.mark.three_architectures
+@pytest.mark.two_architectures
 def test_words_have_the_labels_of_their_first_pieces(tagger: Subject) -> None:
     plan = plan_of(tagger, *unmarked())
     scores = run_rows(tagger.encoder, plan.rows)

@@ -16,7 +16,7 @@ from tests.support.reference import EDITS, Subject, all_logits, assert_close
 from tests.support.tiny import FAMILY
 
 EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name].unexportable(member.config)]
-LIKE_OTHERS = FAMILY.keys() - {"bert", "albert", "mobilebert", "modernbert"}
+LIKE_OTHERS = FAMILY.keys() - {"bert", "mobilebert", "modernbert"}
 """Architectures whose layers are traced from the same operations as others'; an export takes seconds."""
 
 
