@@ -30,6 +30,7 @@ from bertscope_service.analyses.observers.word_pairs import PairObserver
 from bertscope_service.analyses.observers.word_products import WordProductsObserver
 from bertscope_service.analyses.states import StatesObserver
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.batch import launch
@@ -137,6 +138,10 @@ def gates(encoder: Encoder, kind: str) -> Gates:
 def offered(encoder: Encoder) -> list[str]:
     """Returns the questions that a model answers."""
     missing = {f"ExtractAttention {each.value}" for each in Quantity if refusal(each, encoder)}
+    decomposition = decomposition_of(encoder)
+    assert decomposition is not None
+    parts = {"ReadLens": Part.LAST, "AttributeLogits": Part.STREAM}
+    missing |= {question for question, part in parts.items() if decomposition.refusal(part)}
     return [question for question in QUESTIONS if question not in missing]
 
 
