@@ -65,7 +65,7 @@ class StatesObserver:
         reads = [_Read(observer, length, encoder) for observer, length in zip(observers, state.lengths, strict=True)]
         for layer in sorted({layer for one in observers for layer in one.layers}):
             show(encoder, state, layer, gates, observers[0].quantity, partial(_take, reads, layer))
-        finite = torch.stack([all_finite(read.values) for read in reads])
+        finite = all_finite([read.values for read in reads])
         states = [None if one.last else state.row(row) for row, one in enumerate(observers)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
@@ -98,9 +98,11 @@ class _Read:
             self.values[self.layers.index(layer)] = own if self.pool is None else self.pool(own)
 
 
-def all_finite(values: torch.Tensor) -> torch.Tensor:
-    """Returns whether no number is infinite or NaN, a bool on the device."""
-    return torch.isfinite(torch.stack(torch.aminmax(values))).all()  # one pass; NaN is both the least and the largest
+def all_finite(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns whether no number of a row is infinite or NaN, bools on the device."""
+    # One pass over each; NaN is both the least and the largest.
+    ends = [end.float() for row in rows for end in torch.aminmax(row)]
+    return torch.isfinite(torch.stack(ends).view(-1, 2)).all(dim=1)
 
 
 class TextStates(LayerTensor):

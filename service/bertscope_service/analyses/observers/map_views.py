@@ -55,7 +55,7 @@ class ViewedMaps:
             one_hot = np.eye(int(words.max()) + 1, dtype=np.float32)[words]
             self.membership = to_device(torch.from_numpy(one_hot), device)
         self.cells = [torch.empty(view.shape, dtype=view.dtype, device=device) for view in views]
-        self._finite = [torch.ones((), dtype=torch.bool, device=device)]
+        self._sums = [torch.zeros((), dtype=torch.float32, device=device)]
         self._parts: dict[int, list[tuple[MapView, torch.Tensor, slice | torch.Tensor]]] = {}
         for view, cells in zip(views, self.cells, strict=True):
             begin = 0
@@ -76,13 +76,13 @@ class ViewedMaps:
             if view.cell > 1:
                 chosen = _maxima(chosen, view.cell)
             # A sum is infinite or NaN if a number is, and takes a fraction of the time of looking at each.
-            self._finite.append(chosen.sum(dtype=torch.float32).isfinite())
+            self._sums.append(chosen.sum(dtype=torch.float32))
             cells.copy_((chosen * LEVELS).round_() if view.dtype is torch.uint8 else chosen)
 
     @property
     def finite(self) -> torch.Tensor:
         """True on the device if all weights are finite."""
-        return torch.stack(self._finite).all()
+        return torch.isfinite(torch.stack(self._sums)).all()
 
 
 def _maxima(weights: torch.Tensor, cell: int) -> torch.Tensor:
