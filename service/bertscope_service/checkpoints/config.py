@@ -16,9 +16,10 @@ from bertscope_service.checkpoints.bounds import BOUNDS, MAX_LABELS, check_numbe
 from bertscope_service.encoders.heads import Head, head_of
 from bertscope_service.encoders.refusals import refused, shown, unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS, import_shared_code
+from bertscope_service.encoders.torch.architectures.architecture import MAX_LAYERS
 from bertscope_service.encoders.torch.pruning import PRUNED_KEY, read_pruned
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, Quantization, read_quantization
+from bertscope_service.encoders.torch.shared_code import import_shared_code
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY, read_kept_shares
 
 OUR_KEYS = frozenset({PRUNED_KEY, QUANTIZATION_KEY, KEPT_SHARES_KEY})

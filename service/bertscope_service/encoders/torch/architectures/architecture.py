@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +11,7 @@ import transformers
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.heads import Head
-from bertscope_service.lasting_imports import lasting_imports
+from bertscope_service.encoders.torch.shared_code import import_shared_code
 
 SENTENCE_SCORES = "cls.seq_relationship"
 """Path of the last layer of a next-sentence head, as pre-training checkpoints name it."""
@@ -292,14 +291,6 @@ class Architecture:
     def relate(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""
         return self.model.get_submodule(SENTENCE_SCORES)(self.encoder.pooler(hidden))
-
-
-@cache
-def import_shared_code() -> None:
-    """Imports what all models of transformers share, when the first one is made: a second or two of one core, in a thread that
-    loads models. A server whose models ONNX Runtime runs never needs it."""
-    with lasting_imports():
-        import_module("transformers.modeling_utils")
 
 
 def mean_of_real(hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
