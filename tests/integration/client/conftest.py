@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from bertscope_workbench.command.views import progress
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
@@ -18,8 +19,10 @@ from tests.support.patience import granted
 
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are as wide as they need to be; several test processes would be told the width of one terminal."""
+    """Tables are as wide as they need to be; several test processes would be told the width of one terminal. A slow machine prints
+    no lines of progress, either."""
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 3600.0)
 
 
 @pytest.fixture
