@@ -19,8 +19,8 @@ from tests.support.patience import granted
 
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are as wide as they need to be; several test processes would be told the width of one terminal. A slow machine prints
-    no lines of progress, either."""
+    """Tables are as wide as they need to be; several test processes would be told the width of one terminal. A slow machine
+    prints no lines of progress, either."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(progress, "LINE_SECONDS", 3600.0)
 
