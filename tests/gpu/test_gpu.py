@@ -1,16 +1,15 @@
 """On a GPU: the same numbers as on the CPU, by the encoder alone and through a server under load; and what no memory means."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from bertscope_service.checkpoints.steps import Int8
-from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.integer_products import integer_product
@@ -18,6 +17,7 @@ from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
 from tests.support.compressed import make
+from tests.support.hungry_rows import MIB, engine_with_memory, need
 from tests.support.integer_products import drawn
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 from tests.support.reference import Subject, assert_close, assert_equal
@@ -29,7 +29,6 @@ pytestmark = [
 ]
 
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
-MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -116,12 +115,6 @@ def test_rows_go_on_in_other_batches(subject: Subject) -> None:
         length = len(subject.sequences[index])
         scores = encoder.logits(stacked, torch.full((length,), place, device=DEVICE), torch.arange(length, device=DEVICE))
         assert_close([scores.cpu()], [whole.logits[index, :length].cpu()])
-
-
-def need(*modules: str) -> None:
-    """Skip a test where the interpreter that `make gpu` was given has not all that it takes."""
-    for module in modules:
-        pytest.importorskip(module)
 
 
 @asynccontextmanager
@@ -233,53 +226,6 @@ def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> No
         assert expected[1] != pytest.approx(expected[1 + 4], abs=1e-3)
 
     asyncio.run(run())
-
-
-class Hungry:
-    """Takes `share` bytes of the device for each row, twice, while it runs."""
-
-    group: Hashable = None
-
-    def __init__(self, share: int) -> None:
-        self.share = share
-
-    @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Any:
-        from bertscope_service.encoders.observer import Readout
-
-        size = sum(observer.share for observer in observers)
-        held = [torch.zeros(size, dtype=torch.uint8, device=encoder.device) for _ in range(2)]
-        encoder.advance(state, encoder.shape.layers, gates)
-        sizes = torch.full((len(observers),), float(len(held)), device=encoder.device)
-        return Readout((state.hidden[:, 0].float().sum(dim=-1), sizes), lambda arrays: arrays[0].tolist())
-
-
-@asynccontextmanager
-async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIterator[Callable[[Sequence[int]], Any]]:
-    """Runs rows that are each as hungry as told, while PyTorch may take only so many bytes more."""
-    need("prometheus_client")
-    from bertscope_service.encoders.base import TokenSequence
-    from bertscope_service.engine.engine import Engine
-    from bertscope_service.engine.limits import Limits
-    from bertscope_service.engine.rows import Row
-    from bertscope_service.observability.metrics import Metrics
-
-    engine = Engine(lambda _: Limits(batch_tokens=4096, queue_tokens=100_000), Metrics())
-
-    async def run(shares: Sequence[int]) -> list[float]:
-        rows: list[Any] = [Row(encoder, TokenSequence([2, 5, 3], [0, 0, 0]), Hungry(share)) for share in shares]
-        return await engine.run(rows, client="client")
-
-    await run([MIB])  # what the first run allocates for good must not count
-    torch.cuda.synchronize(DEVICE)
-    torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(DEVICE).total_memory
-    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved(DEVICE) + free_bytes) / total, DEVICE)
-    try:
-        yield run
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0, DEVICE)
-        await engine.close()
 
 
 def test_a_batch_that_does_not_fit_is_halved(bert: Subject) -> None:

@@ -16,7 +16,7 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import Overloaded
 
-from tests.gpu.test_gpu import MIB, engine_with_memory
+from tests.support.hungry_rows import MIB, engine_with_memory
 from tests.support.on_gpu import DEVICE
 from tests.support.pretended_gpu import driver
 from tests.support.pretended_gpu.memory import GPU

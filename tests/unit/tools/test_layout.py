@@ -45,6 +45,6 @@ def test_what_a_folder_does_not_import(folder: str, unknown: str) -> None:
 def test_helpers_lie_in_support_only() -> None:
     """What is no test and no fixture is imported from `tests.support`, and nothing from a test."""
     others = [path for path in modules(ROOT / "tests") if not path.name.startswith(("test_", "conftest", "__init__"))]
-    assert [path for path in others if path.parent != ROOT / "tests" / "support"] == []
+    assert [path for path in others if ROOT / "tests" / "support" not in path.parents] == []
     names = {name for path in modules(ROOT / "tests") for name in imported(path) if name.startswith("tests.")}
     assert [name for name in names if not name.startswith("tests.support")] == []

@@ -155,10 +155,11 @@ def _write(
         of = "" if items.total is None else f" of {items.total}"
         return f"; nothing was written to {output}, which appears when it is whole: {answered[-1].done}{of} texts were answered"
 
-    with stopped_in_one_line(output, how), answering("extracting") as show:
+    with stopped_in_one_line(output, how) as check, answering("extracting") as show:
 
         def progress(event: TextsProgress) -> None:
             answered[:] = [event]
+            check()
             show(event)
 
         rejected = left_out.rejected(place) if skip_broken else None

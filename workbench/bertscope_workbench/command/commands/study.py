@@ -168,11 +168,12 @@ def declared(
     def how() -> str:
         return f"; {rows} keeps the answers so far: {GOES_ON}" if asked and rows is not None else ""
 
-    with server.connect(timeout) as client, stopped_in_one_line(rows, how), studying() as show:
+    with server.connect(timeout) as client, stopped_in_one_line(rows, how) as check, studying() as show:
 
         def on_stage(stage: str, done: int, total: int | None) -> None:
             nonlocal asked
             asked = True
+            check()
             show(stage, done, total)
 
         result = run_study(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from bertscope import BertscopeError, InvalidArgument
 
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
 from bertscope_workbench.command.views.files import require_output
 from bertscope_workbench.command.views.output import Failure, Interrupted, Terminated, console, plural, printable
@@ -159,10 +157,11 @@ def write_known_rows(
         of = "" if items.total is None else f" of {items.total}"
         return f"; {out.rows} has {counted.rows}{of} {'row' if items.total == 1 else 'rows'}: {GOES_ON}"
 
-    with stopped_in_one_line(out.rows, how), answering(doing) as show:
+    with stopped_in_one_line(out.rows, how) as check, answering(doing) as show:
 
         def progress(event: RowsProgress) -> None:
             counted.rows = event.rows
+            check()
             show(event)
 
         return write_items(
@@ -190,14 +189,15 @@ def report(written: WrittenItems, left_out: LeftOut) -> None:
 
 
 @contextmanager
-def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator[None]:
-    """Turns the end of a run before its time into a line; `how` says how to go on, or nothing if there is nothing to keep."""
+def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator[Callable[[], None]]:
+    """Turns the end of a run before its time into a line; `how` says how to go on, or nothing if there is nothing to keep.
+    Gives a function to call at each answer: see `ended_by_signals`."""
     try:
-        with _ended_by_signals():
-            yield
+        with ended_by_signals() as check:
+            yield check
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted{how()}") from None
-    except _Ended as error:
+    except Ended as error:
         raise Terminated(f"ended by {error}{how()}") from None
     except BertscopeError as error:  # Before OSError: a call that took too long is a TimeoutError, which is one.
         if not how():
@@ -208,25 +208,3 @@ def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator
         raise
     except OSError as error:
         raise Failure(f"cannot write {output or 'rows'}: {error.strerror or error}{how()}") from error
-
-
-class _Ended(BaseException):
-    """A signal asked the process to end."""
-
-
-def _end(number: int, frame: FrameType | None) -> NoReturn:
-    raise _Ended(signal.Signals(number).name)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Ends the run by an exception when a signal asks for it; only the main thread hears of signals."""
-    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    before = [(number, signal.signal(number, _end)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)

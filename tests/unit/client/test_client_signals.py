@@ -1,0 +1,74 @@
+"""Signals end a run of the command, wherever they come."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from bertscope_workbench.command.options.items import stopped_in_one_line
+from bertscope_workbench.command.options.signals import Ended, ended_by_signals
+from bertscope_workbench.command.views.output import Interrupted, Terminated
+
+KINDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Ended, signal.SIGHUP: Ended}
+
+
+class Signalled:
+    """Gets a signal while it is destroyed, where Python drops what the signal raises."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), self.number)
+        sum(range(1000))  # the handler runs between two instructions
+
+
+@pytest.fixture(autouse=True)
+def usual_handlers() -> Iterator[None]:
+    """Restores the handlers, whatever a test leaves."""
+    before = {number: signal.getsignal(number) for number in KINDS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", KINDS, ids=lambda number: number.name)
+def test_a_signal_in_a_destructor_ends_the_run_at_the_next_answer(number: signal.Signals) -> None:
+    answers: list[int] = []
+
+    def run() -> None:
+        with ended_by_signals() as check:
+            for answer in range(3):
+                check()
+                answers.append(answer)
+                Signalled(number)  # destroyed at once
+
+    with pytest.raises(KINDS[number]):
+        run()
+    assert answers == [0]
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+@pytest.mark.parametrize("number", KINDS, ids=lambda number: number.name)
+def test_a_signal_ends_the_run_at_once(number: signal.Signals) -> None:
+    error = Interrupted if number == signal.SIGINT else Terminated
+    said = "interrupted; go on" if number == signal.SIGINT else f"ended by {number.name}; go on"
+
+    def run() -> None:
+        with stopped_in_one_line(None, lambda: "; go on"):
+            os.kill(os.getpid(), number)
+            sum(range(1000))
+
+    with pytest.raises(error, match=said):
+        run()
+
+
+def test_a_signal_that_the_process_ignores_stays_ignored() -> None:
+    """nohup bertscope ... goes on when its terminal is closed."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with ended_by_signals() as check:
+        os.kill(os.getpid(), signal.SIGHUP)
+        check()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
