@@ -15,7 +15,6 @@ become those in `NAMES`. Code in comments and docstrings is renamed in the same 
 
 from __future__ import annotations
 
-import argparse
 import io
 import re
 import subprocess
@@ -25,7 +24,8 @@ import tokenize
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools.generated_files import ROOT, run
+
 CLIENT = ROOT / "client" / "bertscope"
 TARGET = CLIENT / "client"
 
@@ -152,23 +152,7 @@ def generated() -> dict[Path, str]:
 
 def main() -> int:
     """Runs the command and returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say whether the files are fresh")
-    check = parser.parse_args().check
-    files = generated()
-    there = {path: path.read_text(encoding="utf-8") for path in TARGET.glob("*.py")}
-    stale = sorted(path for path in files.keys() | there.keys() if files.get(path) != there.get(path))
-    if check:
-        for path in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what its source makes; run `make client`\n")
-        return 1 if stale else 0
-    TARGET.mkdir(exist_ok=True)
-    for path in stale:
-        if path in files:
-            path.write_text(files[path], encoding="utf-8")
-        else:
-            path.unlink()
-    return 0
+    return run(__doc__, generated, "its source makes", TARGET.glob("*.py"))
 
 
 if __name__ == "__main__":

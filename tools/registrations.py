@@ -10,7 +10,6 @@ share; the client has those that no other class of calls extends.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools import async_to_sync
-from tools.async_to_sync import CLIENT, ROOT, formatted
+from tools.async_to_sync import CLIENT, formatted
+from tools.generated_files import ROOT, run
 
 WORKBENCH = ROOT / "workbench" / "bertscope_workbench"
 CALLS = CLIENT / "questions" / "calls.py"
@@ -167,16 +167,7 @@ def generated() -> dict[Path, str]:
 
 def main() -> int:
     """Runs the command and returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say whether the files are fresh")
-    check = parser.parse_args().check
-    stale = {path: text for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text}
-    for path, text in stale.items():
-        if check:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the declarations make; run `make client`\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return 1 if check and stale else 0
+    return run(__doc__, generated, "the declarations make")
 
 
 if __name__ == "__main__":

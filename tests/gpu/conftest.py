@@ -13,3 +13,10 @@ def full_float32() -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     yield
     torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture(scope="module")
+def pretended(request: pytest.FixtureRequest) -> None:
+    """Skips tests of what a real GPU does not tell: its launches, and mistakes that it shows otherwise or not at all."""
+    if not request.config.getoption("--pretend-gpu"):
+        pytest.skip("needs --pretend-gpu")

@@ -15,6 +15,8 @@ from tests.support.pretended_gpu.recording import Places, Seen, watching
 from tests.support.questions_of_rows import QUESTIONS, answers, offered, sequences
 from tests.support.tiny import write_checkpoint
 
+pytestmark = pytest.mark.usefixtures("pretended")
+
 FEW_LAYERS, MORE_LAYERS, FEW_ROWS, MORE_ROWS = 2, 6, 4, 12
 
 
@@ -67,13 +69,6 @@ BUDGETS = {
     "ExtractHiddenStates": Budget(12, row=3, to_device=3, to_host=1, to_host_row=1),
 }
 """What each question costs. Numbers may fall, and are lowered then; one that rises is looked at first."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pretended(request: pytest.FixtureRequest) -> None:
-    """A real GPU does not tell what it launches."""
-    if not request.config.getoption("--pretend-gpu"):
-        pytest.skip("needs --pretend-gpu")
 
 
 @pytest.fixture(scope="module", params=["bert", "modernbert", "deberta-v2"])

@@ -23,14 +23,9 @@ from tests.support.pretended_gpu.memory import GPU
 from tests.support.pretended_gpu.recording import watching
 from tests.support.questions_of_rows import answers, numbers, sequences
 
+pytestmark = pytest.mark.usefixtures("pretended")
+
 TWO_DEVICES = "Expected all tensors to be on the same device"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pretended(request: pytest.FixtureRequest) -> None:
-    """A real GPU shows these mistakes otherwise, or not at all."""
-    if not request.config.getoption("--pretend-gpu"):
-        pytest.skip("needs --pretend-gpu")
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,11 @@ the name of a field has its own type and default. Fields that items are made of 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from tools.async_to_sync import CLIENT, ROOT
+from tools.async_to_sync import CLIENT
+from tools.generated_files import run
 from tools.protos.files import PROTOS, described
 from tools.protos.rules import enums_of, read
 from tools.uniform_calls.modules import Declarations
@@ -36,16 +36,7 @@ def generated() -> dict[Path, str]:
 
 def main() -> int:
     """Runs the command and returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say whether the files are fresh")
-    check = parser.parse_args().check
-    stale = {path: text for path, text in generated().items() if not path.exists() or path.read_text(encoding="utf-8") != text}
-    for path, text in stale.items():
-        if check:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the declarations make; run `make client`\n")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return 1 if check and stale else 0
+    return run(__doc__, generated, "the declarations make")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.generated_files import ROOT
 from tools.protos.files import PROTOS, described
 from tools.protos.rules import Contract, read
 from tools.uniform_calls import __main__ as command
@@ -34,7 +35,7 @@ def test_what_is_committed_is_what_the_generator_writes() -> None:
 
 
 def test_a_stale_module_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    stale = command.ROOT / "client" / "bertscope" / "questions" / "labels" / "absent_calls.py"
+    stale = ROOT / "client" / "bertscope" / "questions" / "labels" / "absent_calls.py"
     monkeypatch.setattr(command, "generated", lambda: {stale: ""})
     monkeypatch.setattr("sys.argv", ["uniform_calls", "--check"])
     assert command.main() == 1
