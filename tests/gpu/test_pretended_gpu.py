@@ -37,28 +37,32 @@ def ask(encoder: TorchEncoder, question: str = "FillMask candidates") -> list[np
     return numbers(answers(encoder, question, sequences(encoder)))
 
 
-def stays(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Forgets to copy a tensor to the device."""
-    return tensor
+def stay(device: torch.device, *arrays: np.ndarray[Any, Any]) -> tuple[torch.Tensor, ...]:
+    """Forgets to copy arrays to the device."""
+    return tuple(map(torch.from_numpy, arrays))
 
 
 @pytest.mark.parametrize(
     ("module", "question"),
-    [(masks, "FillMask candidates"), (attention_statistics, "DescribeAttention")],
+    [(reading, "FillMask candidates"), (attention_statistics, "DescribeAttention")],
     ids=["ids", "weights"],
 )
 def test_tensors_that_were_left_on_the_host(
     encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch, module: Any, question: str
 ) -> None:
-    monkeypatch.setattr(module, "to_device", stays)
+    monkeypatch.setattr(module, "place_arrays", stay)
     with pytest.raises(RuntimeError, match=TWO_DEVICES):
         ask(encoder, question)
 
 
 def test_an_index_that_was_left_on_the_host(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA takes it, by a copy that waits."""
-    expected = ask(encoder)
-    monkeypatch.setattr(reading, "to_device", stays)
+    expected, place = ask(encoder), reading.place_arrays
+
+    def places_stay(device: torch.device, *arrays: np.ndarray[Any, Any]) -> tuple[torch.Tensor, ...]:
+        return *stay(device, *arrays[:3]), *place(device, *arrays[3:])
+
+    monkeypatch.setattr(reading, "place_arrays", places_stay)
     with watching() as seen:
         found = ask(encoder)
     assert [np.array_equal(*pair) for pair in zip(found, expected, strict=True)] == [True] * len(expected)
@@ -66,7 +70,10 @@ def test_an_index_that_was_left_on_the_host(encoder: TorchEncoder, monkeypatch: 
 
 
 def test_a_copy_from_pageable_memory(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "to_device", lambda tensor, device: tensor.to(device, non_blocking=True))
+    def from_pageable(device: torch.device, *arrays: np.ndarray[Any, Any]) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays)
+
+    monkeypatch.setattr(placement, "place_arrays", from_pageable)
     with watching() as seen:
         ask(encoder)
     assert {what for what, _ in seen.waits} == {"copy from pageable memory"}

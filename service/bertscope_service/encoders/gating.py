@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
+from bertscope_service.encoders.transfers import place_arrays
 
 
 class MapMemory:
@@ -102,10 +103,9 @@ class LayerRun:
 
 
 def place_gates(
-    gates: Sequence[Gates | None], shape: Shape, place: Callable[[NDArray[np.float32]], torch.Tensor]
+    gates: Sequence[Gates | None], shape: Shape, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> BatchGates | None:
-    """Returns the gates of a batch, or None if no row has any; `place` puts an array on the device in the model's number
-    format."""
+    """Returns the gates of a batch on the device, in the model's number format, or None if no row has any."""
     if not any(gates):
         return None
     sizes = (len(gates), shape.layers, shape.heads)
@@ -119,7 +119,9 @@ def place_gates(
             constant.setdefault(layer, np.zeros((len(gates), *values.shape), dtype=np.float32))[row] = values
     uniform_layers = frozenset(np.flatnonzero((uniform != 0).any(axis=(0, 2))).tolist())
     layers = frozenset(np.flatnonzero((keep != 1).any(axis=(0, 2))).tolist()) | uniform_layers | constant.keys()
-    return BatchGates(place(keep), place(uniform), layers, uniform_layers, {layer: place(of) for layer, of in constant.items()})
+    tensors = (torch.from_numpy(array).to(dtype) for array in (keep, uniform, *constant.values()))
+    kept, uniform_gates, *constants = place_arrays(device, *tensors)
+    return BatchGates(kept, uniform_gates, layers, uniform_layers, dict(zip(constant, constants, strict=True)))
 
 
 def beside_untouched(gates: BatchGates) -> BatchGates:

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import TokenSequence
-from bertscope_service.encoders.state import real_positions, to_device
+from bertscope_service.encoders.state import real_positions
+from bertscope_service.encoders.transfers import place_arrays
 
 
 class PlacedRows(NamedTuple):
@@ -30,8 +31,8 @@ def place_rows(sequences: Sequence[TokenSequence], device: torch.device, padding
     real = real_positions(lengths)
     ids = _padded([sequence.ids for sequence in sequences], real, padding)
     segments = _padded([sequence.segments for sequence in sequences], real, 0)
-    valid = None if real is None else to_device(torch.from_numpy(real), device)
-    return PlacedRows(to_device(torch.from_numpy(ids), device), to_device(torch.from_numpy(segments), device), lengths, valid)
+    placed = place_arrays(device, ids, segments, *(() if real is None else (real,)))
+    return PlacedRows(placed[0], placed[1], lengths, None if real is None else placed[2])
 
 
 def _padded(

@@ -13,6 +13,7 @@ from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.device_memory import out_of_memory
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import to_host
 from bertscope_service.engine.rows import Row
 
 
@@ -79,7 +80,7 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
     if device.type != "cuda":
         advanced = began if timed is None else timed.advanced
         return LaunchedBatch(rows, not states, readout, tuple(each.cpu() for each in readout.tensors), None, began, advanced)
-    host = tuple(tensor.to("cpu", non_blocking=True) for tensor in readout.tensors)
+    host = to_host(readout.tensors)
     copied = torch.cuda.Event()
     copied.record(torch.cuda.current_stream(device))
     return LaunchedBatch(rows, not states, readout, host, copied, began, began)

@@ -111,6 +111,8 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if asked is not None and asked.type == "cuda" and asked.index is None:
         asked = torch.device("cuda", torch.cuda.current_device())
     if not devices and (asked is None or asked.type != "cuda"):
+        if kwargs.get("pin_memory"):
+            return pin(on_host(function, args, {**kwargs, "pin_memory": False}))
         return on_host(function, args, kwargs)
     if splits(function):
         with DeviceMode():

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 
 from bertscope_service.encoders.base import BatchGates, Encoder, ReadsPositions
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class AnswerObserver(Observer):
         width = max(len(observer.golds) for observer in observers)
         # Repeating a gold answer changes no minimum.
         golds = [[*observer.golds, *[observer.golds[-1]] * (width - len(observer.golds))] for observer in observers]
-        placed = to_device(torch.tensor(golds, dtype=torch.int64, device="cpu"), encoder.device)
+        weights = np.array([observer.weight for observer in observers], dtype=np.float32)
+        placed, weight = place_arrays(encoder.device, np.array(golds, dtype=np.int64), weights)
         likeliest = logits.log_softmax(dim=1).gather(1, placed).mean(dim=2).max(dim=1).values
-        weights = torch.tensor([observer.weight for observer in observers], dtype=torch.float32, device="cpu")
-        return -likeliest * to_device(weights, encoder.device)
+        return -likeliest * weight
 
 
 def answer_logits(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:

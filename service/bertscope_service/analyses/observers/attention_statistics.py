@@ -20,7 +20,8 @@ from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_
 from bertscope_service.analyses.observers.quantities import Quantity, show_shares
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 SPECIAL, PADDING = -1, -2
 """The texts of special tokens and of padding."""
@@ -113,25 +114,28 @@ class StatisticsObserver:
 
 
 class MapReduction:
-    """Reduces maps of a batch, one call for each layer; its weights are on the device. Padding has no weight in any number."""
+    """Reduces maps of a batch, one call for each layer; its weights are on the device. Padding has no weight in any number.
+
+    real: 1 at real tokens and 0 at padding, [rows, length].
+    """
 
     def __init__(self, tokens: Sequence[TokenKinds], device: torch.device) -> None:
         """Computes the weights of rows, columns and cells from the tokens of each row of the batch."""
         texts, punctuation = _padded(tokens)
         weights = _Weights(texts, punctuation)
         self._device = device
-
-        def place(array: NDArray[Any]) -> torch.Tensor:
-            return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32)), device)
-
-        self.real = place(texts != PADDING)
-        """1 at real tokens and 0 at padding, [rows, length]."""
-        self._parts = place(weights.parts())
-        self._columns = place(weights.columns())
-        self._separators = place(weights.separators)
-        self._diagonals = place(weights.diagonals())
-        self._rows = place(weights.rows())
-        self._distances = place(weights.distances())
+        arrays = (
+            texts != PADDING,
+            weights.parts(),
+            weights.columns(),
+            weights.separators,
+            weights.diagonals(),
+            weights.rows(),
+            weights.distances(),
+        )
+        self.real, self._parts, self._columns, self._separators, self._diagonals, self._rows, self._distances = place_arrays(
+            device, *(np.ascontiguousarray(array, dtype=np.float32) for array in arrays)
+        )
 
     def uniform(self) -> torch.Tensor:
         """Returns the numbers of maps in which every token attends to all alike: [rows, MapNumber]."""

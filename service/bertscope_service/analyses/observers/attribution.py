@@ -32,9 +32,9 @@ class DifferenceObserver(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [(observer.position,) for observer in observers])
+        read = _reading(encoder, observers)
         read.advance(state, gates)
-        return Readout((_differences(encoder, state, read, observers),), lambda arrays: list(arrays[0]))
+        return Readout((_differences(state, read),), lambda arrays: list(arrays[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,16 @@ class AttributionObserver(Observer):
         decomposition = decomposition_of(encoder)
         if decomposition is None:
             raise ValueError(f"{encoder.runtime} can't take layers apart")
-        read = Reading(encoder, [(observer.position,) for observer in observers])
+        read = _reading(encoder, observers)
         places = read.only[:, 0]
         terms = Terms(state.hidden[read.rows, places].float())
         while state.layer < encoder.shape.layers:
             parts = decomposition.take_apart(state, gates)
             terms.add_layer(decomposition.stream(parts, places), parts.heads, encoder.shape.heads)
         last = state.hidden[read.rows, places]
-        ids = to_device(
-            torch.tensor([observer.answers for observer in observers], dtype=torch.int64, device="cpu"), encoder.device
-        )
-        found = terms.read(decomposition.masked_lm_head(last, ids))
+        found = terms.read(decomposition.masked_lm_head(last, read.others[0]))
         state.hidden = last[:, None]
-        return Readout((found, _differences(encoder, state, read, observers)), terms.deal)
+        return Readout((found, _differences(state, read)), terms.deal)
 
 
 class Terms:
@@ -135,11 +132,15 @@ class Terms:
         return [AttributionScores(*own[:4], *map(float, own[4:])) for own in columns]
 
 
-def _differences(
-    encoder: Encoder, state: State, read: Reading, observers: Sequence[DifferenceObserver] | Sequence[AttributionObserver]
-) -> torch.Tensor:
+def _reading(encoder: Encoder, observers: Sequence[DifferenceObserver] | Sequence[AttributionObserver]) -> Reading:
+    """Returns the reading of a position of each row, with its two entries, int64 [n, 2]."""
+    answers = np.array([observer.answers for observer in observers], dtype=np.int64)
+    return Reading(encoder, [(observer.position,) for observer in observers], answers)
+
+
+def _differences(state: State, read: Reading) -> torch.Tensor:
     """Returns the differences of logits of a state after the last layer, float64 [n]."""
-    ids = to_device(torch.tensor([one.answers for one in observers], dtype=torch.int64, device="cpu"), encoder.device)
+    (ids,) = read.others
     parts = [logits.gather(1, ids[part]).double() for part, logits in read.logits(state)]
     first, second = torch.cat(parts).unbind(dim=1)
     return first - second

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.map_layers import reduce_layers, slices
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class ColumnObserver(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        lengths, device = state.lengths, encoder.device
+        lengths = state.lengths
         counts = [len(observer.places) for observer in observers]
         shares = np.zeros((len(lengths), 1, 1, max(lengths)), dtype=np.float32)
         for number, length in enumerate(lengths):
@@ -44,9 +45,7 @@ class ColumnObserver(Observer):
         rows = np.repeat(np.arange(len(observers)), counts)
         sources = np.array([observer.source for observer in observers], dtype=np.int64)[rows]
         places = np.concatenate([observer.places for observer in observers])
-        index = to_device(torch.from_numpy(np.stack([rows, sources, places])), device)
-        row, source, place = index.unbind(0)
-        weights = to_device(torch.from_numpy(shares), device)
+        row, source, place, weights = place_arrays(encoder.device, rows, sources, places, shares)
 
         def reduce(maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
             maps = maps.float()

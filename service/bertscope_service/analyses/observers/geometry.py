@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.pooling import Units
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 SMALLEST_NORM = 1e-12
 """A shorter vector counts as one of zeros, which has no direction."""
@@ -94,15 +95,12 @@ class _Batch:
         counts = np.array([text.units.count for text in texts])
         first = np.cumsum(counts) - counts
         wanted = [one + np.array(text.wanted, dtype=np.int64) for one, text in zip(first, texts, strict=True)]
-
-        def place(array: NDArray[Any], dtype: type) -> torch.Tensor:
-            return to_device(torch.from_numpy(np.ascontiguousarray(array, dtype=dtype)), device)
-
         self.wanted_ends = np.cumsum([len(one) for one in wanted])[:-1]
-        self.wanted = place(np.concatenate(wanted), np.int64)
-        self.counts = place(counts.clip(min=1), np.float32)
         self._join = Units.in_batch([text.units for text in texts], max(lengths)).place(device)
-        self._text = place(np.repeat(np.arange(len(texts)), counts), np.int64)
+        text = np.repeat(np.arange(len(texts)), counts)
+        self.wanted, self.counts, self._text = place_arrays(
+            device, np.concatenate(wanted), counts.clip(min=1).astype(np.float32), text
+        )
 
     def vectors(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the mean of the states of each vector's tokens, float32 [vectors, size]; hidden: [rows, length, size]."""

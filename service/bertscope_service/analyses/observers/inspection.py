@@ -124,7 +124,8 @@ class _Run:
         self.paired = self.first is not None
         self.reading = None
         if one.positions:
-            self.reading = Reading(encoder, [observer.positions for observer in observers] * (1 + self.paired))
+            asked = stack_asked(observers, max(observer.asked.shape[1] for observer in observers))
+            self.reading = Reading(encoder, [observer.positions for observer in observers] * (1 + self.paired), asked)
         self.top_k = max(observer.top_k for observer in observers)
         self.views = [
             ViewedMaps(observer.views, observer.words, length, encoder.device)
@@ -175,8 +176,7 @@ class _Run:
         if self.reading is None:
             return ()
         count = sum(len(observer.positions) for observer in self.observers)
-        width = max(observer.asked.shape[1] for observer in self.observers)
-        asked = to_device(torch.from_numpy(stack_asked(self.observers, width)), self.encoder.device)
+        (asked,) = self.reading.others
         chunk = max(1, LOGITS_BYTES // (4 * self.encoder.shape.vocabulary_size * (1 + self.paired)))
         parts = [self._part(slice(at, min(count, at + chunk)), count, asked) for at in range(0, count, chunk)]
         return parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True)))

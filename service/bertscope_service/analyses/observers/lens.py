@@ -77,10 +77,10 @@ class LensObserver:
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         first = observers[0]
-        read = Reading(encoder, [observer.positions for observer in observers])
         width = max(observer.asked.shape[1] for observer in observers)
         asked = np.concatenate([widen(observer.asked, width) for observer in observers])
-        placed = to_device(torch.from_numpy(asked), encoder.device)
+        read = Reading(encoder, [observer.positions for observer in observers], asked)
+        (placed,) = read.others
         states = run_states(encoder, state, gates, read, first.layers, normalise=first.normalise, translators=first.translators)
         found = list[tuple[torch.Tensor, ...]]()
         for part, last in read.logits(state):

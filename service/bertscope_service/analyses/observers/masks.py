@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, ranks_of, widen
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
 
 LARGE_TOP_K = 100
 """Rows that ask for more predictions than this run in separate batches."""
@@ -88,14 +88,15 @@ class MaskObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [observer.positions for observer in observers])
         distinct = set(observers)
         width = max(observer.asked.shape[1] for observer in distinct)
-        asked = to_device(torch.from_numpy(stack_asked(observers, width)), encoder.device)
+        among = observers[0].among
+        ranked = () if among is None else (among.ids,)
+        read = Reading(encoder, [observer.positions for observer in observers], stack_asked(observers, width), *ranked)
+        asked, *entries = read.others
+        ids = entries[0] if entries else None
         top_k = max(observer.top_k for observer in distinct)
         read.advance(state, gates)
-        among = observers[0].among
-        ids = None if among is None else to_device(torch.from_numpy(among.ids), encoder.device)
         parts = [cls.read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.state import to_device
+from bertscope_service.encoders.transfers import place_arrays
 
 
 class Pooling(Enum):
@@ -53,7 +53,8 @@ class Units:
 
     def place(self, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function that joins states [pieces, size] -> [units, size], on the device."""
-        positions, of = (to_device(torch.from_numpy(array), device) for array in (self.positions, self.of))
+        counts = np.bincount(self.of, minlength=self.count).astype(np.float32)
+        positions, of, sizes = place_arrays(device, self.positions, self.of, counts[:, None])
         if self.pooling in (Pooling.FIRST, Pooling.LAST):
             return lambda states: states.index_select(0, positions)
         if self.pooling is Pooling.MAX:
@@ -64,7 +65,6 @@ class Units:
                 return lowest.scatter_reduce_(0, of[:, None].expand(pieces.shape), pieces, "amax")
 
             return largest
-        sizes = to_device(torch.from_numpy(np.bincount(self.of, minlength=self.count).astype(np.float32)), device)[:, None]
 
         def mean(states: torch.Tensor) -> torch.Tensor:
             total = torch.zeros((self.count, states.shape[1]), dtype=torch.float32, device=states.device)

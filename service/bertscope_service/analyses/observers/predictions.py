@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
 from bertscope_service.encoders.base import BatchGates, Encoder, Relating
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 class LossObserver(Observer, Protocol):
@@ -58,10 +59,10 @@ class GoldObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = Reading(encoder, [observer.positions for observer in observers])
         width = max(observer.golds.shape[1] for observer in observers)
         golds = np.concatenate([widen(observer.golds, width) for observer in observers])
-        placed = to_device(torch.from_numpy(golds), encoder.device)
+        read = Reading(encoder, [observer.positions for observer in observers], golds)
+        (placed,) = read.others
         read.advance(state, gates)
         parts = [_gold_scores(logits, placed[part], ranked=observers[0].ranked) for part, logits in read.logits(state)]
 
@@ -74,16 +75,15 @@ class GoldObserver:
 
     @classmethod
     def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        read = Reading(encoder, [observer.positions for observer in observers])
-        read.advance(state, gates)
         width = max(observer.golds.shape[1] for observer in observers)
         # Repeating a gold changes no maximum; a column of zeros would.
         golds = np.concatenate([np.pad(p.golds, ((0, 0), (0, width - p.golds.shape[1])), mode="edge") for p in observers])
-        placed = to_device(torch.from_numpy(golds), encoder.device)
+        counts = np.array([len(observer.positions) for observer in observers], dtype=np.float32)
+        read = Reading(encoder, [observer.positions for observer in observers], golds, counts)
+        placed, count = read.others
+        read.advance(state, gates)
         logs = encoder.logits(state, read.rows, read.places).log_softmax(dim=-1).gather(1, placed).max(dim=1).values
-        total = torch.zeros(len(observers), dtype=torch.float32, device=logs.device).index_add(0, read.rows, -logs)
-        counts = torch.tensor([len(observer.positions) for observer in observers], dtype=torch.float32, device="cpu")
-        return total / to_device(counts, encoder.device)
+        return torch.zeros_like(count).index_add(0, read.rows, -logs) / count
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +98,7 @@ class LabelObserver(Observer):
 
     @classmethod
     def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        gold = to_device(
-            torch.tensor([observer.gold for observer in observers], dtype=torch.int64, device="cpu"), encoder.device
-        )
+        (gold,) = place_arrays(encoder.device, np.array([observer.gold for observer in observers], dtype=np.int64))
         return torch.nn.functional.cross_entropy(sequence_scores(encoder, state, gates), gold, reduction="none")
 
 
@@ -120,7 +118,7 @@ class LabelSetObserver(Observer):
         held = np.zeros((len(observers), encoder.shape.sequence_scores), dtype=np.float32)
         for row, observer in enumerate(observers):
             held[row, list(observer.golds)] = 1.0
-        gold = to_device(torch.from_numpy(held), encoder.device)
+        (gold,) = place_arrays(encoder.device, held)
         scores = sequence_scores(encoder, state, gates)
         return torch.nn.functional.binary_cross_entropy_with_logits(scores, gold, reduction="none").mean(dim=1)
 
@@ -137,9 +135,7 @@ class ValueObserver(Observer):
 
     @classmethod
     def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        gold = to_device(
-            torch.tensor([observer.gold for observer in observers], dtype=torch.float32, device="cpu"), encoder.device
-        )
+        (gold,) = place_arrays(encoder.device, np.array([observer.gold for observer in observers], dtype=np.float32))
         return torch.nn.functional.mse_loss(sequence_scores(encoder, state, gates)[:, 0], gold, reduction="none")
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.pooling import Units
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,11 +64,9 @@ class ProbeScoresObserver:
         probes, top_k = observers[0].probes, observers[0].top_k
         units = Units.in_batch([one.spans for one in observers], max(state.lengths))
         join = units.place(encoder.device)
-        labels, *arrays = (
-            to_device(torch.from_numpy(array), encoder.device)
-            for array in (np.concatenate([one.labels for one in observers]), *probes.arrays)
-        )
-        sides = [to_device(torch.from_numpy(side), encoder.device) for side in _sides(observers)]
+        given = np.concatenate([one.labels for one in observers])
+        labels, *placed = place_arrays(encoder.device, given, *probes.arrays, *_sides(observers))
+        arrays, sides = placed[: len(probes.arrays)], placed[len(probes.arrays) :]
         finite = torch.ones(len(labels), dtype=torch.bool, device=encoder.device)
         found: list[tuple[torch.Tensor, ...]] = []
         for index, layer in enumerate(probes.layers):

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, Encoder
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 LOGITS_BYTES = 64 * 1024 * 1024
 """Maximum size of the scores over the vocabulary that are held at a time, bytes."""
@@ -29,9 +30,9 @@ BLOCK, MIN_BLOCKS = 64, 8
 
 class Reading:
     """The positions to read in a batch's rows, flattened: `rows` and `places` are int64 [n] on the device, `parts` is the slice
-    of each row."""
+    of each row. `others` are further arrays, placed on the device with these."""
 
-    def __init__(self, encoder: Encoder, positions: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, encoder: Encoder, positions: Sequence[tuple[int, ...]], *others: NDArray[Any]) -> None:
         self.encoder = encoder
         self.counts = list(map(len, positions))
         ends = list(accumulate(self.counts))
@@ -43,7 +44,7 @@ class Reading:
             only = np.array([(*row, *(row[-1:] * (width - len(row)))) for row in positions], dtype=np.int64)
         rows = np.repeat(np.arange(len(positions)), self.counts)
         places = np.arange(ends[-1]) - np.repeat(np.subtract(ends, self.counts), self.counts)
-        self.only, self.rows, self.places = (to_device(torch.from_numpy(a), encoder.device) for a in (only, rows, places))
+        self.only, self.rows, self.places, *self.others = place_arrays(encoder.device, only, rows, places, *others)
 
     def split(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         """Returns the part of each row in an array [n, ...]: views."""

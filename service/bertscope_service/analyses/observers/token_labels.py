@@ -11,7 +11,8 @@ import torch
 
 from bertscope_service.encoders.base import BatchGates, Encoder, ReadsPositions
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class TokenLabelObserver(Observer):
         scores, rows = cls._scores(encoder, state, gates, observers)
         golds = np.array([gold for observer in observers for gold in observer.golds], dtype=np.int64)
         counts = np.array([len(observer.golds) for observer in observers], dtype=np.float32)
-        gold, count = (to_device(torch.from_numpy(array), encoder.device) for array in (golds, counts))
+        gold, count = place_arrays(encoder.device, golds, counts)
         each = torch.nn.functional.cross_entropy(scores, gold, reduction="none")
         return torch.zeros_like(count).index_add(0, rows, each) / count
 
@@ -48,5 +49,5 @@ class TokenLabelObserver(Observer):
         rows = np.repeat(np.arange(len(observers), dtype=np.int64), counts)
         places = np.array([place for observer in observers for place in observer.positions], dtype=np.int64)
         encoder.advance(state, encoder.shape.layers, gates)
-        row, place = (to_device(torch.from_numpy(array), encoder.device) for array in (rows, places))
+        row, place = place_arrays(encoder.device, rows, places)
         return encoder.label_tokens(state)[row, place], row

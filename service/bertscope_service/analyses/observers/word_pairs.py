@@ -14,10 +14,8 @@ from bertscope_service.analyses.observers.map_layers import maps_at_a_time, redu
 from bertscope_service.analyses.observers.word_maps import SPECIAL, Words
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
-from bertscope_service.encoders.state import State, to_device
-
-Place = Callable[[NDArray[Any]], torch.Tensor]
-"""Copies an array to the device."""
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 PART_BYTES = 256 * 1024 * 1024
 """Maximum size of the maps that a GPU reduces at a time; the reduction takes eight times as much."""
@@ -86,21 +84,20 @@ class _Part:
         words = [observer.words for observer in observers]
         self.tokens = max(len(row.of_piece) for row in words)
         self.count = max(len(row.segments) for row in words)
-
-        def place(array: NDArray[Any]) -> torch.Tensor:
-            return to_device(torch.from_numpy(array), device)
-
+        segments = _stacked([row.segments for row in words], self.count, SPECIAL)
+        first, later, sizes = _pieces_by_word(words, self.count)
+        pairs = _flat([observer.pairs for observer in observers])
+        offsets = _flat([observer.offsets[:, None] + self.count - 1 for observer in observers])
+        self.segments, self.first, others, self.pairs, self.offsets = place_arrays(
+            device, segments, first, later, pairs, offsets
+        )
+        self.others = [group.unbind(1) for group in others.split(sizes)] if sizes else []
         self.numbers = torch.arange(self.count, dtype=torch.int64, device=device)
-        self.segments = place(_stacked([row.segments for row in words], self.count, SPECIAL))
         barred = (self.segments == SPECIAL)[:, None, None, :] | torch.eye(self.count, dtype=torch.bool, device=device)
         # Added to a map: several times as fast as filling by a mask.
         self.barred = torch.zeros(barred.shape, dtype=torch.float32, device=device).masked_fill_(barred, -torch.inf)
         same = (self.segments[:, :, None] == self.segments[:, None, :]) & (self.segments != SPECIAL)[:, None, :]
         self.same = same[:, None]
-        self.first, self.others = _pieces_by_word(words, self.count, place)
-        self.pairs = place(_flat([observer.pairs for observer in observers]))
-        columns = [observer.offsets[:, None] + self.count - 1 for observer in observers]
-        self.offsets = place(_flat(columns))
 
     def read(self, maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Returns the fields of PairScores of all rows, one after the other, of a layer: [n, heads] twice, [m, heads] twice.
@@ -169,10 +166,11 @@ def _diagonal_sums(maps: torch.Tensor) -> torch.Tensor:
     return columns.sum(dim=-2, dtype=torch.float64)
 
 
-def _pieces_by_word(words: Sequence[Words], count: int, place: Place) -> tuple[torch.Tensor, list[tuple[torch.Tensor, ...]]]:
+def _pieces_by_word(words: Sequence[Words], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int]]:
     """Returns the first piece of each word, int64 [rows, count], 0 for padding.
 
-    Also returns, for the second pieces, the third ones and so on, the rows, words and pieces of all words that have one.
+    Also returns the row, word and piece of all words that have a second piece, then a third one and so on, int64 [n, 3], and
+    the number of each.
     """
     first = np.zeros((len(words), count), dtype=np.int64)
     found: list[NDArray[np.int64]] = []
@@ -186,9 +184,7 @@ def _pieces_by_word(words: Sequence[Words], count: int, place: Place) -> tuple[t
     table = np.concatenate(found)
     table = table[np.argsort(table[:, 0], kind="stable")]
     later = table[table[:, 0] > 0]
-    sizes = np.bincount(later[:, 0])[1:].tolist()
-    groups = place(np.ascontiguousarray(later[:, 1:])).split(sizes) if sizes else ()
-    return place(first), [group.unbind(1) for group in groups]
+    return first, np.ascontiguousarray(later[:, 1:]), np.bincount(later[:, 0])[1:].tolist()
 
 
 def _stacked(rows: Sequence[NDArray[np.int64]], width: int, filler: int) -> NDArray[np.int64]:

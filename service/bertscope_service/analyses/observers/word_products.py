@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.pooling import Units
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
+from bertscope_service.encoders.transfers import place_arrays
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,8 +39,7 @@ class WordProductsObserver:
         join = Units.in_batch([observer.units for observer in observers], max(state.lengths)).place(encoder.device)
         # The place of each vector in a tensor [rows, widest] that pads every row to as many.
         places = np.concatenate([np.arange(count) + row * widest for row, count in enumerate(counts)])
-        place = to_device(torch.from_numpy(places), encoder.device)
-        sizes = to_device(torch.from_numpy(np.array(counts, np.float32)), encoder.device)[:, None, None]
+        place, sizes = place_arrays(encoder.device, places, np.array(counts, np.float32)[:, None, None])
         found = []
         for layer in observers[0].layers:
             if layer > state.layer:

@@ -13,9 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import LayerRun, pick, place_gates
@@ -128,10 +126,7 @@ class OnnxEncoder:
         return embeddings.run(feeds, {first: (*feeds[IDS].shape, self.shape.hidden_size)})[first]
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        return place_gates(gates, self.shape, self._place)
-
-    def _place(self, values: NDArray[np.float32]) -> torch.Tensor:
-        return to_device(torch.from_numpy(values), self.device)
+        return place_gates(gates, self.shape, self.device)
 
     def advance(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -18,6 +19,7 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import DTYPES
 from bertscope_service.encoders.torch.random_models import fill
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
+from bertscope_service.encoders.transfers import place_arrays
 from bertscope_service.errors import Unsupported
 
 MAX_TOKENS = 512
@@ -40,11 +42,13 @@ class Bilstm(torch.nn.Module):
         if not padded:
             whole: torch.Tensor = self.lstm(embedded)[0]
             return whole
-        packed = pack_padded_sequence(
-            embedded, torch.tensor(lengths, dtype=torch.int64, device="cpu"), batch_first=True, enforce_sorted=False
-        )
+        # Sorted here: from rows in any order, PyTorch makes the host wait until it has copied their places to a GPU.
+        order = np.argsort(-np.array(lengths), kind="stable")
+        places, back = place_arrays(embedded.device, order, np.argsort(order))
+        sizes = torch.tensor(lengths, dtype=torch.int64, device="cpu")[order]
+        packed = pack_padded_sequence(embedded.index_select(0, places), sizes, batch_first=True)
         output, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        return output
+        return output.index_select(0, back)
 
     def classify(self, last: torch.Tensor) -> torch.Tensor:
         """Classifies [rows, 2 * units] -> [rows, labels]."""
@@ -124,7 +128,8 @@ class BilstmEncoder:
         raise Unsupported("a BiLSTM that classifies has no masked-LM head; use it to classify", "NO_MASKED_LM_HEAD")
 
     def classify(self, state: State) -> torch.Tensor:
-        units, lengths = self.module.units, torch.tensor(state.lengths, dtype=torch.int64, device=self.device)
+        units = self.module.units
+        (lengths,) = place_arrays(self.device, np.array(state.lengths, dtype=np.int64))
         rows = torch.arange(len(lengths), dtype=torch.int64, device=self.device)
         # Each direction has read the whole text at its own end.
         last = torch.cat([state.hidden[rows, lengths - 1, :units], state.hidden[:, 0, units:]], dim=1)

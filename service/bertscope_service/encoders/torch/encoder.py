@@ -7,9 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import (
     ActivationWatcher,
@@ -117,10 +115,7 @@ class TorchEncoder:
         return State(self.architecture.embed(ids, segments, valid), lengths, valid, kept_tokens=kept_tokens)
 
     def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        return place_gates(gates, self.shape, self._place)
-
-    def _place(self, values: NDArray[np.float32]) -> torch.Tensor:
-        return to_device(torch.from_numpy(values).to(self.dtype), self.device)
+        return place_gates(gates, self.shape, self.device, self.dtype)
 
     def advance(
         self,
