@@ -88,8 +88,9 @@ class Settings(BaseSettings):
     device: str = "auto"
     """Device that runs models: auto (the first GPU, else the CPU), cpu, cuda:N, or mps (Apple's GPU, untried)."""
 
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Number format models compute in; auto is fp32, or the 16-bit format of a model that CompressModel wrote in one."""
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = "auto"
+    """Number format models compute in; auto is bf16 on an NVIDIA GPU from compute capability 8.0 on, else fp32, and the stored
+    format of a model that CompressModel wrote in one. tf32 needs such a GPU, and replaces fp32 there in the whole server."""
 
     runtime: Literal["auto", "torch", "onnx"] = "auto"
     """Library that runs models: torch, onnx (ONNX Runtime, with graphs that are exported when a model is loaded for the first

@@ -1,8 +1,7 @@
 """On a GPU: the same numbers as on the CPU, by the encoder alone and through a server under load; and what no memory means."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
 from tests.support.compressed import make
-from tests.support.hungry_rows import MIB, engine_with_memory, need
+from tests.support.hungry_rows import MIB, engine_with_memory
 from tests.support.integer_products import drawn
-from tests.support.on_gpu import DEVICE, rows_of, some_gates
+from tests.support.on_gpu import DEVICE, rows_of, serving, some_gates
 from tests.support.reference import Subject, assert_close, assert_equal
 from tests.support.tiny import ARCHITECTURES, SENTENCES
 
@@ -117,25 +116,6 @@ def test_rows_go_on_in_other_batches(subject: Subject) -> None:
         assert_close([scores.cpu()], [whole.logits[index, :length].cpu()])
 
 
-@asynccontextmanager
-async def serving(folder: Path, **settings: Any) -> AsyncIterator[Any]:
-    """A server of one model on the GPU, and a channel to it."""
-    need("grpc", "grpc_health", "grpc_reflection", "grpc_status", "prometheus_client", "pydantic_settings")
-    import grpc
-    from bertscope_service.rpc.server import Server
-    from bertscope_service.settings import Settings
-
-    server = Server(Settings(model=[f"tiny={folder}"], device=str(DEVICE), port=0, metrics_port=0, **settings))
-    ports = await server.start()
-    try:
-        await server.host()
-        await server.load_models()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel:
-            yield channel
-    finally:
-        await server.stop(5)
-
-
 async def fill(channel: Any, **request: Any) -> Any:
     from bertscope.v1 import cloze_pb2, cloze_pb2_grpc
 
@@ -168,7 +148,7 @@ TEXTS = [text.replace("the", "[MASK]", 1) if "the" in text else f"{text} [MASK]"
 
 def test_server_fills_masks(bert: Subject) -> None:
     async def run() -> Any:
-        async with serving(bert.folder) as channel:
+        async with serving(bert.folder, precision="fp32") as channel:
             return await fill(channel, texts=TEXTS, top_k=5)
 
     reply = asyncio.run(run())
@@ -189,7 +169,7 @@ def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, ste
     monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
 
     async def run() -> list[NDArray[np.float32]]:
-        async with serving(bert.folder) as channel:
+        async with serving(bert.folder, precision="fp32") as channel:
             return await extract(channel, SENTENCES, layers=[3, 0, 2], heads=[2, 1])
 
     found = asyncio.run(run())
@@ -217,7 +197,7 @@ def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> No
 
     async def run() -> None:
         kinds = 4 * len(TEXTS)
-        async with serving(bert.folder, max_streams=8 * kinds) as channel:
+        async with serving(bert.folder, precision="fp32", max_streams=8 * kinds) as channel:
             expected = [await ask(channel, number) for number in range(kinds)]
             found = await asyncio.gather(*(ask(channel, number) for number in range(8 * kinds)))
         for number, answer in enumerate(found):

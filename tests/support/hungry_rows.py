@@ -4,21 +4,14 @@ from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-import pytest
 import torch
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.support.on_gpu import DEVICE
+from tests.support.on_gpu import DEVICE, need
 
 MIB = 1024 * 1024
-
-
-def need(*modules: str) -> None:
-    """Skip a test where the interpreter that `make gpu` was given has not all that it takes."""
-    for module in modules:
-        pytest.importorskip(module)
 
 
 class Hungry:

@@ -37,7 +37,12 @@ KNOWN = {
     "bertscope.v1.Tensor": "npt.NDArray[np.float32]",
 }
 """Types of Python by messages that have no class of their own."""
-NAMES = {"PRECISION_FLOAT32": "fp32", "PRECISION_BFLOAT16": "bf16", "PRECISION_FLOAT16": "fp16"}
+NAMES = {
+    "PRECISION_FLOAT32": "fp32",
+    "PRECISION_TENSORFLOAT32": "tf32",
+    "PRECISION_BFLOAT16": "bf16",
+    "PRECISION_FLOAT16": "fp16",
+}
 """Names of values of enums that are not those of the contract."""
 
 

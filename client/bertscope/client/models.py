@@ -50,10 +50,10 @@ class ModelCalls(Connection):
         """Loads a model and waits until it is ready; `on_progress` gets the progress.
 
         `model` is the id that it gets, the last part of the source unless set. `source` is a hub id, or a folder or .onnx
-        file on the server; `device` "auto", "cpu", "cuda:N" or "mps"; `precision` "fp32", "bf16" or "fp16"; `revision` a
-        branch, tag or commit of a hub id; `runtime` "torch", "onnx" or "auto", the one that a short measurement finds
-        faster. With `replace`, a model that has the id answers until the new one is ready and takes its place; calls that run
-        then finish on the old weights. An exception in `on_progress`, or Ctrl-C, abandons the load.
+        file on the server; `device` "auto", "cpu", "cuda:N" or "mps"; `precision` "fp32", "tf32", "bf16" or "fp16";
+        `revision` a branch, tag or commit of a hub id; `runtime` "torch", "onnx" or "auto", the one that a short measurement
+        finds faster. With `replace`, a model that has the id answers until the new one is ready and takes its place; calls
+        that run then finish on the old weights. An exception in `on_progress`, or Ctrl-C, abandons the load.
         Raises AlreadyExists for an id in use, unless `replace` is set, and FailedPrecondition for a source that cannot be
         loaded; the model that was to be replaced then serves on.
         """

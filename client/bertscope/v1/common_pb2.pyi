@@ -63,8 +63,9 @@ class _Precision:
 class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     PRECISION_UNSPECIFIED: _Precision.ValueType  # 0
-    """In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
-    bits, that format. Never sent in a reply.
+    """In a request, means the server's setting: unless set otherwise PRECISION_BFLOAT16 on an NVIDIA GPU from compute capability 8.0
+    on, PRECISION_FLOAT32 elsewhere and for ONNX graphs, or for a model that CompressModel wrote in 16 bits or fewer, that format.
+    Never sent in a reply.
     """
     PRECISION_FLOAT32: _Precision.ValueType  # 1
     """32-bit floating point."""
@@ -76,13 +77,18 @@ class _PrecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Precision.V
     """Only in a reply: 8-bit integer weights and activations, quantised at run time; everything else is 32-bit floating point."""
     PRECISION_WEIGHT_ONLY: _Precision.ValueType  # 5
     """Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
+    PRECISION_TENSORFLOAT32: _Precision.ValueType  # 6
+    """32-bit floating point, but the factors of products rounded to TF32, 11 bits of precision: NVIDIA GPUs from compute capability
+    8.0 on. With PyTorch only in a server that was started for it (--precision tf32), which has no PRECISION_FLOAT32 there then.
+    """
 
 class Precision(_Precision, metaclass=_PrecisionEnumTypeWrapper):
     """The number format that a model computes in."""
 
 PRECISION_UNSPECIFIED: Precision.ValueType  # 0
-"""In a request, means the server's setting: unless set otherwise PRECISION_FLOAT32, or for a model that CompressModel wrote in 16
-bits, that format. Never sent in a reply.
+"""In a request, means the server's setting: unless set otherwise PRECISION_BFLOAT16 on an NVIDIA GPU from compute capability 8.0
+on, PRECISION_FLOAT32 elsewhere and for ONNX graphs, or for a model that CompressModel wrote in 16 bits or fewer, that format.
+Never sent in a reply.
 """
 PRECISION_FLOAT32: Precision.ValueType  # 1
 """32-bit floating point."""
@@ -94,6 +100,10 @@ PRECISION_INT8: Precision.ValueType  # 4
 """Only in a reply: 8-bit integer weights and activations, quantised at run time; everything else is 32-bit floating point."""
 PRECISION_WEIGHT_ONLY: Precision.ValueType  # 5
 """Only in a reply: weights of few bits, multiplied as 32-bit floating point."""
+PRECISION_TENSORFLOAT32: Precision.ValueType  # 6
+"""32-bit floating point, but the factors of products rounded to TF32, 11 bits of precision: NVIDIA GPUs from compute capability
+8.0 on. With PyTorch only in a server that was started for it (--precision tf32), which has no PRECISION_FLOAT32 there then.
+"""
 Global___Precision: _TypeAlias = Precision  # noqa: Y015
 
 class _Runtime:

@@ -55,8 +55,8 @@ ObjectScoring = Literal["single_entry", "candidates", "left_to_right", "confiden
 """The ways to score objects of several vocabulary entries in `query_facts`."""
 TemplateChoice = Literal["first", "best", "mean"]
 """The template of a relation that its metrics are of: the first, the one with the highest P@1, or the mean over all."""
-Precision = Literal["fp32", "bf16", "fp16"]
-"""Number formats in which a model can be loaded."""
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+"""Number formats in which a model can be loaded; tf32 on a GPU."""
 Runtime = Literal["auto", "torch", "onnx"]
 """Libraries that run a model."""
 DataType = Literal["float32", "float16", "bfloat16"]

@@ -56,6 +56,7 @@ SCORINGS = values(Scoring, common_pb2.PseudoLogLikelihood, "PSEUDO_LOG_LIKELIHOO
 QUANTITIES = values(Quantity, attention_statistics_pb2.AttentionQuantity, "ATTENTION_QUANTITY_")
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
+    "tf32": common_pb2.PRECISION_TENSORFLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
 }

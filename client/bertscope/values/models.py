@@ -85,7 +85,7 @@ class Model:
     device: str
     """The device that runs it: "cpu", "cuda:0", "mps"."""
     precision: str
-    """The number format it computes in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
+    """The number format it computes in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32"."""
     layers: int
     """Number of encoder layers, at least 1. ALBERT: how often its shared layers run."""
     heads: int

@@ -30,7 +30,7 @@ class Provenance:
     device: str
     """The device that ran the model: "cpu", "cuda:0", "mps"."""
     precision: str
-    """The number format it computed in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
+    """The number format it computed in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32"."""
     library_versions: Mapping[str, str]
     """Version of each library that affects the numbers, by package name ("torch": "2.15.0")."""
     numbering: str

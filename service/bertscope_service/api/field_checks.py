@@ -181,8 +181,8 @@ def check_load_model_request(message: model_pb2.LoadModelRequest, limits: Reques
         raise invalid("source", f"has {len(message.source)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.source or message.source.isspace():
         raise invalid("source", "is empty; give a hub id or a folder on the server", "NO_SOURCE")
-    if message.precision not in (0, 1, 2, 3):
-        raise invalid("precision", f"is {message.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16 or PRECISION_FLOAT16", "UNKNOWN_PRECISION")
+    if message.precision not in (0, 1, 2, 3, 6):
+        raise invalid("precision", f"is {message.precision}; set PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_FLOAT16 or PRECISION_TENSORFLOAT32", "UNKNOWN_PRECISION")
     if message.runtime not in (0, 1, 2, 3):
         raise invalid("runtime", f"is {message.runtime}; set RUNTIME_TORCH, RUNTIME_ONNX or RUNTIME_AUTO", "UNKNOWN_RUNTIME")
 

@@ -33,7 +33,7 @@ class LoadDefaults(Protocol):
     """The settings for how a model runs, used where a request leaves it open."""
 
     device: str
-    precision: Literal["auto", "fp32", "bf16", "fp16"]
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"]
     runtime: Literal["auto", "torch", "onnx"]
 
 

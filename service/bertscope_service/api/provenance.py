@@ -10,12 +10,13 @@ from bertscope_service.models.loaded import LoadedModel
 
 PRECISIONS = {
     "fp32": common_pb2.PRECISION_FLOAT32,
+    "tf32": common_pb2.PRECISION_TENSORFLOAT32,
     "bf16": common_pb2.PRECISION_BFLOAT16,
     "fp16": common_pb2.PRECISION_FLOAT16,
     "int8": common_pb2.PRECISION_INT8,
     "weight_only": common_pb2.PRECISION_WEIGHT_ONLY,
 }
-ASKABLE_PRECISIONS = ("fp32", "bf16", "fp16")
+ASKABLE_PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 """Precisions that any model can be loaded in; weights of few bits choose their own."""
 RUNTIMES = {"torch": common_pb2.RUNTIME_TORCH, "onnx": common_pb2.RUNTIME_ONNX}
 _PROVENANCES: WeakKeyDictionary[LoadedModel, common_pb2.Provenance] = WeakKeyDictionary()

@@ -22,8 +22,10 @@ from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.measure import Measured
 from bertscope_service.benchmark.studies import Row, Studies
 from bertscope_service.benchmark.systems import System, choose_systems
+from bertscope_service.encoders.base import FLOAT32
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loading import choose_device
+from bertscope_service.models.precisions import usual_precision
 
 MAX_TOKENS = 512
 """Maximum number of tokens, the same for all shapes."""
@@ -45,10 +47,13 @@ async def run_studies(request: benchmark_pb2.BenchmarkStudiesRequest, resources:
     began, found, settings = time.monotonic(), list[Measured](), resources.settings
     await asyncio.to_thread(check_fields, request, resources.backend.limits)
     query = parse_studies(request, settings.runtime)
-    precision = "fp32" if settings.precision == "auto" else settings.precision
-    builder = Builder(choose_device(settings.device), precision, resources.read)
+    device = await asyncio.to_thread(choose_device, settings.device)
+    precision = usual_precision(device) if settings.precision == "auto" else settings.precision
+    # Runs of unequal precision are not raced.
+    runtime = "torch" if query.runtime == "auto" and precision not in FLOAT32 else query.runtime
+    builder = Builder(device, precision, resources.read)
     studies = Studies(
-        query.systems, query.measurement, query.runtime, resources.backend.engine, builder.build, building=resources.building
+        query.systems, query.measurement, runtime, resources.backend.engine, builder.build, building=resources.building
     )
 
     async def work(report: Callable[[Response], None]) -> None:

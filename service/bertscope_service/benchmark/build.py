@@ -28,6 +28,7 @@ from bertscope_service.encoders.torch.random_models import random_encoder, rando
 from bertscope_service.encoders.torch.weights import save_checkpoint
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
+from bertscope_service.models.precisions import check_precision
 from bertscope_service.models.registry import Report
 
 SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
@@ -77,6 +78,7 @@ class Builder:
         return Built(LoadedModel(spec, encoder, tokenizer(encoder), "", FLOAT32_BYTES * encoder.shape.parameters), words)
 
     def _encoder(self, shape: Transformer | Recurrent) -> Encoder:
+        check_precision(self.precision, self.device, "torch")
         if isinstance(shape, Recurrent):
             sizes = shape.vocabulary, shape.embedding, shape.units, shape.classifier, shape.labels
             return BilstmEncoder(random_bilstm(*sizes), device=self.device, precision=self.precision)
@@ -90,7 +92,7 @@ class Builder:
             write_shape(shape, folder)
             digest = inspect(folder).digest(lambda _: check())
             made = Derivation(str(folder), "", digest, planned.steps, folder=None)
-            precision = planned.precision or spec.precision
+            precision = planned.precision_after(spec.precision)
             model = self.read(replace(spec, precision=precision, derivation=made), lambda _: check())
         # Leaves out the list of removed heads, which is in parentheses.
         applied = [step.description.partition(" (")[0] for step in model.steps if step.step != OnnxExport.name]
@@ -101,7 +103,7 @@ def library(shape: Transformer | Recurrent, steps: Sequence[Step], runtime: str,
     """Returns the library that runs a shape after some steps on a device, if `runtime` is requested."""
     if isinstance(shape, Recurrent) or any(isinstance(step, TORCH_ONLY) for step in steps):
         return "torch"
-    # PyTorch multiplies 8-bit integers only on a CPU.
+    # PyTorch has fast products of 8-bit integers only on a CPU.
     quantised = any(isinstance(step, Int8) for step in steps)
     return "onnx" if quantised and device.type != "cpu" else runtime
 

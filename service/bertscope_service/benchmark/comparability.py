@@ -6,11 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from bertscope_service.compression.half import chosen_precision
+from bertscope_service.encoders.base import FLOAT32
 from bertscope_service.encoders.torch.quantization import QUANTIZED
 from bertscope_service.models.loaded import LoadedModel
-
-GRAPHS_PRECISION = "fp32"
-"""The number format that ONNX Runtime runs a checkpoint in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class Subject:
         if form == self.form:
             return form
         if runtime == "onnx":
-            return form if self.exportable and form.precision == GRAPHS_PRECISION else None
+            return form if self.exportable and form.precision in FLOAT32 else None
         return form if self.checkpoint else None
 
 
@@ -110,7 +108,8 @@ def pair_alike(models: Sequence[Subject], baseline: int, runtime: str, fixed: Co
 
 def _precision(base: Subject, runtime: str) -> str:
     """Returns the number format in which a library can run the baseline."""
-    return GRAPHS_PRECISION if runtime == "onnx" and not base.own_precision else base.form.precision
+    as_it_is = runtime != "onnx" or base.own_precision or base.form.precision in FLOAT32
+    return base.form.precision if as_it_is else "fp32"
 
 
 def caveats(form: Form, other: Form, own_precision: bool) -> str:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, caveats, pair_alike
+from bertscope_service.encoders.torch.quantization import QUANTIZED
 from bertscope_service.errors import FailedPrecondition, ServiceError, Unsupported
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
 
-BYTES = {"fp32": 4}
+BYTES = {"fp32": 4, "tf32": 4}
 """Bytes of a parameter, by number format; 2 in all others that copies have."""
 
 Read = Callable[[LoadSpec, Report], LoadedModel]
@@ -158,5 +159,6 @@ def spec_of(loaded: LoadedModel, form: Form) -> LoadSpec:
     if source is not None:
         folder = str(source.folder.absolute())
         spec = replace(spec, derivation=None, source=folder, revision="", confinement=source.confinement)
-    precision = spec.precision if form.precision == loaded.encoder.precision else form.precision
+    # Weights of few bits choose their precision themselves.
+    precision = "fp32" if form.precision in QUANTIZED else form.precision
     return replace(spec, runtime=form.runtime, precision=precision, device=form.device)

@@ -28,7 +28,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.heads import least_important
 from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.compression.vocabulary import check_vocabulary
-from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.base import FLOAT32, Capabilities, Shape
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.pruning import remaining
 from bertscope_service.errors import InvalidArgument, Unsupported
@@ -63,12 +63,17 @@ class Subject:
 class Plan:
     """Checked steps, in the order given, with every default spelled out.
 
-    runtime, precision: those of the result, None for the original's.
+    runtime, precision: those of the result, None for the original's, unless graphs have no such precision.
     """
 
     steps: tuple[Step, ...]
     runtime: str | None
     precision: str | None
+
+    def precision_after(self, own: str) -> str:
+        """Returns the precision of the result of a model whose precision is `own`."""
+        graphs = self.runtime == "onnx" and own not in FLOAT32
+        return self.precision or ("fp32" if graphs else own)
 
 
 def plan(steps: Sequence[Step], subject: Subject) -> Plan:
@@ -104,7 +109,7 @@ def plan(steps: Sequence[Step], subject: Subject) -> Plan:
     runtime = "onnx" if onnx else "torch" if any(isinstance(step, ONLY_TORCH) for step in steps) else None
     half = next((step.precision for step in steps if isinstance(step, Half)), None)
     quantised = any(isinstance(step, (Int8, WeightOnly)) for step in steps)
-    return Plan(tuple(planned), runtime, half or ("fp32" if quantised or onnx else None))
+    return Plan(tuple(planned), runtime, half or ("fp32" if quantised else None))
 
 
 def check_texts(steps: Sequence[Step], tokenizer: TextTokenizer) -> None:
@@ -156,6 +161,12 @@ def _check_formats(steps: Sequence[Step], subject: Subject) -> None:
         if onnx and isinstance(step, Half):
             message = "ONNX graphs are written in float32 or quantised: leave onnx out to use 16 bits, or half out to use onnx"
             raise Unsupported(message, "HALF_ONNX_UNSUPPORTED", device=subject.device)
+        if onnx and isinstance(step, Int8) and subject.device.startswith("cuda"):
+            message = (
+                f"8-bit ONNX graphs run on a CPU, not on {subject.device}, where {subject.name} runs; "
+                "use half on a GPU (fp16 or bf16), or load the model on the CPU and compress it there"
+            )
+            raise Unsupported(message, "PRECISION_UNSUPPORTED", precision="int8", device=subject.device)
     drops = "tokens" in subject.steps or any(isinstance(step, EliminateTokens) for step in steps)
     why = ARCHITECTURES[subject.shape.architecture].unexportable({}) if onnx else ""
     if why:

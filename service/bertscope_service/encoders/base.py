@@ -28,6 +28,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.encoders.state import State
 
+FLOAT32 = ("fp32", "tf32")
+"""Precisions whose numbers are float32; in tf32 an NVIDIA GPU rounds the factors of products to 10 bits behind the point."""
+
 MapWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's attention maps, [rows, heads, length, length]; only valid during the call."""
 
@@ -176,7 +179,7 @@ class Encoder(Protocol):
 
     @property
     def precision(self) -> str:
-        """ "fp32", "bf16", "fp16", "int8" or "weight_only"; hidden states are fp32 with the last two."""
+        """ "fp32", "tf32", "bf16", "fp16", "int8" or "weight_only"; hidden states are float32 with "tf32" and the last two."""
 
     @property
     def resident_bytes(self) -> int:

@@ -22,10 +22,10 @@ from bertscope_service.checkpoints.steps import StepProgress
 from bertscope_service.checkpoints.temporary_folder import TemporaryFolder
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.compression.half import chosen_precision
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.models.gpu_driver import why_no_gpu
 from bertscope_service.models.loaded import Derivation, LoadedModel, LoadSpec
+from bertscope_service.models.precisions import check_precision, choose_precision
 from bertscope_service.models.registry import Report
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_candidates, recognise
 
@@ -94,7 +94,9 @@ def _made(made: Derivation, folder: Path, report: Report) -> Iterator[Source]:
 def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, runtimes: RuntimeSettings) -> LoadedModel:
     manifest = read_manifest(source.folder)
     steps = manifest.steps if manifest else ()
-    precision = chosen_precision(steps) if spec.precision == "auto" else spec.precision
+    precision = choose_precision(spec.precision, spec.runtime, source, steps, device)
+    graphs = spec.runtime == "onnx" or source.kind is not Kind.CHECKPOINT
+    check_precision(precision, device, "onnx" if graphs else "torch")
     asked = RuntimeRequest(spec.runtime, precision, device)
     digest, exported = recognise(source, asked, runtimes, report)
     check_source_weights(check_source(source, exported), precision)

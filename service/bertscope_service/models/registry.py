@@ -225,7 +225,7 @@ class Registry:
             model_id,
             f"{loaded.name}, {word}" if folder is None else str(folder),
             str(loaded.encoder.device),
-            planned.precision or loaded.encoder.precision,
+            planned.precision_after(loaded.encoder.precision),
             runtime=planned.runtime or spec.runtime,
             # Folders written here contain no links.
             confinement=ANYWHERE if folder is None else Confinement((folder,)),

@@ -81,7 +81,8 @@ class RuntimeChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceKey:
-    """The conditions of a choice: digests of weights and configuration, device, threads and ONNX Runtime's optimisation level.
+    """The conditions of a choice: digests of weights and configuration, device, number format, threads and ONNX
+    Runtime's optimisation level.
 
     A choice also holds only for machines of this kind and for these versions.
     """
@@ -89,6 +90,7 @@ class ChoiceKey:
     digest: str
     config: str
     device: str
+    precision: str
     threads: int
     optimisation: str
 
@@ -98,7 +100,8 @@ class ChoiceKey:
         where = [*machine(self.device), self.threads or torch.get_num_threads()]
         versions = [__version__, onnxruntime_version(), *(version(name) for name in ("torch", "transformers"))]
         rule = [FORMAT, sorted(PREFERRED.items()), THRESHOLD]
-        content = json.dumps([self.digest, self.config, self.device, self.optimisation, where, versions, rule])
+        asked = [self.digest, self.config, self.device, self.precision, self.optimisation]
+        content = json.dumps([*asked, where, versions, rule])
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
 

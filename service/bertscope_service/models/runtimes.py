@@ -14,7 +14,7 @@ import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.manifest import Manifest, read_manifest
 from bertscope_service.checkpoints.sources import Kind, Report, Source, calling, inspect, read_config
-from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.base import FLOAT32, Encoder
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.parts import weights_of
@@ -26,6 +26,7 @@ from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY, QUAN
 from bertscope_service.encoders.torch.token_elimination import KEPT_SHARES_KEY
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError, ServiceError, Unsupported
 from bertscope_service.models.export_cache import NAME, exported, kept_export
+from bertscope_service.models.precisions import check_precision
 from bertscope_service.models.runtime_choice import ChoiceKey, RuntimeChoice, RuntimeChoices, only
 
 logger = logging.getLogger(__name__)
@@ -47,13 +48,13 @@ class RuntimeSettings:
     optimisation: str = "all"
     choices: RuntimeChoices | None = None
 
-    def sessions(self, device: torch.device, weights: Path) -> SessionSettings:
-        return SessionSettings(device, weights, self.threads, self.optimisation)
+    def sessions(self, asked: RuntimeRequest, weights: Path) -> SessionSettings:
+        return SessionSettings(asked.device, weights, self.threads, self.optimisation, asked.precision == "tf32")
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRequest:
-    """The requested runtime ("torch", "onnx" or "auto"), precision ("fp32", "bf16" or "fp16") and device."""
+    """The requested runtime ("torch", "onnx" or "auto"), precision ("fp32", "tf32", "bf16" or "fp16") and device."""
 
     runtime: str
     precision: str
@@ -126,7 +127,7 @@ def choice_key(source: Source, digest: str, asked: RuntimeRequest, settings: Run
     """Returns the conditions of the choice of a runtime for a checkpoint. Raises OSError."""
     # The configuration shapes a checkpoint's graphs as its weights do.
     config = hashlib.sha256((source.folder / "config.json").read_bytes()).hexdigest()
-    return ChoiceKey(digest, config, str(asked.device), settings.threads, settings.optimisation)
+    return ChoiceKey(digest, config, str(asked.device), asked.precision, settings.threads, settings.optimisation)
 
 
 def read_encoders(
@@ -166,7 +167,7 @@ def _read_torch(source: Source, asked: RuntimeRequest) -> Encoder:
 
 def _why_not_exported(source: Source, asked: RuntimeRequest) -> str:
     """Returns why a checkpoint can't be exported, "" if it can."""
-    if asked.precision != "fp32":
+    if asked.precision not in FLOAT32:
         return f"its graphs compute in fp32, not {asked.precision}"
     if asked.device.type == "mps":
         return "ONNX Runtime runs on cpu and cuda here, not on mps"
@@ -206,28 +207,35 @@ def _read_graphs(source: Source, asked: RuntimeRequest, settings: RuntimeSetting
     if asked.device.type == "mps":
         message = f"{source.folder} holds ONNX graphs, which run on cpu and cuda here, not on mps; use device cpu"
         raise Unsupported(message, "DEVICE_UNSUPPORTED", device="mps", source=source.folder)
-    if asked.precision != "fp32":
+    manifest = read_manifest(source.folder) if source.kind is Kind.EXPORT else None
+    if asked.precision not in (FLOAT32 if _stored(manifest) == "fp32" else ("fp32",)):
         message = f"{source.folder} computes in the number format it was exported in, not in {asked.precision}; ask for fp32"
         raise Unsupported(message, "PRECISION_UNSUPPORTED", precision=asked.precision, source=source.folder)
     if source.kind is Kind.EXPORT:
-        return _load(source.folder, read_manifest(source.folder), asked, settings)
+        return _load(source.folder, manifest, asked, settings)
     file = source.weight_files[0]
-    return ForeignOnnxEncoder.load(file, read_config(source.folder), settings.sessions(asked.device, file.parent), check)
+    return ForeignOnnxEncoder.load(file, read_config(source.folder), settings.sessions(asked, file.parent), check)
 
 
 def _load(folder: Path, manifest: Manifest | None, asked: RuntimeRequest, settings: RuntimeSettings) -> OnnxEncoder:
     if manifest is None or manifest.runtime != "onnx":
         raise unreadable(folder, ValueError("there is no manifest (bertscope.json) that says what they are"))
-    # Precisions are named after the steps that choose them.
-    precision = next((step.step for step in manifest.steps if step.step in QUANTIZED), "fp32")
+    stored = _stored(manifest)
     details: Mapping[str, object] = manifest.details
-    return OnnxEncoder.load(folder, details, settings.sessions(asked.device, weights_of(folder).parent), precision)
+    precision = asked.precision if stored == "fp32" else stored
+    return OnnxEncoder.load(folder, details, settings.sessions(asked, weights_of(folder).parent), precision)
+
+
+def _stored(manifest: Manifest | None) -> str:
+    """Returns the number format of the weights of graphs, which is named after the step that chose it."""
+    return next((step.step for step in manifest.steps if step.step in QUANTIZED), "fp32") if manifest else "fp32"
 
 
 def gradient_encoder(source: Source, digest: str, asked: RuntimeRequest) -> Encoder:
     """Reads the same model with torch, for gradients.
 
-    Raises FailedPrecondition for a source that is no checkpoint, or whose weights have another digest now.
+    Raises FailedPrecondition for a source that is no checkpoint, or whose weights have another digest now, Unsupported for a
+    number format that PyTorch does not have in this process.
     """
     with source.named():
         if source.kind is not Kind.CHECKPOINT:
@@ -237,4 +245,5 @@ def gradient_encoder(source: Source, digest: str, asked: RuntimeRequest) -> Enco
             message = f"the weights in {source.folder} have changed since they were loaded; load them again and use that model"
             raise FailedPrecondition(message, "SOURCE_CHANGED", source=source.folder)
         check_source(source)
+        check_precision(asked.precision, asked.device, "torch")
         return _read_torch(source, replace(asked, runtime="torch"))

@@ -22,6 +22,7 @@ from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.export_cache import exports_bytes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model
+from bertscope_service.models.precisions import set_float32_products, usual_precision
 from bertscope_service.models.registry import Registry, Report
 from bertscope_service.models.runtime_choice import RuntimeChoices
 from bertscope_service.models.runtimes import RuntimeSettings
@@ -49,6 +50,7 @@ class Hosting:
         on_stalled: Callable[[torch.device, bool], None],
     ) -> None:
         """`on_broken` and `on_stalled`: see Engine. Raises InvalidArgument, AlreadyExists for the models of the settings."""
+        set_float32_products(tf32=settings.precision == "tf32")
         self.settings = settings
         self.metrics = metrics
         self.metrics.registry.register(DeviceMemory())
@@ -93,6 +95,8 @@ class Hosting:
         runtime = "the faster runtime" if settings.runtime == "auto" else settings.runtime
         device = choose_device(settings.device)
         logger.info("models run on %s with %d thread%s, by %s", device, threads, "s" * (threads != 1), runtime)
+        if settings.precision == "auto" and device.type == "cuda":
+            logger.info("models compute in %s on %s (--precision auto)", usual_precision(device), device)
         for spec in self._specs:
             logger.info("loading %s from %s", spec.name, spec.source)
             model = await self.registry.load(spec, lambda _: None)

@@ -143,7 +143,7 @@ def test_start_from_the_original() -> None:
         ((WeightOnly(3, 0),), "torch", "fp32"),
         ((RemoveHeads({1: (2,)}), Int8()), "torch", "fp32"),
         ((OnnxExport(), Int8()), "onnx", "fp32"),
-        ((OnnxExport(),), "onnx", "fp32"),
+        ((OnnxExport(),), "onnx", None),
     ],
 )
 def test_what_a_model_can_take(steps: tuple[Step, ...], runtime: str | None, precision: str | None) -> None:
@@ -152,9 +152,28 @@ def test_what_a_model_can_take(steps: tuple[Step, ...], runtime: str | None, pre
     assert (found.runtime, found.precision) == (runtime, precision)
 
 
-@pytest.mark.parametrize(("steps", "runtime"), [((OnnxExport(), Int8()), "onnx"), ((Int8(),), "torch")])
-def test_int8_runs_on_a_gpu(steps: tuple[Step, ...], runtime: str) -> None:
-    assert plan(steps, replace(BERT, device="cuda:0")).runtime == runtime
+@pytest.mark.parametrize(
+    ("steps", "own", "precision"),
+    [
+        ((OnnxExport(),), "bf16", "fp32"),
+        ((OnnxExport(),), "tf32", "tf32"),
+        ((OnnxExport(), WeightOnly(4, 0)), "tf32", "fp32"),
+        ((PruneMagnitude(0.5),), "bf16", "bf16"),
+        ((Half("fp16"),), "bf16", "fp16"),
+    ],
+)
+def test_the_precision_of_the_result_is_the_originals_where_its_library_has_it(
+    steps: tuple[Step, ...], own: str, precision: str
+) -> None:
+    assert plan(steps, BERT).precision_after(own) == precision
+
+
+def test_int8_graphs_are_refused_on_a_gpu_before_they_are_made() -> None:
+    on_gpu = replace(BERT, device="cuda:0")
+    assert plan((Int8(),), on_gpu).runtime == "torch"
+    with pytest.raises(Unsupported, match=r"on a CPU, not on cuda:0, .* use half on a GPU \(fp16 or bf16\)") as refused:
+        plan((OnnxExport(), Int8()), on_gpu)
+    assert refused.value.reason == "PRECISION_UNSUPPORTED"
 
 
 def test_defaults_are_spelled_out() -> None:

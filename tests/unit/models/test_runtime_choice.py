@@ -23,7 +23,7 @@ from bertscope_service.models.runtime_choice import (
 )
 from bertscope_service.models.runtime_timing import CLEAR_ROUNDS, MAX_ROUNDS, MIN_ROUNDS, interval_of_median, settled, speedup
 
-KEY = ChoiceKey("sha256:1", "2", "cpu", 1, "all")
+KEY = ChoiceKey("sha256:1", "2", "cpu", "fp32", 1, "all")
 TIMES = (RuntimeTimes("torch", 0.02, 0.1), RuntimeTimes("onnx", 0.01, 0.09))
 CHOICE = RuntimeChoice("onnx", "onnx", THRESHOLD, TIMES, 0.7, 0.6, 0.9, 8, 1_700_000_000.0)
 OTHER = RuntimeChoice("torch", "onnx", THRESHOLD, TIMES, 1.4, 1.3, 1.5, 8, 1_800_000_000.0)

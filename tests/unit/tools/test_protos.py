@@ -165,7 +165,9 @@ def test_comments_are_written_as_python_has_it(fields: dict[str, dict[str, class
     assert fields["Prediction"]["rank"].docstring.endswith("1 is the likeliest; None for a candidate of several pieces.")
     assert fields["Model"]["runtime_choice"].type == "RuntimeChoice | None"
     assert fields["Provenance"]["runtime"].docstring == 'The library that ran the model: "torch" or "onnx".'
-    assert fields["Provenance"]["precision"].docstring.endswith('computed in: "fp32", "bf16", "fp16", "int8" or "weight_only".')
+    assert fields["Provenance"]["precision"].docstring.endswith(
+        'computed in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32".'
+    )
     assert fields["InspectionDistances"]["divergence"].docstring.endswith(
         "as `compare_attention` gives it; None unless requested."
     )

@@ -22,7 +22,7 @@ from bertscope_workbench.studies.items import Item
 
 NAN = math.nan
 REPRODUCED, DIFFERS = "reproduced", "differs"
-UNCHANGED = ("fp32", "bf16", "fp16")
+UNCHANGED = ("fp32", "tf32", "bf16", "fp16")
 """Precisions of weights that may still be called by the name of their source."""
 RESAMPLES = 2_000
 """The resamples of each interval; a study may have hundreds of groups."""

@@ -206,7 +206,7 @@ class ModelReport:
     loaded_runtime: str = ""
     """The library that the model is loaded for: "torch" or "onnx"."""
     loaded_precision: str = ""
-    """The number format that the model is loaded in: "fp32", "bf16", "fp16", "int8" or "weight_only"."""
+    """The number format that the model is loaded in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32"."""
     # End of what is generated.
 
     @property

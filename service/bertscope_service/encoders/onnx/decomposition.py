@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import onnx
 import torch
 
-from bertscope_service.encoders.base import BatchGates
+from bertscope_service.encoders.base import FLOAT32, BatchGates
 from bertscope_service.encoders.decomposition import (
     FrozenNorm,
     HeadStream,
@@ -96,7 +96,8 @@ class OnnxDecomposition:
             return None if self._before_last else why
         with_heads = [layer for layer in layers if encoder.shape.heads_of(layer)]
         if encoder.precision not in ("fp32", "weight_only"):
-            return f"it rounds to {encoder.precision} inside its graph; load the model that it was made from"
+            remedy = "load it in fp32" if encoder.precision in FLOAT32 else "load the model that it was made from"
+            return f"it rounds to {encoder.precision} inside its graph; {remedy}"
         if part is Part.STREAM and (self._head is None or any(layer not in self._streams for layer in layers)):
             return "its graph is no sum of heads and feed-forward blocks, or has other weights; load it with runtime torch"
         if any(layer not in self._named for layer in with_heads):

@@ -45,7 +45,6 @@ class ForeignOnnxEncoder:
 
     runtime = "onnx"
     dtype = torch.float32
-    precision = "fp32"
     reads_first = False
 
     def __init__(self, session: Session, shape: Shape, settings: SessionSettings, resident_bytes: int) -> None:
@@ -53,6 +52,7 @@ class ForeignOnnxEncoder:
         labels = bool(shape.labels)
         self.capabilities = Capabilities(masked_lm=not labels, classification=labels, observable=False, hidden_states=False)
         self.device = settings.device
+        self.precision = "tf32" if settings.tf32 else "fp32"
         self.resident_bytes = resident_bytes
         self._session = session
 

@@ -37,13 +37,14 @@ class SessionSettings:
     """The settings of ONNX Runtime.
 
     weights: the folder that graphs refer to. threads: of a CPU, 0 for one per physical core. optimisation: the level of
-    rewriting, one of `LEVELS`.
+    rewriting, one of `LEVELS`. tf32: whether a GPU rounds the factors of float32 products to TF32.
     """
 
     device: torch.device
     weights: Path
     threads: int = 0
     optimisation: str = "all"
+    tf32: bool = False
 
 
 LEVELS = {
@@ -167,7 +168,9 @@ class Session:
         if self._device.type == "cuda":
             load_cuda_libraries()
         try:
-            self._session = onnxruntime.InferenceSession(content, options, providers=providers(settings.device))
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=providers(settings.device, tf32=settings.tf32)
+            )
         except Exception as error:  # one class for each of its status codes, all handled alike
             if says_out_of_memory(error):
                 message = f"the ONNX graphs in {self._source} do not fit into the memory of {self._device} now; unload a model"
@@ -227,11 +230,11 @@ class Session:
         return {name: tuple(values.shape) for name, values in zip(self.outputs, found, strict=True)}
 
 
-def providers(device: torch.device) -> list[Any]:
+def providers(device: torch.device, *, tf32: bool = False) -> list[Any]:
     """Returns ONNX Runtime's provider for a device, without a fallback."""
     if device.type == "cuda":
         # ONNX Runtime rounds the factors of fp32 products to TF32 unless told otherwise; PyTorch does not.
-        return [("CUDAExecutionProvider", {"device_id": device.index or 0, "use_tf32": 0}), "CPUExecutionProvider"]
+        return [("CUDAExecutionProvider", {"device_id": device.index or 0, "use_tf32": int(tf32)}), "CPUExecutionProvider"]
     return ["CPUExecutionProvider"]
 
 

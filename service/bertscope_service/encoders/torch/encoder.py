@@ -42,6 +42,7 @@ from bertscope_service.encoders.torch.weights import nonzero_parameters, residen
 
 DTYPES = {
     "fp32": torch.float32,
+    "tf32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
     INT8: torch.float32,
