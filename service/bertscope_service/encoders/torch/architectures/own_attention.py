@@ -89,20 +89,21 @@ def distances(hidden: torch.Tensor, places: torch.Tensor | None) -> torch.Tensor
 
 
 class OfLength(Generic[T]):
-    """Keeps what all layers of a batch compute alike from its length alone, for the length that came last."""
+    """Keeps what all layers of a batch compute alike from its length and the places of its tokens alone, for those that came
+    last."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[int, torch.device], T] | None = None
+        self._kept: tuple[tuple[int, torch.device], torch.Tensor | None, T] | None = None
 
-    def get(self, hidden: torch.Tensor, make: Callable[[], T]) -> T:
-        """Returns what `make` returns for the length and the device of hidden [rows, length, size]. It is made outside
-        inference mode, since gradients may need it later, and without a gradient of its own."""
+    def get(self, hidden: torch.Tensor, make: Callable[[], T], places: torch.Tensor | None = None) -> T:
+        """Returns what `make` returns for the length and the device of hidden [rows, length, size] and for these very places.
+        It is made outside inference mode, since gradients may need it later, and without a gradient of its own."""
         key, kept = (hidden.shape[1], hidden.device), self._kept
-        if kept is None or kept[0] != key:
+        if kept is None or kept[0] != key or kept[1] is not places:
             with torch.inference_mode(mode=False), torch.no_grad():
-                kept = key, make()
+                kept = key, places, make()
             self._kept = kept
-        return kept[1]
+        return kept[2]
 
 
 def parts(**modules: torch.nn.Module) -> Any:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault, Network, mean_of_real
+from bertscope_service.encoders.torch.architectures.own_attention import OfLength
 
 QUERY_KEY_VALUE: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 WINDOWS = ("full_attention", "sliding_attention")
@@ -30,9 +33,18 @@ class Rotary(Architecture):
 
     def rotate(self, hidden: torch.Tensor, places: torch.Tensor | None, *kind: str) -> Any:
         """Returns the rotations of positions, for layers of a kind if the architecture has several."""
-        if places is None:
-            places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
-        return self.encoder.get_submodule(self.rotations)(hidden, places, *kind)
+
+        def made() -> Any:
+            every = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
+            return self.encoder.get_submodule(self.rotations)(hidden, every if places is None else places, *kind)
+
+        # While a model is exported, the length is a symbol.
+        return self.known_rotations[kind].get(hidden, made, places) if isinstance(hidden.shape[1], int) else made()
+
+    @cached_property
+    def known_rotations(self) -> defaultdict[tuple[str, ...], OfLength[Any]]:
+        """The rotations, for layers of each kind."""
+        return defaultdict(OfLength)
 
     def run_layer(
         self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
@@ -72,7 +84,7 @@ class ModernBert(Rotary):
     def run_layer(
         self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
     ) -> torch.Tensor:
-        layer = self.layers[index]
+        layer, given = self.layers[index], places
         if places is None:
             places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
         mask = None if valid is None else valid[:, None, None, :]
@@ -81,7 +93,7 @@ class ModernBert(Rotary):
             # A padded position may have no real token in its window; it attends to all of them, since a row of the map
             # that is masked everywhere would be NaN and spread.
             mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
-        rotary = self.rotate(hidden, places, layer.attention_type)
+        rotary = self.rotate(hidden, given, layer.attention_type)
         return self.ended(index, layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run))
 
     def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
