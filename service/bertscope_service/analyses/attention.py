@@ -20,10 +20,8 @@ from bertscope_service.analyses.words import Word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State, to_device
-
-ZEROING_TOKENS = 8192
-"""Tokens of one layer that a step of value zeroing runs: less than a second of a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +138,12 @@ class _Read:
 
 
 class TextPlan(LayerTensor):
-    """The plan to read one text's maps: its tokens, the shape of its tensor, and the steps in their order.
+    """The plan to read one text's maps on a device: its tokens, the shape of its tensor, and the steps in their order.
 
     Raises InvalidArgument for a text that is too long or holds no token.
     """
 
-    def __init__(self, query: AttentionQuery, index: int, tokenizer: TextTokenizer) -> None:
+    def __init__(self, query: AttentionQuery, index: int, tokenizer: TextTokenizer, device: torch.device) -> None:
         tokenized = read_input(tokenizer, *query.inputs[index], f"inputs[{index}]", truncate=query.truncate)
         self.query = query
         self.truncated = tokenized.truncated
@@ -156,12 +154,12 @@ class TextPlan(LayerTensor):
         size = len(self.tokens)
         self.shape = (len(query.layers), len(query.heads), size, size)
         super().__init__(tokenized.sequence, query.layers, query.dtype.itemsize * len(query.heads) * size**2)
-        self.steps: tuple[AttentionObserver, ...] = tuple(self._steps())
+        self.steps: tuple[AttentionObserver, ...] = tuple(self._steps(size_limits(device).zeroing_tokens))
 
-    def _steps(self) -> Iterator[AttentionObserver]:
+    def _steps(self, zeroing_tokens: int) -> Iterator[AttentionObserver]:
         """Yields the observer of each step; every step continues from the state that the one before left."""
         if self.query.quantity is Quantity.VALUE_ZEROING:
-            yield from self._zeroing_steps()
+            yield from self._zeroing_steps(zeroing_tokens)
             return
         parts = self.parts()
         start = 0
@@ -172,10 +170,10 @@ class TextPlan(LayerTensor):
             yield AttentionObserver(start, stop, part, self.query.heads, self.query.dtype, words, last, quantity)
             start = stop
 
-    def _zeroing_steps(self) -> Iterator[AttentionObserver]:
+    def _zeroing_steps(self, tokens_at_a_time: int) -> Iterator[AttentionObserver]:
         """Yields the observers of value zeroing, one or more for each layer."""
         layers, length = sorted(self.query.layers), len(self.sequence)
-        many = max(1, ZEROING_TOKENS // length)
+        many = max(1, tokens_at_a_time // length)
         start = 0
         for layer in layers:
             for begin in range(0, length, many):
@@ -196,10 +194,10 @@ class TextPlan(LayerTensor):
 
 
 class AttentionPlan(LayerPlan[TextPlan]):
-    """The plan to read the maps of all texts of a query.
+    """The plan to read the maps of all texts of a query on a device.
 
     Raises InvalidArgument for a text that is too long or holds no token.
     """
 
-    def __init__(self, query: AttentionQuery, tokenizer: TextTokenizer) -> None:
-        super().__init__([TextPlan(query, index, tokenizer) for index in range(len(query.inputs))])
+    def __init__(self, query: AttentionQuery, tokenizer: TextTokenizer, device: torch.device) -> None:
+        super().__init__([TextPlan(query, index, tokenizer, device) for index in range(len(query.inputs))])

@@ -14,7 +14,8 @@ from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 
 STEP_BYTES = 16 * 1024 * 1024
-"""Consecutive layers run in one step while their values stay below this size, so that a long text pauses between layers."""
+"""Consecutive layers run in one step while their values stay below this size, so that a long text pauses between layers. The
+same on all devices: it bounds what waits on the host for a slow client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ def plan_extract_attention(
     require_observable(model)
     query = parse_extract_attention(request, model.encoder.shape, model.name)
     require_quantity(model, query.quantity)
-    plan = AttentionPlan(query, model.tokenizer)
+    plan = AttentionPlan(query, model.tokenizer, model.encoder.device)
     check_pairs(query.quantity, (text.sequence for text in plan.texts), limits)
     return plan
 

@@ -92,7 +92,7 @@ def _inputs(model: LoadedModel) -> Inputs:
         inputs += next_sentence_rows(tokenizer.encode_all([(text, text) for text in texts], truncate=True))
     if capabilities.observable:
         query = AttentionQuery(pairs, (0,), (0,), torch.float32, words=False, truncate=True)
-        inputs += AttentionPlan(query, tokenizer).rows
+        inputs += AttentionPlan(query, tokenizer, model.encoder.device).rows
     return inputs
 
 

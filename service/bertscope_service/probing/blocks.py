@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 
 N = TypeVar("N", np.int64, np.float64)
 
-STEP_PRODUCTS = 200_000_000
-"""The most multiplications of a step's product, some milliseconds on a CPU, unless the smallest step takes more. Training takes
-about three such products."""
 TOKEN_PRODUCTS = 2_000_000
 """Multiplications that take a CPU about as long as a token of a small model: the device's rate is estimated in tokens."""
 TOKEN_VALUES = 100_000

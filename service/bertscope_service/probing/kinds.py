@@ -13,12 +13,14 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from bertscope_service.probing.blocks import STEP_PRODUCTS, Block, blocks
+from bertscope_service.encoders.size_limits import CPU, SizeLimits, size_limits
+from bertscope_service.probing.blocks import Block, blocks
 
 MIN_BATCH, MAX_BATCH, MIN_BATCHES = 8, 256, 50
 """Spans in a step: an epoch has at least MIN_BATCHES of them, unless they would be too small."""
-EVALUATED = 256
-"""Spans that are evaluated in a step, unless one of training has more."""
+BATCH_PRODUCTS = 200_000_000
+"""The most multiplications of the product of a step in which Adam's probes learn, some milliseconds on a CPU; the same on all
+devices, for the batch decides what a probe learns."""
 MAX_RATE = 0.05
 """The highest learning rate of weights; it is 1 / inputs otherwise."""
 MIX_RATE = 0.01
@@ -30,7 +32,7 @@ class Size:
     """The size of a training, or of a block of it: layers, length of a state, probes of a layer (groups), and classes.
 
     units: those of the hidden layer, 0 without one. mix: the probes read mixes of layers, number k the first k + 1 of `states`
-    layers. first_layer, first_group: those of the block, among all.
+    layers. first_layer, first_group: those of the block, among all. device: trains them.
     """
 
     layers: int
@@ -42,6 +44,12 @@ class Size:
     states: int = 0
     first_layer: int = 0
     first_group: int = 0
+    device: torch.device = CPU
+
+    @property
+    def limits(self) -> SizeLimits:
+        """The sizes that the device works on at a time."""
+        return size_limits(self.device)
 
     @property
     def block(self) -> Block:
@@ -78,19 +86,20 @@ class Size:
             first = {"first_layer": block.layers.start, "first_group": block.groups.start}
             yield replace(self, layers=layers, groups=groups, **first)
 
-    def batch(self, items: int, batches: int = MIN_BATCHES, limit: int = MAX_BATCH) -> int:
-        """Returns the spans in a step, at most `limit`, so that an epoch has at least `batches` of them."""
-        return max(MIN_BATCH, min(limit, STEP_PRODUCTS // self.products, items // batches))
+    def batch(self, items: int, batches: int = MIN_BATCHES, limit: int = MAX_BATCH, products: int = BATCH_PRODUCTS) -> int:
+        """Returns the spans in a step of so many multiplications, at most `limit`, so that an epoch has at least `batches` of
+        them."""
+        return max(MIN_BATCH, min(limit, products // self.products, items // batches))
 
     @property
     def evaluated(self) -> int:
         """The spans that are evaluated in a step: without a gradient, a product is a third of training's work."""
-        return max(MIN_BATCH, min(EVALUATED, 3 * STEP_PRODUCTS // self.products))
+        return max(MIN_BATCH, min(self.limits.evaluated_spans, 3 * self.limits.step_products // self.products))
 
     @property
     def surveyed(self) -> int:
         """The spans whose second moments are summed in a step."""
-        return max(MIN_BATCH, min(EVALUATED, STEP_PRODUCTS // (self.layers * self.hidden**2)))
+        return max(MIN_BATCH, min(self.limits.evaluated_spans, self.limits.step_products // (self.layers * self.hidden**2)))
 
     def bytes(self, copies: int) -> int:
         """Returns the memory for `copies` tensors as large as the weights."""
@@ -99,7 +108,7 @@ class Size:
     def step_bytes(self, batch: int) -> int:
         """Returns the memory that a step of `batch` spans takes beside the states, approximately."""
         values = 2 * self.hidden + self.groups * (4 * self.classes + 3 * self.units + 3 * self.hidden * self.mix)
-        return 4 * max(batch, EVALUATED) * self.layers * values
+        return 4 * max(batch, self.limits.evaluated_spans) * self.layers * values
 
 
 class FeedForward:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.training import Probes, Score, Settings
@@ -56,7 +57,6 @@ class LbfgsProbes(Probes):
     """Linear probes, each trained until no partial derivative is larger than GRADIENT, or by the dev spans: until its loss on
     them has not fallen for `patience` passes. The weights with the lowest are kept then."""
 
-    MOST = 150_000
     COPIES = 2 * STEPS_KEPT + 10
     """Tensors as large as the weights: the point, its gradient, the direction, the trial and its gradient, the best so
     far, the steps kept and the differences of gradients along them, and four in between."""
@@ -86,8 +86,12 @@ class LbfgsProbes(Probes):
         self._inverse = torch.zeros((size.layers, side, side), dtype=torch.float32, device=device)
 
     @classmethod
+    def most(cls, device: torch.device) -> int:
+        return size_limits(device).minimised_values
+
+    @classmethod
     def steps_of(cls, size: Size, items: int) -> int:
-        return size.batch(items, 1, MAX_BATCH)
+        return size.batch(items, 1, MAX_BATCH, size.limits.step_products)
 
     @classmethod
     def bytes(cls, size: Size) -> int:

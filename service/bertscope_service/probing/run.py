@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
-from bertscope_service.probing.kinds import EVALUATED, Size, mixing_shares
+from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
 from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
 from bertscope_service.probing.states import SpanStates
@@ -243,8 +244,9 @@ class ProbeTraining:
 
     async def _each(self, part: slice, work: Callable[[slice], None]) -> None:
         """Does some work for all spans of a part that reads, or writes, the states of some at a time."""
-        cost = step_tokens(0, EVALUATED * self._states.values[0].numel())
-        await self._work(Step(cost, partial(work, chosen)) for chosen in _slices(part))
+        spans = size_limits(self.encoder.device).evaluated_spans
+        cost = step_tokens(0, spans * self._states.values[0].numel())
+        await self._work(Step(cost, partial(work, chosen)) for chosen in _slices(part, spans))
 
     async def _work(self, steps: Iterable[Step]) -> None:
         await run_steps(self.bulk, self.encoder, steps)
@@ -259,5 +261,5 @@ def _end_epoch(probes: Probes, dev: Score, more: list[bool]) -> None:
     more.append(probes.end_epoch(dev))
 
 
-def _slices(part: slice, size: int = EVALUATED) -> Iterator[slice]:
+def _slices(part: slice, size: int) -> Iterator[slice]:
     return (slice(begin, min(begin + size, part.stop)) for begin in range(part.start, part.stop, size))

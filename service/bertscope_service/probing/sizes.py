@@ -14,9 +14,10 @@ from bertscope_service.probing.training import AdamProbes, Settings
 def probe_sizes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Settings) -> list[Size]:
     """Returns the blocks that are trained for a plan: of probes of layers, then of those of mixes if there are any."""
     seeds, layers = len(settings.seeds), len(plan.query.layers)
-    size = Size(layers, vector_size(plan, encoder), 2 * seeds, classes, settings.hidden_units, states=layers)
+    length, device = vector_size(plan, encoder), encoder.device
+    size = Size(layers, length, 2 * seeds, classes, settings.hidden_units, states=layers, device=device)
     sizes = [size, replace(size, groups=seeds, mix=True)] if settings.mix else [size]
-    return [block for one in sizes for block in one.blocks(probes_kind(one).MOST)]
+    return [block for one in sizes for block in one.blocks(probes_kind(one).most(device))]
 
 
 def probes_kind(size: Size) -> type[AdamProbes | LbfgsProbes]:

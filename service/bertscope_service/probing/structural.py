@@ -22,7 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree
-from bertscope_service.probing.blocks import STEP_PRODUCTS, Block, blocks, step_tokens
+from bertscope_service.encoders.size_limits import CPU, SizeLimits, size_limits
+from bertscope_service.probing.blocks import Block, blocks, step_tokens
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
@@ -32,11 +33,6 @@ RATE = 0.03
 """Adam's learning rate, as a share of the standard deviation of B's initial entries."""
 INITIAL = 4.0
 """Mean of initial predictions, edges."""
-MOST = 1_000_000
-"""Values of the matrices of a block, unless one has more."""
-PART_WORDS, PART_PAIRS = 512, 2_000_000
-"""The most words, padding included, and the most pairs of words times probes that a part of a step predicts, unless one text
-has more."""
 COPIES = 7
 """Tensors as large as B: it, its gradient, the sum of gradients, Adam's averages, the best so far, and the control's."""
 
@@ -51,7 +47,7 @@ class Quantity(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class StructuralSize:
     """The size of a training, or of a block of it: layers, length of a state, seeds, and rows of B. first_layer, first_seed:
-    those of the block, among all."""
+    those of the block, among all. device: trains them."""
 
     layers: int
     hidden: int
@@ -59,6 +55,12 @@ class StructuralSize:
     rank: int
     first_layer: int = 0
     first_seed: int = 0
+    device: torch.device = CPU
+
+    @property
+    def limits(self) -> SizeLimits:
+        """The sizes that the device works on at a time."""
+        return size_limits(self.device)
 
     @property
     def block(self) -> Block:
@@ -73,19 +75,19 @@ class StructuralSize:
 
     def blocks(self) -> Iterator[StructuralSize]:
         """Yields the blocks of a training."""
-        for block in blocks(self.layers, self.seeds, self.hidden * self.rank, MOST):
+        for block in blocks(self.layers, self.seeds, self.hidden * self.rank, self.limits.updated_values):
             layers, seeds = (part.stop - part.start for part in (block.layers, block.groups))
             yield replace(self, layers=layers, seeds=seeds, first_layer=block.layers.start, first_seed=block.groups.start)
 
     @property
     def part_words(self) -> int:
         """The most words, padding included, that a part of a step predicts, unless one text has more."""
-        return max(1, min(PART_WORDS, STEP_PRODUCTS // self.values))
+        return max(1, min(self.limits.structural_words, self.limits.step_products // self.values))
 
     @property
     def part_pairs(self) -> int:
         """The most pairs of words times probes that a part of a step predicts, unless one text has more."""
-        return max(1, min(PART_PAIRS, STEP_PRODUCTS // self.rank))
+        return max(1, min(self.limits.structural_pairs, self.limits.step_products // self.rank))
 
     def parts(self, trees: Sequence[Tree]) -> Iterator[Sequence[Tree]]:
         """Yields some trees in parts that are predicted at a time."""

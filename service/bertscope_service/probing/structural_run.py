@@ -20,9 +20,6 @@ from bertscope_service.probing.structural import BATCH, COPIES, Forest, Quantity
 from bertscope_service.probing.tree_scores import Tally, TreeScore, import_scipy, whole_score
 from bertscope_service.probing.work import Step, fill, run_steps
 
-MEASURED = 256
-"""Words that are measured in a step."""
-
 
 @dataclass(frozen=True, slots=True)
 class StructuralSettings:
@@ -94,8 +91,9 @@ class StructuralTraining:
 
         await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
         train = plan.train.words
-        measured = (slice(begin, min(begin + MEASURED, train)) for begin in range(0, train, MEASURED))
-        cost = step_tokens(0, MEASURED * size.layers * size.hidden)
+        spans = size.limits.evaluated_spans
+        measured = (slice(begin, min(begin + spans, train)) for begin in range(0, train, spans))
+        cost = step_tokens(0, spans * size.layers * size.hidden)
         await self._work(Step(cost, partial(self._states.measure, chosen)) for chosen in measured)
         await self._work([Step(step_tokens(0, size.layers * size.hidden), partial(self._standardise, train))])
         await self._work(Step(step_tokens(0, 3 * own.values), partial(self._make, own)) for own in size.blocks())
@@ -223,4 +221,5 @@ def chain(words: int, dimensions: int) -> NDArray[np.float32]:
 
 def structural_size(plan: TreePlan, encoder: Encoder, settings: StructuralSettings) -> StructuralSize:
     """Returns the size of the training of a plan."""
-    return StructuralSize(len(plan.query.layers), encoder.shape.hidden_size, len(settings.seeds), settings.rank)
+    layers, shape = len(plan.query.layers), encoder.shape
+    return StructuralSize(layers, shape.hidden_size, len(settings.seeds), settings.rank, device=encoder.device)

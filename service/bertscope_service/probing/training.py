@@ -30,6 +30,9 @@ from bertscope_service.probing.kinds import Size, kind_of
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
+MOST = 1_000_000
+"""Parameters of a block that Adam trains, unless one probe has more: a step takes some milliseconds on a CPU. The same on all
+devices, for the batch follows from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,11 @@ class Probes(ABC):
         self._kind = kind_of(size)
         self.parameters = self._kind.initial(seeds, device)
 
-    MOST: ClassVar[int]
-    """The parameters of a block that does a step in some milliseconds on a CPU, unless one probe has more."""
+    @classmethod
+    @abstractmethod
+    def most(cls, device: torch.device) -> int:
+        """Returns the parameters of a block that does a step in some milliseconds, unless one probe has more."""
+
     COPIES: ClassVar[int]
     """Tensors as large as the weights."""
 
@@ -153,7 +159,6 @@ class Probes(ABC):
 class AdamProbes(Probes):
     """Probes that are trained by Adam until the loss on the dev spans no longer falls."""
 
-    MOST = 1_000_000
     COPIES = 7
     """Tensors as large as the weights: they, their gradient, Adam's two averages, the best so far, and two in between."""
 
@@ -165,6 +170,10 @@ class AdamProbes(Probes):
         self._averages = [(torch.zeros_like(values), torch.zeros_like(values)) for values in self.parameters]
         self._best = [values.clone() for values in self.parameters]
         self._steps = 0
+
+    @classmethod
+    def most(cls, device: torch.device) -> int:
+        return MOST
 
     @classmethod
     def steps_of(cls, size: Size, items: int) -> int:

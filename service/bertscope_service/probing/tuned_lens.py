@@ -16,19 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.size_limits import CPU, SizeLimits, size_limits
 from bertscope_service.probing.blocks import step_tokens
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
 BATCH = 64
 """Pieces in a step."""
-PART_PRODUCTS = {"cpu": 500_000_000}
-"""The most multiplications of the product with the vocabulary in a part of a step, by type of device, unless one piece and
-layer take more: some tens of milliseconds on a CPU."""
-OTHER_PART_PRODUCTS = 8_000_000_000
-"""On a device of another type."""
-UPDATED = 1_000_000
-"""Values of maps that Adam updates in a step, unless one layer's has more."""
 COPIES = 7
 """Tensors as large as the maps: they, their gradient, the sum of gradients, Adam's averages, the best so far, and one more."""
 SCORE_COPIES = 6
@@ -40,21 +34,22 @@ Head = Callable[[torch.Tensor, bool], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class LensSize:
-    """The size of a training: layers with a map, length of a state, entries of the vocabulary; and the type of its device."""
+    """The size of a training: layers with a map, length of a state, entries of the vocabulary; and the device that trains."""
 
     layers: int
     hidden: int
     vocabulary: int
-    device: str = "cpu"
+    device: torch.device = CPU
+
+    @property
+    def limits(self) -> SizeLimits:
+        """The sizes that the device works on at a time."""
+        return size_limits(self.device)
 
     @property
     def part(self) -> int:
         """The pieces in a part of a step."""
-        return max(1, min(BATCH, self._products // (self.layers * self.hidden * self.vocabulary)))
-
-    @property
-    def _products(self) -> int:
-        return PART_PRODUCTS.get(self.device, OTHER_PART_PRODUCTS)
+        return max(1, min(BATCH, self.limits.vocabulary_products // (self.layers * self.hidden * self.vocabulary)))
 
     @property
     def bytes(self) -> int:
@@ -64,17 +59,17 @@ class LensSize:
 
     def parts(self, rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, slice]]:
         """Yields the numbers of some pieces, and layers, in parts that are read at a time."""
-        layers = self._slices(self._products // (self.part * self.hidden * self.vocabulary))
+        layers = self._slices(self.limits.vocabulary_products // (self.part * self.hidden * self.vocabulary))
         yield from product(rows.split(self.part), layers)
 
     def updates(self) -> list[slice]:
         """Returns the layers whose maps are updated in a step each."""
-        return self._slices(UPDATED // (self.hidden * (self.hidden + 1)))
+        return self._slices(self.limits.updated_values // (self.hidden * (self.hidden + 1)))
 
     @property
     def part_tokens(self) -> int:
         """The tokens that reading a part counts as; see blocks.step_tokens. Training takes twice as many."""
-        layers = min(self.layers, max(1, self._products // (self.part * self.hidden * self.vocabulary)))
+        layers = min(self.layers, max(1, self.limits.vocabulary_products // (self.part * self.hidden * self.vocabulary)))
         return step_tokens((layers + 1) * self.part * self.hidden * self.vocabulary)
 
     def _slices(self, layers: int) -> list[slice]:

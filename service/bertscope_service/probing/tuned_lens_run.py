@@ -19,7 +19,7 @@ from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.tuned_lens import BATCH, COPIES, UPDATED, Head, LensFits, LensSize, TranslatorTraining
+from bertscope_service.probing.tuned_lens import BATCH, COPIES, Head, LensFits, LensSize, TranslatorTraining
 from bertscope_service.probing.work import NOT_FINITE, Step, fill, run_steps
 
 
@@ -117,7 +117,7 @@ class TunedLensTraining:
         for part, layers in size.parts(batch):
             yield Step(2 * size.part_tokens, partial(self._accumulate, part, layers, len(batch)))
         for layers in size.updates():
-            yield Step(step_tokens(0, COPIES * UPDATED), partial(self._maps.update, layers))
+            yield Step(step_tokens(0, COPIES * size.limits.updated_values), partial(self._maps.update, layers))
 
     def _accumulate(self, part: torch.Tensor, layers: slice, pieces: int) -> None:
         self._maps.accumulate(self._read(part, layers), layers, pieces)
@@ -172,4 +172,4 @@ def head_of(encoder: Encoder, normalise: bool) -> Head:
 def lens_size(plan: TunedLensPlan, encoder: Encoder) -> LensSize:
     """Returns the size of the training of a plan."""
     shape = encoder.shape
-    return LensSize(len(plan.query.layers), shape.hidden_size, shape.vocabulary_size, encoder.device.type)
+    return LensSize(len(plan.query.layers), shape.hidden_size, shape.vocabulary_size, encoder.device)

@@ -16,6 +16,7 @@ from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.embedded import EMBEDDED
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument
@@ -33,9 +34,6 @@ from bertscope_service.security.model_sources import SourcePolicy
 from bertscope_service.settings import Settings
 
 logger = logging.getLogger(__name__)
-
-CPU_BATCH_TOKENS = 1024
-GPU_BATCH_TOKENS = 16_384
 
 
 class Hosting:
@@ -70,10 +68,9 @@ class Hosting:
         self.backend = Backend(self.engine, self.registry, limits, SourcePolicy.of(settings), replies, requests)
 
     def _limits(self, device: torch.device) -> Limits:
-        default = GPU_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
         settings = self.settings
         return Limits(
-            settings.batch_tokens or default,
+            settings.batch_tokens or size_limits(device).batch_tokens,
             settings.queue_tokens,
             queue_seconds=settings.queue_seconds,
             threads=settings.threads,

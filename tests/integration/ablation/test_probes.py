@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Mode
-from bertscope_service.analyses.observers import reading
 from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.engine.rows import Row
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, DivergenceObjective, GoldObjective, Hosted, LabelObjective, Run, running
+from tests.support.limits import limit_sizes
 from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
@@ -45,7 +45,7 @@ async def test_scores_are_held_in_parts(
     """However few positions' scores over the vocabulary are held at a time."""
     hosted, found = masked_lm("bert"), list[dict[object, NDArray[np.float64]]]()
     for rows in (1, 3, 1000):
-        monkeypatch.setattr(reading, "LOGITS_BYTES", 4 * hosted.encoder.shape.vocabulary_size * rows + 1)
+        limit_sizes(monkeypatch, logits_bytes=4 * hosted.encoder.shape.vocabulary_size * rows + 1)
         async with running() as engine:
             found.append(await Run(hosted, kind(hosted.sequences), Mode.ZERO).values(engine, hosted.sets()))  # type: ignore[arg-type]
     for heads, values in found[2].items():

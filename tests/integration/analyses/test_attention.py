@@ -40,7 +40,7 @@ def query_of(
 
 
 def plans_of(subject: Subject, query: AttentionQuery) -> list[TextPlan]:
-    return AttentionPlan(query, subject.tokenizer).texts
+    return AttentionPlan(query, subject.tokenizer, subject.encoder.device).texts
 
 
 @torch.inference_mode()
@@ -208,7 +208,7 @@ def test_texts_of_one_batch_are_cropped(subject: Subject, monkeypatch: pytest.Mo
         query_of([2, 1], [0, 1, 2, 3], dtype=torch.float16),
         query_of([2, 1, 0], [2]),
     ]
-    plans = [TextPlan(query, index, subject.tokenizer) for index, query in enumerate(asked)]
+    plans = [TextPlan(query, index, subject.tokenizer, subject.encoder.device) for index, query in enumerate(asked)]
     assert {plan.steps[0].group for plan in plans} == {(0, 3, Quantity.WEIGHTS, None)}
     steps = run_step(subject, [(plan, plan.steps[0], None) for plan in plans])
     for plan, step in zip(plans, steps, strict=True):
@@ -252,14 +252,14 @@ def test_text_that_is_too_long(subject: Subject) -> None:
         (("The cat sat.", None), ("cat " * 100, None)), (0,), (0,), torch.float32, words=False, truncate=False
     )
     with pytest.raises(InvalidArgument) as caught:
-        TextPlan(query, 1, subject.tokenizer)
+        TextPlan(query, 1, subject.tokenizer, subject.encoder.device)
     assert (caught.value.field, caught.value.reason) == ("inputs[1]", "TEXT_TOO_LONG")
 
 
 @on_three
 def test_truncated_text_has_the_maps_of_what_is_left(subject: Subject) -> None:
     query = AttentionQuery((("cat " * 100, None),), (0, 1), (0,), torch.float32, words=False, truncate=True)
-    plan = TextPlan(query, 0, subject.tokenizer)
+    plan = TextPlan(query, 0, subject.tokenizer, subject.encoder.device)
     assert plan.truncated == len(subject.tokenizer.encode("cat " * 100)) - 64
     assert plan.shape == (2, 1, 64, 64)
     np.testing.assert_allclose(assemble(subject, plan), expected_maps(subject, plan), rtol=0, atol=BOTH_SIDES)
@@ -271,7 +271,7 @@ def test_text_without_a_token(subject: Subject) -> None:
     query = AttentionQuery((("\x00", None),), (0,), (0,), torch.float32, words=False, truncate=False)
     if not any(not piece.special for piece in subject.tokenizer.encode("\x00").pieces(subject.tokenizer)):
         with pytest.raises(InvalidArgument) as caught:
-            TextPlan(query, 0, subject.tokenizer)
+            TextPlan(query, 0, subject.tokenizer, subject.encoder.device)
         assert caught.value.reason == "EMPTY_TEXT"
     else:
-        assert TextPlan(query, 0, subject.tokenizer).shape[2] > 2
+        assert TextPlan(query, 0, subject.tokenizer, subject.encoder.device).shape[2] > 2

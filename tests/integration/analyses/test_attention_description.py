@@ -301,7 +301,8 @@ def test_other_quantities_are_described_alike(subject: Subject, quantity: Quanti
     plan = plan_of(subject, layers=layers)
     asked = DescriptionPlan(replace(plan.query, quantity=quantity), subject.tokenizer, shape)
     assert asked.heads == len(heads)
-    extracted = AttentionPlan(AttentionQuery(INPUTS, layers, heads, torch.float32, False, True, quantity), subject.tokenizer)
+    query = AttentionQuery(INPUTS, layers, heads, torch.float32, False, True, quantity)
+    extracted = AttentionPlan(query, subject.tokenizer, subject.encoder.device)
     maps = []
     for row in extracted.rows:
         (step,) = run_rows(subject.encoder, [row], None, batch=1)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses.observers import word_pairs
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.relations import DirectionSums, LinkedText, RelationPlan, RelationQuery, RelationSums
 from bertscope_service.analyses.words import Span
@@ -16,6 +15,7 @@ from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
+from tests.support.limits import limit_sizes
 from tests.support.reference import Edits, Reference, Subject
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores, links
 from tests.support.rounding import BOTH_SIDES
@@ -117,7 +117,7 @@ def test_scores_under_interventions(subject: Subject, exact: Reference) -> None:
 def test_rows_reduced_in_parts_give_the_same(subject: Subject, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
     plan = plan_of(subject, LINKED)
     whole = run(plan, subject.encoder)
-    monkeypatch.setattr(word_pairs, "PART_BYTES", part_bytes)
+    limit_sizes(monkeypatch, map_bytes=part_bytes)
     for one, other in zip(run(plan, subject.encoder), whole, strict=True):
         np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=BOTH_SIDES)
         np.testing.assert_array_equal(one.hits, other.hits)

@@ -10,12 +10,12 @@ import pytest
 import torch
 from bertscope_service.analyses import cloze
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
-from bertscope_service.analyses.observers import reading
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.encoders.base import Gates, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.exports import load_exported
+from tests.support.limits import limit_sizes
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
@@ -230,7 +230,7 @@ def test_gates_change_every_row_of_a_query(subject: Subject) -> None:
 @on_three
 def test_few_logits_at_a_time_are_the_same(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
-    monkeypatch.setattr(reading, "LOGITS_BYTES", 1)
+    limit_sizes(monkeypatch, logits_bytes=1)
     parts = fill(subject, TEXTS, candidates=CANDIDATES), fill(subject, TEXTS, top_k=3)
     for one, other in zip(whole[0] + whole[1], parts[0] + parts[1], strict=True):
         for mask, again in zip(one.masks, other.masks, strict=True):

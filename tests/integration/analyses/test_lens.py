@@ -10,7 +10,6 @@ import torch
 from bertscope_service.analyses import lens
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.lens import LensInput, LensPlan, LensQuery
-from bertscope_service.analyses.observers import reading
 from bertscope_service.analyses.observers.lens import LensScores, Translators
 from bertscope_service.analyses.words import Span
 from bertscope_service.encoders.base import Encoder
@@ -21,6 +20,7 @@ from bertscope_service.probing.tuned_lens import LensSize, TranslatorTraining
 from bertscope_service.probing.tuned_lens_run import head_of
 
 from tests.support.exports import load_exported
+from tests.support.limits import limit_sizes
 from tests.support.reference import EDITS, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -169,7 +169,7 @@ def test_numbers_are_their_definitions_on_the_same_logits(subject: Subject) -> N
 def test_any_layers_in_any_order_and_small_chunks_change_nothing(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = LensPlan(query(subject), subject.tokenizer)
     whole = read(subject.encoder, plan)
-    monkeypatch.setattr(reading, "LOGITS_BYTES", 1)
+    limit_sizes(monkeypatch, logits_bytes=1)
     some = read(subject.encoder, LensPlan(query(subject, layers=(2, 0)), subject.tokenizer))
     for scores, expected in zip(some, whole, strict=True):
         np.testing.assert_allclose(scores.asked_logs, expected.asked_logs[:, [2, 0]], atol=1e-4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import attention, layer_steps
+from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity, refusal, run_quantity
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tests.support.compressed import make
 from tests.support.exports import load_exported
+from tests.support.limits import limit_sizes
 from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.quick import slow_but
@@ -57,7 +58,7 @@ def plans_of(subject: Subject, quantity: Quantity, *, words: bool = False) -> li
     shape = subject.encoder.shape
     heads = tuple(range(shape.heads)) if quantity.by_head else (0,)
     query = AttentionQuery(INPUTS, tuple(range(shape.layers)), heads, torch.float32, words, truncate=False, quantity=quantity)
-    return AttentionPlan(query, subject.tokenizer).texts
+    return AttentionPlan(query, subject.tokenizer, subject.encoder.device).texts
 
 
 def len_of(plan: TextPlan) -> int:
@@ -174,7 +175,7 @@ def test_many_steps_give_the_same_numbers(subject: Subject, monkeypatch: pytest.
         return
     whole = extract(subject.encoder, plans_of(subject, quantity))
     monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
-    monkeypatch.setattr(attention, "ZEROING_TOKENS", 40)
+    limit_sizes(monkeypatch, zeroing_tokens=40)
     plans = plans_of(subject, quantity)
     layers = subject.encoder.shape.layers
     if quantity is Quantity.VALUE_ZEROING:

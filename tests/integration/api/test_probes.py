@@ -12,7 +12,7 @@ import torch
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
-from bertscope_service.probing import lbfgs
+from bertscope_service.probing import lbfgs, training
 from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.states import SpanStates, StateSpace
 from bertscope_service.probing.training import AdamProbes, Score, Settings
@@ -21,6 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.limits import limit_sizes
 from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes
 from tests.support.quick import slow_but
 
@@ -329,8 +330,8 @@ def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.M
 def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A block for each probe, and one for all."""
     whole = train(host, weights=True, **fields)
-    monkeypatch.setattr(lbfgs.LbfgsProbes, "MOST", 1)
-    monkeypatch.setattr(AdamProbes, "MOST", 1)
+    limit_sizes(monkeypatch, minimised_values=1)
+    monkeypatch.setattr(training, "MOST", 1)
     blocks = train(host, weights=True, **fields)
     for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
         for name in ("task", "control"):

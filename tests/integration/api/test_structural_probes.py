@@ -11,7 +11,6 @@ import torch
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_service.analyses.tree_probes import Tree
-from bertscope_service.probing import structural as probing
 from bertscope_service.probing import structural_run
 from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
 from bertscope_service.probing.tree_scores import Tally, spanning_trees
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from tests.support.harness import Host, refused
+from tests.support.limits import limit_sizes
 from tests.support.patience import granted, wait_until
 
 CPU = torch.device("cpu")
@@ -223,7 +223,7 @@ def test_blocks_train_the_same_probes(host: Host, quantity: str, monkeypatch: py
     """A block for each probe, and one for all."""
     fields = {"quantity": f"QUANTITY_{quantity}", "seeds": 2, "max_epochs": 3}
     _, whole = train(host, **fields)
-    monkeypatch.setattr(probing, "MOST", 1)
+    limit_sizes(monkeypatch, updated_values=1)
     _, blocks = train(host, **fields)
     assert whole.best_layer == blocks.best_layer
     assert whole.chain == blocks.chain

@@ -15,12 +15,12 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
 from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
-from bertscope_service.probing import tuned_lens
 from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
 from tests.support.harness import Host, refused
+from tests.support.limits import limit_sizes
 from tests.support.patience import granted, wait_until
 
 WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
@@ -108,7 +108,7 @@ def test_scores_are_what_read_layers_finds_with_the_maps(host: Host, normalisati
 @pytest.mark.parametrize("updated", [10**6, 90])
 def test_training_equals_a_plain_loop(updated: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of torch.optim.Adam, one layer after another, over a head with a norm, without parts; all layers in a step, and two."""
-    monkeypatch.setattr(tuned_lens, "UPDATED", updated)
+    limit_sizes(monkeypatch, updated_values=updated)
     generator = torch.Generator().manual_seed(3)
     layers, hidden, vocabulary, pieces = 3, 6, 11, 2 * BATCH
     states = torch.randn((pieces, layers + 1, hidden), generator=generator)
@@ -209,8 +209,7 @@ def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
 def test_parts_of_layers_train_the_same_maps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one piece takes more products with the vocabulary than a step has."""
     whole, maps = train(host, max_epochs=2, weights=True)
-    monkeypatch.setattr(tuned_lens, "PART_PRODUCTS", {"cpu": 1})
-    monkeypatch.setattr(tuned_lens, "UPDATED", 1)
+    limit_sizes(monkeypatch, vocabulary_products=1, updated_values=1)
     parts, others = train(host, max_epochs=2, weights=True)
     for one, other in zip(whole.layers, parts.layers, strict=True):
         assert one.after.divergence == pytest.approx(other.after.divergence, rel=1e-3)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses.observers import importance
 from bertscope_service.analyses.observers.importance import GradientObserver, normalised
 from bertscope_service.encoders.base import Gates
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
 from tests.support.hosted import GoldObjective, Hosted, LabelObjective
+from tests.support.limits import limit_sizes
 from tests.support.oracle import Edit, Edits, gates_of
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
@@ -162,7 +162,7 @@ def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObject
     monkeypatch.setattr(kind, "losses", counted)
     found = {}
     for tokens, wanted in ((1, [1] * 6), (64 * 4, [4, 2]), (1 << 20, [6])):
-        monkeypatch.setattr(importance, "GRADIENT_TOKENS", tokens)
+        limit_sizes(monkeypatch, gradient_tokens=tokens)
         found[tokens] = gradients(encoder, objective, range(6), gates)
         assert sizes == wanted
         sizes.clear()

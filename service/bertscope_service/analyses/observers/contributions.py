@@ -11,10 +11,8 @@ from collections.abc import Callable
 import torch
 
 from bertscope_service.encoders.decomposition import Decomposition, LayerParts, RowParts
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import to_device
-
-NUMBERS_AT_A_TIME = 1 << 22
-"""Numbers in an intermediate tensor of one text, 16 MiB in float32; longer texts are reduced in parts."""
 
 SMALLEST_DISTANCE = 1e-12
 """Cosine distances below are rounding of float32, and count as 0."""
@@ -83,7 +81,7 @@ def summed_norms(weights: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     by_token = vectors.transpose(0, 1)
     products = by_token @ by_token.transpose(1, 2)
     found = weights.new_empty((length, length))
-    many = max(1, NUMBERS_AT_A_TIME // max(1, heads * length))
+    many = max(1, size_limits(weights.device).contribution_bytes // (4 * max(1, heads * length)))
     for start in range(0, length, many):
         received = weights[:, :, start : start + many].permute(2, 0, 1).contiguous()
         squares = (products[start : start + many] @ received).mul_(received).sum(dim=1)
@@ -101,7 +99,7 @@ def zeroed_distances(
     plain = _unit(decomposition.finish(layer, contexts[None], row.before))[0]
     found = plain.new_zeros((length, length)) if found is None else found.clone()
     # The largest intermediate is that of the feed-forward layer, about four times as wide.
-    many = max(1, NUMBERS_AT_A_TIME // (4 * length * size))
+    many = max(1, size_limits(row.before.device).contribution_bytes // (4 * 4 * length * size))
     for start in range(tokens.start, tokens.stop, many):
         some = slice(start, min(start + many, tokens.stop))
         lost = torch.einsum("hij,hjs->jihs", row.weights[:, :, some].to(row.values.dtype), row.values[:, some])

@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
-
-GRADIENT_TOKENS = 256
-"""Maximum number of tokens in a backward pass, or one text: the pass holds the output of every layer (bert-base: 0.3 GB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class GradientObserver:
 
 def _parts(state: State) -> Iterator[slice]:
     rows, length = state.hidden.shape[:2]
-    size = max(1, GRADIENT_TOKENS // length)
+    size = max(1, size_limits(state.hidden.device).gradient_tokens // length)
     return (slice(begin, begin + size) for begin in range(0, rows, size))
 
 

@@ -16,14 +16,15 @@ from bertscope_service.analyses.observers.map_comparison import mean_divergences
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time
 from bertscope_service.analyses.observers.map_views import MapView, ViewedMaps
 from bertscope_service.analyses.observers.masks import LARGE_TOP_K, MaskObserver, stack_asked
-from bertscope_service.analyses.observers.reading import FEW, LOGITS_BYTES, Reading, likeliest
+from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest
 from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher
 from bertscope_service.encoders.gating import beside_untouched
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State, to_device
 
 ALONE_BYTES = 4 * 1024 * 1024
-"""A row whose maps are larger runs in a batch of its own, so that those of a batch fit into memory."""
+"""A row whose maps are larger runs in a batch of its own, so that those of a batch fit into memory, the host's above all."""
 
 
 class RunScores(NamedTuple):
@@ -177,7 +178,8 @@ class _Run:
             return ()
         count = sum(len(observer.positions) for observer in self.observers)
         (asked,) = self.reading.others
-        chunk = max(1, LOGITS_BYTES // (4 * self.encoder.shape.vocabulary_size * (1 + self.paired)))
+        held = size_limits(self.encoder.device).logits_bytes
+        chunk = max(1, held // (4 * self.encoder.shape.vocabulary_size * (1 + self.paired)))
         parts = [self._part(slice(at, min(count, at + chunk)), count, asked) for at in range(0, count, chunk)]
         return parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True)))
 

@@ -10,14 +10,11 @@ import numpy as np
 import torch
 
 from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
 
 LayerWatcher = Callable[[int, torch.Tensor], None]
 """Receives a layer and its maps, float32 [rows, heads, length, length], padding included; only valid during the call."""
-
-CACHED_BYTES = 2 * 1024 * 1024
-"""Maximum size of the maps that a CPU reduces at a time: they stay in its cache from one reduction to the next, and larger
-intermediate tensors get new pages from the system each time."""
 
 TINY = float(np.finfo(np.float32).tiny)
 """Smaller weights count as 0 in entropies."""
@@ -50,8 +47,8 @@ def slices(sizes: Iterable[int]) -> list[slice]:
 
 
 def maps_at_a_time(device: torch.device, size: int) -> int:
-    """Returns how many maps of `size` numbers to reduce at a time: all of them on a GPU, at least one."""
-    return max(1, CACHED_BYTES // (4 * size)) if device.type == "cpu" else 1 << 30
+    """Returns how many maps of `size` numbers to reduce at a time, at least one."""
+    return max(1, size_limits(device).map_bytes // (4 * size))
 
 
 def row_entropies(values: torch.Tensor) -> torch.Tensor:

@@ -11,15 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
-
-LOGITS_BYTES = 64 * 1024 * 1024
-"""Maximum size of the scores over the vocabulary that are held at a time, bytes."""
-
-SOFTMAX_BYTES = 2 * 1024 * 1024
-"""Maximum size of the log-probabilities that a CPU holds at a time, bytes. Larger tensors get new pages from the system each
-time, which takes four times as long as the softmax."""
 
 FEW = 16
 """Up to this many entries, counting ranks is faster than sorting the whole vocabulary."""
@@ -57,7 +51,7 @@ class Reading:
     def logits(self, state: State) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yields scores over the vocabulary at all positions, [m, vocabulary] at a time, with their slice of the flat
         positions."""
-        chunk = max(1, LOGITS_BYTES // (4 * self.encoder.shape.vocabulary_size))
+        chunk = max(1, size_limits(self.encoder.device).logits_bytes // (4 * self.encoder.shape.vocabulary_size))
         for begin in range(0, len(self.rows), chunk):
             part = slice(begin, begin + chunk)
             yield part, self.encoder.logits(state, self.rows[part], self.places[part])
@@ -83,9 +77,7 @@ def likeliest(logits: torch.Tensor, top_k: int) -> torch.Tensor:
 
 def log_probabilities(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Returns the natural logarithms of probabilities over the vocabulary of some ids [n, C], from scores [n, vocabulary]."""
-    rows = len(logits)
-    if logits.device.type == "cpu":
-        rows = max(1, SOFTMAX_BYTES // (4 * logits.shape[1]))
+    rows = max(1, size_limits(logits.device).softmax_bytes // (4 * logits.shape[1]))
     parts = [
         scores.log_softmax(dim=-1).gather(1, asked) for scores, asked in zip(logits.split(rows), ids.split(rows), strict=True)
     ]

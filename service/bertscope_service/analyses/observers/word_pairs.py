@@ -17,9 +17,6 @@ from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 
-PART_BYTES = 256 * 1024 * 1024
-"""Maximum size of the maps that a GPU reduces at a time; the reduction takes eight times as much."""
-
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
@@ -69,8 +66,7 @@ class PairObserver(Observer):
 
 def _parts(observers: Sequence[PairObserver], lengths: Sequence[int], encoder: Encoder) -> Iterator[_Part]:
     """Yields the rows of a batch that are reduced together."""
-    square = max(lengths) ** 2
-    many = max(1, min(maps_at_a_time(encoder.device, square), PART_BYTES // (4 * square)))
+    many = maps_at_a_time(encoder.device, max(lengths) ** 2)
     rows, heads = max(1, many // encoder.shape.heads), min(encoder.shape.heads, many)
     for begin in range(0, len(observers), rows):
         yield _Part(observers[begin : begin + rows], slice(begin, begin + rows), heads, encoder.device)
