@@ -109,8 +109,9 @@ class Settings(BaseSettings):
     batch_tokens: Annotated[int, Field(ge=0)] = 0
     """Most tokens in a batch, padding included; 0 means 1024 on a CPU, 16384 on a GPU. A longer text runs alone."""
 
-    queue_tokens: Positive = 262_144
-    """Most tokens that wait on a device; a request that finds no room gets RESOURCE_EXHAUSTED with a delay. Bulk work takes no
+    queue_tokens: Annotated[int, Field(ge=0)] = 0
+    """Most tokens that wait on a device; 0 means as many as it runs in --queue-seconds under load, at least 262144, and at most
+    what takes a sixteenth of the memory. A request that finds no room gets RESOURCE_EXHAUSTED with a delay. Bulk work takes no
     room from interactive calls."""
 
     queue_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 10.0

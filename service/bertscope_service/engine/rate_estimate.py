@@ -64,6 +64,7 @@ class RateEstimate:
 
     def __init__(self) -> None:
         self._rates: WeakKeyDictionary[Encoder, dict[Key, Rate]] = WeakKeyDictionary()
+        self._busy_tokens = self._busy_seconds = 0.0
 
     def note(self, encoder: Encoder, priority: Priority, kind: Hashable, rate: float, *, busy: bool = False) -> None:
         """Records a batch of such rows that ran at `rate` tokens per second; `busy`: other rows waited meanwhile."""
@@ -73,6 +74,14 @@ class RateEstimate:
         rates[priority, kind] = known  # the kind used last is forgotten last
         if len(rates) > KINDS:
             del rates[next(iter(rates))]
+
+    def note_busy(self, tokens: int, seconds: float) -> float:
+        """Records a batch, of any rows, that left others waiting. Returns the tokens per second of the last of them, together:
+        a batch that takes long counts for more."""
+        kept = 1 - NEW_RATE_WEIGHT
+        self._busy_tokens = kept * self._busy_tokens + tokens
+        self._busy_seconds = kept * self._busy_seconds + seconds
+        return self._busy_tokens / self._busy_seconds
 
     def batch_tokens(self, row: Row) -> int:
         """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches.

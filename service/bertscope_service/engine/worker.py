@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -268,7 +269,7 @@ class Worker:
         self._metrics.queue_rows.labels(self._name).set_function(lambda: self._queue.rows)
         self._metrics.queue_tokens.labels(self._name).set_function(lambda: self._queue.tokens)
         self._metrics.queue_seconds.labels(self._name).set_function(lambda: self._queue.backlog.total.seconds)
-        self._metrics.queue_limit_tokens.labels(self._name).set(self._limits.queue_tokens)
+        self._metrics.queue_limit_tokens.labels(self._name).set_function(lambda: self._admission.limit_tokens)
         self._metrics.device_broken.labels(self._name).set(0)
         self._metrics.device_stalled.labels(self._name).set_function(lambda: self._stalled is not None)
         self._metrics.device_lent.labels(self._name).set_function(lambda: self._lease is not None)
@@ -294,7 +295,11 @@ class Worker:
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:
         """Updates the rate estimate with a batch, and charges its clients for the time that it took."""
         tokens, row = tokens_of(rows), rows[0]
+        seconds = max(seconds, 1e-9)
         with self._ready:
-            rate, busy = tokens / max(seconds, 1e-9), bool(self._queue.rows)
-            self._rates.note(row.encoder, row.job.priority, row.kind, rate, busy=busy)
+            busy = bool(self._queue.rows)
+            self._rates.note(row.encoder, row.job.priority, row.kind, tokens / seconds, busy=busy)
             self._queue.settle(rows, seconds)
+            if busy:
+                limit = self._limits.waiting_tokens(self._rates.note_busy(tokens, seconds))
+                self._admission = replace(self._admission, limit_tokens=limit)

@@ -29,11 +29,22 @@ from bertscope_service.models.runtime_choice import RuntimeChoices
 from bertscope_service.models.runtimes import RuntimeSettings
 from bertscope_service.models.warm_up import warm_up
 from bertscope_service.observability.device_memory import DeviceMemory
+from bertscope_service.observability.machine import memory_limit
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.security.model_sources import SourcePolicy
 from bertscope_service.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+QUEUE_TOKENS = 262_144
+"""The tokens that may wait on any device unless the settings say otherwise; more on a device that runs more in its time."""
+
+WAITING_TOKEN_BYTES = 256
+"""Memory of a waiting token on the host, at most: a row of FillMask takes 1.3 kB with 8 tokens and 7.8 kB with 128, and its
+call and its answer take some more."""
+
+MEMORY_SHARE = 16
+"""Waiting tokens take at most one part of the process's memory in so many."""
 
 
 class Hosting:
@@ -52,7 +63,7 @@ class Hosting:
         self.settings = settings
         self.metrics = metrics
         self.metrics.registry.register(DeviceMemory())
-        self.engine = Engine(self._limits, self.metrics, on_broken, on_stalled)
+        self.engine = Engine(partial(device_limits, settings), self.metrics, on_broken, on_stalled)
         runtimes = RuntimeSettings(
             settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)
         )
@@ -66,16 +77,6 @@ class Hosting:
         )
         requests = RequestMemory(self.metrics)
         self.backend = Backend(self.engine, self.registry, limits, SourcePolicy.of(settings), replies, requests)
-
-    def _limits(self, device: torch.device) -> Limits:
-        settings = self.settings
-        return Limits(
-            settings.batch_tokens or size_limits(device).batch_tokens,
-            settings.queue_tokens,
-            queue_seconds=settings.queue_seconds,
-            threads=settings.threads,
-            stall_seconds=settings.stall_seconds,
-        )
 
     def _read(self, spec: LoadSpec, report: Report) -> LoadedModel:
         with _timed(f"{spec.name} was read"):
@@ -99,6 +100,18 @@ class Hosting:
             model = await self.registry.load(spec, lambda _: None)
             encoder = model.encoder
             logger.info("%s is ready on %s in %s, run by %s", model.name, encoder.device, encoder.precision, encoder.runtime)
+
+
+def device_limits(settings: Settings, device: torch.device) -> Limits:
+    """Returns the limits of a device; those that the settings leave open follow the device and the memory."""
+    return Limits(
+        settings.batch_tokens or size_limits(device).batch_tokens,
+        settings.queue_tokens or QUEUE_TOKENS,
+        queue_seconds=settings.queue_seconds,
+        threads=settings.threads,
+        stall_seconds=settings.stall_seconds,
+        most_queue_tokens=0 if settings.queue_tokens else memory_limit() // MEMORY_SHARE // WAITING_TOKEN_BYTES,
+    )
 
 
 @contextmanager

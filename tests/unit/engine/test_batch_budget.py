@@ -40,7 +40,9 @@ class Rig:
         self._now = 0.0
         clock = SimpleNamespace(perf_counter=self._tick)
         monkeypatch.setattr(runs_module, "time", clock)
-        self.engine = Engine(lambda _: Limits(batch_tokens=BATCH, queue_tokens=1 << 20), Metrics())
+        self.limits = Limits(batch_tokens=BATCH, queue_tokens=1 << 20)
+        self.metrics = Metrics()
+        self.engine = Engine(lambda _: self.limits, self.metrics)
 
     def _tick(self) -> float:
         self._now += 1e-9
@@ -150,6 +152,40 @@ async def test_a_call_of_slow_rows_lets_others_in_after_a_fifth_of_a_second(rig:
     batches = await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=100)
     assert set(batches) == {200}
     assert set(await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=250)) == {250}
+
+
+async def test_the_queue_takes_what_the_device_runs_in_its_time(rig: Rig) -> None:
+    """By the batches that left others waiting, no less than is given, and no more than memory has room for."""
+    rig.limits = Limits(batch_tokens=BATCH, queue_tokens=500, queue_seconds=2.0, most_queue_tokens=9000)
+    encoder = FakeEncoder()
+    assert await limit_after(rig, encoder, 1) == 500  # nothing waited behind it
+    assert await limit_after(rig, encoder, 100) == pytest.approx(2 * rig.speed, rel=1e-3)
+    rig.speed = 1e6
+    assert await limit_after(rig, encoder, 100) == 9000
+    rig.speed = 100.0
+    assert await limit_after(rig, encoder, 700) == 500
+
+
+async def limit_after(rig: Rig, encoder: FakeEncoder, rows: int) -> float | None:
+    """The tokens that may wait once so many rows have run."""
+    await rig.run(encoder, rows)
+    return rig.metrics.registry.get_sample_value("bertscope_queue_limit_tokens", {"device": "cpu"})
+
+
+async def test_a_job_waits_where_there_was_no_room_before_the_rate_was_known(rig: Rig) -> None:
+    rig.limits = Limits(batch_tokens=BATCH, queue_tokens=500, queue_seconds=2.0, most_queue_tokens=9000)
+    encoder, blocker = FakeEncoder(), Blocker()
+    for taken in (False, True):
+        blocked = asyncio.create_task(rig.engine.run([Row(encoder, sequence(5), SumObserver(blocker))], client="other"))  # type: ignore[arg-type]
+        await asyncio.to_thread(blocker.entered.wait, SECONDS)
+        waiting = [asyncio.create_task(rig.run(encoder, 40, priority=Priority.INTERACTIVE)) for _ in range(2)]
+        await asyncio.sleep(0)
+        blocker.release.set()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        await blocked
+        assert [isinstance(one, list) for one in found] == [True, taken]
+        blocker = Blocker()
+        await rig.run(encoder, 100)
 
 
 async def test_a_row_over_the_budget_runs_alone(rig: Rig) -> None:
