@@ -28,6 +28,7 @@ METRIC_NAMES = frozenset(
         "bertscope_model_load_seconds",
         "bertscope_model_weight_bytes",
         "bertscope_device_memory_bytes",
+        "bertscope_pinned_memory_bytes",
         "bertscope_reload_failing",
         "bertscope_certificate_expiry_timestamp_seconds",
         "bertscope_build_info",

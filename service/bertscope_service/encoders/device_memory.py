@@ -1,8 +1,9 @@
-"""Recognises errors that mean that a device's memory was too small."""
+"""Recognises errors that mean that a device's memory was too small, and gives memory back that PyTorch keeps for later."""
 
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import torch
 
@@ -34,8 +35,42 @@ def says_out_of_memory(error: BaseException) -> bool:
     return any(phrase in str(error) for phrase in PHRASES)
 
 
+PINNED_BYTES = 1024 * 1024 * 1024
+"""The most pinned memory that PyTorch keeps for later. It keeps all that it ever had, by itself: of each size, a power of two,
+what the most results that were held at a time took."""
+
+
+class PinnedMemory(NamedTuple):
+    """Memory of the host that GPUs copy from and to by themselves, which the system can't move: in use, and kept for later,
+    bytes."""
+
+    used: int
+    unused: int
+
+
+def pinned_memory() -> PinnedMemory:
+    """Returns the pinned memory that PyTorch holds; none before CUDA is used."""
+    if not torch.cuda.is_initialized():
+        return PinnedMemory(0, 0)
+    stats = torch.cuda.host_memory_stats()
+    used = stats.get("active_bytes.current", 0)
+    return PinnedMemory(used, stats.get("allocated_bytes.current", 0) - used)
+
+
+def bound_pinned_memory() -> None:
+    """Returns pinned memory that is not in use to the host, if it is more than PINNED_BYTES."""
+    if pinned_memory().unused > PINNED_BYTES:
+        release_pinned_memory()
+
+
+def release_pinned_memory() -> None:
+    """Returns all pinned memory that is not in use to the host."""
+    empty = getattr(torch.accelerator, "empty_host_cache", None)  # PyTorch has it since 2.13 or so
+    (empty or torch._C._host_emptyCache)()
+
+
 def release_cache() -> None:
-    """Returns memory that PyTorch keeps for later to all GPUs; waits for their running kernels.
+    """Returns memory that PyTorch keeps for later to all GPUs, and to the host; waits for their running kernels.
 
     After an error that a GPU does not recover from it can't, and logs that: the model is gone from the server all the same.
     """
@@ -43,5 +78,6 @@ def release_cache() -> None:
         return
     try:
         torch.cuda.empty_cache()
+        release_pinned_memory()
     except RuntimeError:
         logger.warning("a GPU does not give its memory back; it does when the server ends", exc_info=True)

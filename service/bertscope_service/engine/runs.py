@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.device_memory import out_of_memory, release_cache
+from bertscope_service.encoders.device_memory import bound_pinned_memory, out_of_memory, release_cache
 from bertscope_service.engine.batch import LaunchedBatch, answers, launch
 from bertscope_service.engine.refusals import broken
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, deliver, fail_job, future_error, longest, tokens_of
@@ -20,6 +20,9 @@ from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.timeline import BatchRun, Timeline
 
 MEMORY_RETRY_SECONDS = 5.0
+
+LARGE_BYTES = 16 * 1024 * 1024
+"""Pinned memory is looked at after results of this size: smaller ones leave little behind."""
 
 MAX_FAILED_RUNS = 16
 """After this many failed runs of a batch's parts, single rows are not the cause: the rest fails untried, and other batches
@@ -99,6 +102,8 @@ class Runner:
         for row, result in zip(batch.rows, results, strict=True):
             dealt[row.job].append((row.index, result))
         deliver(dealt)
+        if batch.copied is not None and batch.host_bytes > LARGE_BYTES:
+            bound_pinned_memory()
         return None
 
     def _reason(self, rows: Sequence[Row], error: Exception) -> Exception:

@@ -16,6 +16,7 @@ from bertscope_service.api.models import load_spec
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.embedded import EMBEDDED
+from bertscope_service.encoders.device_memory import pinned_memory
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
@@ -62,7 +63,7 @@ class Hosting:
         set_float32_products(tf32=settings.precision == "tf32")
         self.settings = settings
         self.metrics = metrics
-        self.metrics.registry.register(DeviceMemory())
+        self.metrics.registry.register(DeviceMemory(pinned_memory))
         self.engine = Engine(partial(device_limits, settings), self.metrics, on_broken, on_stalled)
         runtimes = RuntimeSettings(
             settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)

@@ -92,7 +92,7 @@ def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Hos
         "part": {"path", "metadata", "request"},
         "reason": {"queue_full", "deadline_unreachable", "client_limit", "server_limit", "device_busy", "draining"}
         | {"replies_full", "requests_full", "cancelled", "deadline", "overload"},
-        "state": {"loading", "ready", "unloading"},
+        "state": {"loading", "ready", "unloading", "used", "unused"},
         "model": {"models/bert", "models/roberta", "models/headless"},
     }
     seen: set[str] = set()

@@ -80,6 +80,11 @@ def set_fraction(fraction: float, device: object = None) -> None:
         GPU.allocated = 0
 
 
+def host_memory_stats() -> dict[str, int]:
+    """Returns what PyTorch tells of pinned memory, as far as we read it."""
+    return {"allocated_bytes.current": GPU.pinned, "active_bytes.current": GPU.pinned - GPU.pinned_unused}
+
+
 def install(devices: int = 2) -> None:
     """Pretends that there are so many GPUs. A process keeps them until it ends."""
     # `module.to` would otherwise put the memory into the old Parameter, which is no DeviceTensor.
@@ -110,9 +115,11 @@ def install(devices: int = 2) -> None:
         "reset_peak_memory_stats": lambda device=None: None,
         "mem_get_info": lambda device=None: (TOTAL_BYTES - GPU.allocated, TOTAL_BYTES),
         "set_per_process_memory_fraction": set_fraction,
+        "host_memory_stats": host_memory_stats,
     }
     for name, value in pretended.items():
         setattr(torch.cuda, name, value)
+    torch.accelerator.empty_host_cache = GPU.release_pinned
     torch.Tensor.pin_memory = pin  # type: ignore[method-assign, assignment]
     torch.Tensor.is_pinned = is_pinned  # type: ignore[method-assign, assignment]
     _pretend_gradients()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -22,6 +23,9 @@ class Device:
         self._failures: list[tuple[int, Exception, bool]] = []
         self.allocated = 0
         """Bytes of tensors made since a limit was set."""
+        self.pinned = 0
+        """Bytes of pinned memory, in use or kept for later: as PyTorch's, of sizes that are powers of two, and for ever."""
+        self._kept: Counter[int] = Counter()
         self.limit: int | None = None
         """The most bytes that may be allocated; None for no limit, and no counting."""
 
@@ -57,6 +61,30 @@ class Device:
 
     def _give(self, size: int) -> None:
         self.allocated -= size
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        """Counts the pinned memory of a tensor until all that share it are gone."""
+        size = 1 << max(0, tensor.untyped_storage().nbytes() - 1).bit_length()
+        with self._lock:
+            if self._kept[size]:
+                self._kept[size] -= 1
+            else:
+                self.pinned += size
+        weakref.finalize(tensor.untyped_storage(), self._unpin, size)
+
+    def _unpin(self, size: int) -> None:
+        self._kept[size] += 1
+
+    @property
+    def pinned_unused(self) -> int:
+        """Bytes of pinned memory that no tensor uses."""
+        return sum(size * count for size, count in self._kept.items())
+
+    def release_pinned(self) -> None:
+        """Gives back the pinned memory that no tensor uses."""
+        with self._lock:
+            self.pinned -= self.pinned_unused
+            self._kept.clear()
 
     @contextmanager
     def failing(self, error: Exception, *, after: int = 0, for_good: bool = False) -> Iterator[None]:

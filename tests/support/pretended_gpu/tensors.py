@@ -196,6 +196,7 @@ def copied(source: torch.Tensor, device: torch.device, kwargs: Mapping[str, Any]
             note("waits", "copy to the host")
             GPU.settle()
         else:
+            GPU.pin(found)
             GPU.copy_late(found, on_host(aten.clone.default, (found,), {}))
         return found
     if isinstance(source, DeviceTensor):
@@ -233,6 +234,7 @@ def pin(tensor: torch.Tensor, *_: object) -> torch.Tensor:
         raise RuntimeError("cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned")
     found: torch.Tensor = on_host(aten.clone.default, (tensor,), {})
     found._pinned = True  # type: ignore[attr-defined]
+    GPU.pin(found)
     return found
 
 
