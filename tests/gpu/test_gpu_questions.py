@@ -4,14 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.on_gpu import DEVICE
-from tests.support.questions_of_rows import QUESTIONS, answers, gates, numbers, offered, sequences
+from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, gates, offered, sequences
 from tests.support.tiny import ARCHITECTURES
 
 pytestmark = [
@@ -69,12 +68,3 @@ def test_a_second_device(checkpoint: Callable[[str], Path], both: Both) -> None:
             assert_same(answers(encoder, question, sequences(encoder)), answers(both.on_cpu, question, sequences(both.on_cpu)))
     finally:
         torch.cuda.set_device(DEVICE)
-
-
-def assert_same(found: object, expected: object) -> None:
-    """Compares all numbers of two results."""
-    ours, theirs = numbers(found), numbers(expected)
-    assert theirs and [len(part) for part in ours] == [len(part) for part in theirs]
-    for one, other in zip(ours, theirs, strict=True):
-        # Gradients are sums of products of both signs: their error goes with the largest, not with what is left.
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * max(1.0, float(np.abs(other).max(initial=0))))

@@ -175,3 +175,12 @@ def numbers(result: Any) -> list[np.ndarray[Any, Any]]:
         return []
     names = [name for kind in type(result).__mro__ for name in getattr(kind, "__slots__", ())] or list(vars(result))
     return [part for name in names if name != "seconds" for part in numbers(getattr(result, name))]
+
+
+def assert_same(found: object, expected: object) -> None:
+    """Compares all numbers of two results."""
+    ours, theirs = numbers(found), numbers(expected)
+    assert theirs and [len(part) for part in ours] == [len(part) for part in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        # Gradients are sums of products of both signs: their error goes with the largest, not with what is left.
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * max(1.0, float(np.abs(other).max(initial=0))))

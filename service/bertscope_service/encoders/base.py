@@ -109,6 +109,8 @@ class Capabilities:
     """True if `State.hidden` holds hidden states after the last layer, and not the output of a whole model."""
     drops_tokens: bool = False
     """True if some tokens of a text are dropped between layers, so that not all have a vector after the last layer."""
+    unpadded: bool = False
+    """True if layers that nobody watches run on the real tokens of a batch alone."""
 
     @property
     def sequence_head(self) -> bool:

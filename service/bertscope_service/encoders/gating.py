@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
 from bertscope_service.encoders.transfers import place_arrays
+from bertscope_service.encoders.unpadded import Layout
 
 
 class MapMemory:
@@ -40,7 +41,7 @@ class LayerRun:
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
     batch; see `architectures.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
     attention, [rows, length, heads, head_size]; PyTorch alone takes them. memory: for maps that nobody keeps; None if somebody
-    does.
+    does. layout: how tokens lie without padding, None for padded rows; nobody watches such a layer.
     """
 
     keep: torch.Tensor | None = None
@@ -53,6 +54,7 @@ class LayerRun:
     on_values: ContextWatcher | None = None
     given: torch.Tensor | None = None
     memory: MapMemory | None = None
+    layout: Layout | None = None
 
     @classmethod
     def of(
@@ -93,7 +95,9 @@ class LayerRun:
 
         on_maps, on_context = (watcher and partial(show, watcher) for watcher in (self.on_maps, self.on_context))
         keep, uniform, constant = chosen(self.keep), chosen(self.uniform), chosen(self.constant)
-        return LayerRun(keep, uniform, constant, self.average, on_maps, on_context, self.exact, memory=self.memory)
+        return LayerRun(
+            keep, uniform, constant, self.average, on_maps, on_context, self.exact, memory=self.memory, layout=self.layout
+        )
 
     def pass_zeros(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
         """Passes zeros to watchers of a layer without heads: its attention is never computed."""

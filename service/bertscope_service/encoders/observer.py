@@ -28,6 +28,8 @@ class Observer(Protocol):
     """Observes one row while it runs. Rows whose observers have the same class and `group` may share a batch.
 
     Only the tensors that `run` returns are copied to the host, so a reduction that can run on the device belongs there.
+    A class with `reads_places = False` computes little on padding, neither maps nor states of all positions: where the
+    encoder's layers run on real tokens alone, its rows share a batch whatever their lengths.
     """
 
     __slots__ = ()

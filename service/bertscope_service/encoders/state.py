@@ -53,6 +53,7 @@ class State:
     hidden: [rows, length, hidden_size] after `layer` layers (after the embeddings if 0), in the model's number format. Where
     rows are not embedded yet, it is computed when it is first read.
     pending: computes `hidden`; None once it is there.
+    unpadded: the same states without padding, if the runtime has them; `defer` sets it, and new `hidden` states end it.
     lengths: real tokens of each row, on the host.
     valid: the same as a mask, bool [rows, length] on the device; None if no row is padded.
     context: of layer `layer`, if `attend` computed it.
@@ -62,7 +63,7 @@ class State:
     and once a state was read at chosen positions.
     """
 
-    __slots__ = ("_average", "_hidden", "_valid", "context", "kept_tokens", "layer", "lengths", "pending")
+    __slots__ = ("_average", "_hidden", "_valid", "context", "kept_tokens", "layer", "lengths", "pending", "unpadded")
 
     def __init__(
         self,
@@ -74,10 +75,13 @@ class State:
         kept_tokens: KeptTokens | None = None,
     ) -> None:
         """`hidden` may be a function that computes it."""
+        self._hidden: torch.Tensor | None
+        self.pending: Callable[[], torch.Tensor] | None
+        self.unpadded: object | None
         if isinstance(hidden, torch.Tensor):
             self.hidden = hidden
         else:
-            self.pending: Callable[[], torch.Tensor] | None = hidden
+            self.defer(hidden)
         self.lengths = lengths
         self._average: torch.Tensor | None = None
         self.valid = valid
@@ -87,14 +91,20 @@ class State:
 
     @property
     def hidden(self) -> torch.Tensor:
-        if self.pending is not None:
-            self.hidden = self.pending()
+        if self._hidden is None:
+            if self.pending is None:
+                raise RuntimeError("a state has neither hidden states nor a way to compute them")
+            # What computes them may hold memory.
+            self._hidden, self.pending = self.pending(), None
         return self._hidden
 
     @hidden.setter
     def hidden(self, hidden: torch.Tensor) -> None:
-        # What computes it may hold memory.
-        self._hidden, self.pending = hidden, None
+        self._hidden, self.pending, self.unpadded = hidden, None, None
+
+    def defer(self, compute: Callable[[], torch.Tensor], unpadded: object | None = None) -> None:
+        """Sets `hidden` to what a function will compute when it is first read, from `unpadded` states if these are there."""
+        self._hidden, self.pending, self.unpadded = None, compute, unpadded
 
     @property
     def valid(self) -> torch.Tensor | None:

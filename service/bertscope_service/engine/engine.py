@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import torch
 
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.engine.computing import Computing
 from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.engine.lease import Lease
@@ -162,6 +163,10 @@ class Engine:
         if refusal is not None:
             self._metrics.rejected.labels(refusal.reason.lower()).inc()
         return refusal
+
+    def note_saturation(self, encoder: Encoder, tokens: int) -> None:
+        """Lets batches of an encoder have any padding up to so many tokens: they take no longer than smaller ones."""
+        self._worker(encoder.device).rates.note_saturation(encoder, tokens)
 
     def batch_tokens(self, device: torch.device) -> int:
         """Returns the largest number of tokens in a batch of a device."""

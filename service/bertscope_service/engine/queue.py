@@ -29,6 +29,32 @@ PADDING_SHARE = 0.08
 PADDING_SLACK = 16
 """So little padding costs less than another batch."""
 
+MOST_PLACES = 4
+"""Rows that run without padding may have this many times the budget as places of padded rows: embeddings use these."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """The sizes that a batch may have.
+
+    budget: the most tokens, padding included. saturation: a batch of so many tokens takes no longer than a smaller one, so that
+    padding costs nothing. unpadded: its layers run on real tokens alone, which the budget counts then.
+    """
+
+    budget: int
+    saturation: int = 0
+    unpadded: bool = False
+
+    def padding(self, rows: int, longest: int, real: int) -> int | None:
+        """Returns the padding of a batch with `real` tokens, or None if it may not be so large, or have so much of it."""
+        places = rows * longest
+        padding = places - real
+        if self.unpadded:
+            return padding if real <= self.budget and places <= MOST_PLACES * self.budget else None
+        if places > self.budget:
+            return None
+        return padding if places <= self.saturation or padding <= max(PADDING_SHARE * places, PADDING_SLACK) else None
+
 
 @dataclass(slots=True)
 class Taken:
@@ -43,12 +69,18 @@ class RowQueue:
 
     A batch begins with the oldest row of the client that was served for the shortest time, so clients share a device's time
     evenly and no row starves; then rows of any client that may share its batch and have similar lengths are added. `charge`
-    returns the seconds that a token of rows like a given one costs.
+    returns the seconds that a token of rows like a given one costs, `saturation` the tokens of a batch of them below which
+    padding costs nothing.
     """
 
-    def __init__(self, charge: Callable[[Row], float] = lambda _: NOMINAL_TOKEN_SECONDS) -> None:
+    def __init__(
+        self,
+        charge: Callable[[Row], float] = lambda _: NOMINAL_TOKEN_SECONDS,
+        saturation: Callable[[Row], int] = lambda _: 0,
+    ) -> None:
         self.backlog = Backlog()
         self._charge = charge
+        self._saturation = saturation
         self._queues = {priority: FairQueue() for priority in Priority}
         self._passed_over = 0.0
 
@@ -102,7 +134,9 @@ class RowQueue:
                 if patient and priority is Priority.BULK and self._passed_over:
                     # A caller that was just answered may call again at once, and waits for this batch.
                     budget = max(min(budget, MIN_BATCH_TOKENS), budget // 2)
-                taken.rows = candidates[:1] if candidates[0].alone else _grow(candidates, budget)
+                first = candidates[0]
+                size = BatchSize(budget, self._saturation(first), first.unpadded)
+                taken.rows = candidates[:1] if first.alone else _grow(candidates, size)
                 self._serve(taken.rows)
                 break
         self._forget([*taken.rows, *(row for row, _ in taken.dropped)])
@@ -190,8 +224,8 @@ class RowQueue:
             self._queues[priority].forget(counts)
 
 
-def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
-    """Returns the first row, candidates[0], with neighbours in length, as long as little is padded; sorted by length."""
+def _grow(candidates: list[Row], size: BatchSize) -> list[Row]:
+    """Returns the first row, candidates[0], with neighbours in length, as many as a batch may have; sorted by length."""
     seed = candidates[0]
     rows = sorted(candidates, key=attrgetter("length"))
     lengths = [row.length for row in rows]
@@ -201,10 +235,10 @@ def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
         count = high - low + 2
         # The padding of the batch with one more row, at the side of the shorter rows or of the longer ones.
         shorter = longer = None
-        if low > 0 and lengths[high] * count <= budget_tokens:
-            shorter = _bearable(lengths[high] * count, real + lengths[low - 1])
-        if high + 1 < len(rows) and lengths[high + 1] * count <= budget_tokens:
-            longer = _bearable(lengths[high + 1] * count, real + lengths[high + 1])
+        if low > 0:
+            shorter = size.padding(count, lengths[high], real + lengths[low - 1])
+        if high + 1 < len(rows):
+            longer = size.padding(count, lengths[high + 1], real + lengths[high + 1])
         if shorter is None and longer is None:
             return rows[low : high + 1]
         if longer is None or (shorter is not None and shorter <= longer):
@@ -213,9 +247,3 @@ def _grow(candidates: list[Row], budget_tokens: int) -> list[Row]:
         else:
             high += 1
             real += lengths[high]
-
-
-def _bearable(size: int, real: int) -> int | None:
-    """Returns the padding of a batch of `size` tokens with `real` ones, or None if it is too much."""
-    padding = size - real
-    return padding if padding <= max(PADDING_SHARE * size, PADDING_SLACK) else None

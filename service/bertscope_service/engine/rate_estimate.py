@@ -65,6 +65,7 @@ class RateEstimate:
     def __init__(self) -> None:
         self._rates: WeakKeyDictionary[Encoder, dict[Key, Rate]] = WeakKeyDictionary()
         self._busy_tokens = self._busy_seconds = 0.0
+        self._saturation: WeakKeyDictionary[Encoder, int] = WeakKeyDictionary()
 
     def note(self, encoder: Encoder, priority: Priority, kind: Hashable, rate: float, *, busy: bool = False) -> None:
         """Records a batch of such rows that ran at `rate` tokens per second; `busy`: other rows waited meanwhile."""
@@ -82,6 +83,14 @@ class RateEstimate:
         self._busy_tokens = kept * self._busy_tokens + tokens
         self._busy_seconds = kept * self._busy_seconds + seconds
         return self._busy_tokens / self._busy_seconds
+
+    def note_saturation(self, encoder: Encoder, tokens: int) -> None:
+        """Records that batches of up to so many tokens take no longer than small ones."""
+        self._saturation[encoder] = tokens
+
+    def saturation(self, row: Row) -> int:
+        """Returns the tokens of a batch of such rows below which it takes no longer than a smaller one; 0 if not measured."""
+        return self._saturation.get(row.encoder, 0)
 
     def batch_tokens(self, row: Row) -> int:
         """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches.

@@ -57,6 +57,11 @@ class Row:
         position = None if state is None else (state.layer, state.context is None)
         return id(self.encoder), type(self.observer), self.observer.group, position
 
+    @property
+    def unpadded(self) -> bool:
+        """True if padding costs a batch of such rows next to nothing."""
+        return self.encoder.capabilities.unpadded and not getattr(self.observer, "reads_places", True)
+
 
 class Job:
     """The rows of one caller, their results in the same order, and whether anybody still waits for them.

@@ -155,7 +155,7 @@ class Runner:
         began, self._last_end = max(batch.began, self._last_end), now
         rows, real = len(batch.rows), tokens_of(batch.rows)
         self._real_tokens.inc(real)
-        padding = rows * longest(batch.rows) - real
+        padding = 0 if batch.rows[0].unpadded else rows * longest(batch.rows) - real
         self._padding_tokens.inc(padding)
         self._batch_rows.observe(rows)
         self._batch_seconds.observe(now - began)

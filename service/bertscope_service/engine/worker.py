@@ -53,8 +53,8 @@ class Worker:
         self._name = str(device)
         self._on_broken = on_broken
         self._on_stalled = on_stalled
-        self._rates = RateEstimate()
-        self._queue = RowQueue(self._rates.charge)
+        self.rates = RateEstimate()
+        self._queue = RowQueue(self.rates.charge, self.rates.saturation)
         self._admission = Admission(self._name, limits.queue_tokens, limits.queue_seconds, limits.batch_tokens)
         self._ready = threading.Condition()
         self._waking = False  # True if the loop will wake the thread soon
@@ -62,7 +62,7 @@ class Worker:
         self._lease: Lease | None = None
         self._calls: deque[Call] = deque()
         self._in_flight = JobsInFlight()
-        self._watchdog = Watchdog(self._rates, limits.stall_seconds)
+        self._watchdog = Watchdog(self.rates, limits.stall_seconds)
         self._stalled: Work | None = None
         self._runner = Runner(device, metrics, self._measured, self._watchdog.batch)
         self._watch_queue()
@@ -77,7 +77,7 @@ class Worker:
         with self._ready:
             self._require_running()
             lease = self._lease
-            job.token_seconds = self._rates.expect(job.rows[0])
+            job.token_seconds = self.rates.expect(job.rows[0])
             if not admitted:
                 self._admit(job, lease)
             if lease is not None:
@@ -281,12 +281,12 @@ class Worker:
             for job in self._in_flight.jobs():
                 for row in job.rows:
                     row.taken = True
-            self._queue = RowQueue(self._rates.charge)
+            self._queue = RowQueue(self.rates.charge, self.rates.saturation)
             return self._take_calls()
 
     def _take(self) -> list[Row]:
         """Takes the next batch from the queue, and fails the jobs of rows that were dropped."""
-        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self._rates.batch_tokens)
+        taken = self._queue.take(self._limits.batch_tokens, time.monotonic(), self.rates.batch_tokens)
         for row, reason in taken.dropped:
             self._metrics.rows_dropped.labels(reason).inc()
             fail_job(row.job, late())
@@ -298,8 +298,8 @@ class Worker:
         seconds = max(seconds, 1e-9)
         with self._ready:
             busy = bool(self._queue.rows)
-            self._rates.note(row.encoder, row.job.priority, row.kind, tokens / seconds, busy=busy)
+            self.rates.note(row.encoder, row.job.priority, row.kind, tokens / seconds, busy=busy)
             self._queue.settle(rows, seconds)
             if busy:
-                limit = self._limits.waiting_tokens(self._rates.note_busy(tokens, seconds))
+                limit = self._limits.waiting_tokens(self.rates.note_busy(tokens, seconds))
                 self._admission = replace(self._admission, limit_tokens=limit)

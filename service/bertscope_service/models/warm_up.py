@@ -22,6 +22,7 @@ from bertscope_service.engine.rows import Row
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.models.runtime_choice import RuntimeChoice, only
 from bertscope_service.models.runtime_timing import choose
+from bertscope_service.models.saturation import measure_saturation
 
 WORDS = (2, 20, 100)
 """Lengths of the texts, in words; a model with fewer positions gets them cut."""
@@ -33,9 +34,18 @@ Inputs = list[tuple[TokenSequence, Observer]]
 
 async def warm_up(engine: Engine, model: LoadedModel) -> LoadedModel:
     """Runs every kind of row at some lengths; if the model has alternatives, one encoder is chosen to serve it from then on.
+    On a GPU, measures then how large a batch may be before it takes longer.
 
     Raises the errors of a model that can't run here.
     """
+    model = await _first_runs(engine, model)
+    if inputs := _inputs(model):
+        await measure_saturation(engine, model.encoder, inputs[len(inputs) > 1][0])
+    return model
+
+
+async def _first_runs(engine: Engine, model: LoadedModel) -> LoadedModel:
+    """Runs the model, and returns it with one encoder."""
     if not model.alternatives:
         try:
             await _run(engine, model.encoder, _inputs(model))

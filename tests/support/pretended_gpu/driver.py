@@ -68,6 +68,14 @@ def set_device(device: Any) -> None:
     _of_thread.device = device if isinstance(device, int) else torch.device(device).index
 
 
+def exchange_device(device: int) -> int:
+    """Sets the device of this thread if it is one, and returns the one before."""
+    before = current_device()
+    if device >= 0:
+        set_device(device)
+    return before
+
+
 def synchronize(device: object = None) -> None:
     note("waits", "device")
     GPU.settle()
@@ -100,6 +108,8 @@ def install(devices: int = 2) -> None:
         "device_count": lambda: devices,
         "current_device": current_device,
         "set_device": set_device,
+        "_exchange_device": exchange_device,
+        "_maybe_exchange_device": exchange_device,
         "synchronize": synchronize,
         "Event": Event,
         "Stream": Stream,
@@ -120,6 +130,7 @@ def install(devices: int = 2) -> None:
     for name, value in pretended.items():
         setattr(torch.cuda, name, value)
     torch.accelerator.empty_host_cache = GPU.release_pinned
+    torch._C._is_cudnn_attention_decode_disabled = lambda: True  # type: ignore[attr-defined]
     torch.Tensor.pin_memory = pin  # type: ignore[method-assign, assignment]
     torch.Tensor.is_pinned = is_pinned  # type: ignore[method-assign, assignment]
     _pretend_gradients()

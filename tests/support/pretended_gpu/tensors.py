@@ -9,6 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from tests.support.pretended_gpu.kernels import KERNELS
 from tests.support.pretended_gpu.memory import GPU
 from tests.support.pretended_gpu.operations import INDEXING, WAITS, has_kernel, is_view, splits
 from tests.support.pretended_gpu.recording import note, place
@@ -131,7 +132,7 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         launch(name)
     if asked is not None:
         kwargs = {**kwargs, "device": CPU}
-    found = on_host(function, hosts(args), hosts(dict(kwargs)), graph=True)
+    found = on_host(KERNELS.get(name, function), hosts(args), hosts(dict(kwargs)), graph=True)
     device = asked or next(iter(devices))
     return wrapped(function, found, device, [one for one in tensors if isinstance(one, DeviceTensor)])
 

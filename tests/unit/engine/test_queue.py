@@ -4,10 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.engine import queue as queue_module
-from bertscope_service.engine.queue import PADDING_SHARE, PADDING_SLACK, RowQueue
+from bertscope_service.engine.queue import MOST_PLACES, PADDING_SHARE, PADDING_SLACK, RowQueue
 from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS
 from bertscope_service.engine.rows import Job, Priority, Row
 from hypothesis import HealthCheck, given, settings
@@ -278,6 +280,65 @@ def test_rows_of_one_length_are_gathered() -> None:
         queue.push(job_of(ENCODERS[0], [8, 64] * 10))
         batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(2)]
         assert batches == [[8] * 10, [64] * 10]
+
+    on_a_loop(run)
+
+
+def test_small_batches_may_have_any_padding() -> None:
+    """Up to the size at which a device takes longer, another batch costs more than padding."""
+
+    def run() -> None:
+        queue = RowQueue(saturation=lambda _: 640)
+        queue.push(job_of(ENCODERS[0], [8, 64] * 10))
+        batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(3)]
+        assert batches == [[8] * 10, [64] * 10, []]
+        queue.push(job_of(ENCODERS[0], [8, 64] * 5))
+        assert [len(row.sequence) for row in queue.take(1000, NOW).rows] == [8] * 5 + [64] * 5
+
+    on_a_loop(run)
+
+
+class PositionsObserver(SumObserver):
+    """Reads some positions."""
+
+    reads_places = False
+    run: ClassVar[Any] = SumObserver.__dict__["run"]
+
+
+@pytest.mark.parametrize(
+    ("unpadded", "observer", "batches"),
+    [
+        (True, PositionsObserver(), [[8] * 10 + [64] * 10]),
+        (True, SumObserver(), [[8] * 10, [64] * 10]),
+        (False, PositionsObserver(), [[8] * 10, [64] * 10]),
+    ],
+)
+def test_rows_without_padding_share_batches(unpadded: bool, observer: SumObserver, batches: list[list[int]]) -> None:
+    """If neither the layers nor the observer compute on padding."""
+
+    def run() -> None:
+        queue = RowQueue()
+        queue.push(job_of(FakeEncoder(capabilities=Capabilities(unpadded=unpadded)), [8, 64] * 10, observer=observer))
+        assert [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in batches] == batches
+        assert not queue.rows
+
+    on_a_loop(run)
+
+
+@EXAMPLES
+@given(lengths=st.lists(st.integers(1, 500), min_size=1, max_size=60), budget=st.integers(1, 2000))
+def test_batches_without_padding_are_bounded(lengths: list[int], budget: int) -> None:
+    """By their real tokens, and by the places that they would take padded."""
+
+    def run() -> None:
+        queue = RowQueue()
+        encoder = FakeEncoder(capabilities=Capabilities(unpadded=True))
+        queue.push(job_of(encoder, lengths, observer=PositionsObserver()))
+        left = list(lengths)
+        while rows := [len(row.sequence) for row in queue.take(budget, NOW).rows]:
+            assert len(rows) == 1 or (sum(rows) <= budget and max(rows) * len(rows) <= MOST_PLACES * budget)
+            left = list((Counter(left) - Counter(rows)).elements())
+        assert not left
 
     on_a_loop(run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ class AnswerObserver(Observer):
     the end, among the row's tokens, of the answer for which it is least, times `weight`.
     """
 
+    reads_places: ClassVar[bool] = False
     golds: tuple[tuple[int, int], ...] = ((0, 0),)
     weight: float = 1.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -64,6 +64,7 @@ class LensObserver:
     these states get first. The last state runs as MaskObserver runs it, so that it gives the same predictions.
     """
 
+    reads_places: ClassVar[bool] = False
     positions: tuple[int, ...]
     layers: tuple[int, ...]
     top_k: int

@@ -73,6 +73,7 @@ class MaskObserver:
     The top k and ranks are among the whole vocabulary, or `among` some entries, at least k.
     """
 
+    reads_places: ClassVar[bool] = False
     positions: tuple[int, ...]
     top_k: int
     asked: NDArray[np.int64]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ class GoldObserver:
     one.
     """
 
+    reads_places: ClassVar[bool] = False
     positions: tuple[int, ...]
     golds: NDArray[np.int64]
     ranked: bool = False
@@ -90,6 +91,7 @@ class GoldObserver:
 class LabelObserver(Observer):
     """Reads the scores of all labels before the softmax: float32 [labels]. `gold` is the right label, for the loss."""
 
+    reads_places: ClassVar[bool] = False
     gold: int = 0
 
     @classmethod
@@ -107,6 +109,7 @@ class LabelSetObserver(Observer):
     """Reads the scores of all labels before the sigmoid: float32 [labels]. `golds` are the labels that hold, for the loss: the
     mean over all labels of -ln P of whether it holds, nats."""
 
+    reads_places: ClassVar[bool] = False
     golds: tuple[int, ...] = ()
 
     @classmethod
@@ -127,6 +130,7 @@ class LabelSetObserver(Observer):
 class ValueObserver(Observer):
     """Reads the value of a regression head: float32 [1]. `gold` is the right one, for the loss: the squared difference."""
 
+    reads_places: ClassVar[bool] = False
     gold: float = 0.0
 
     @classmethod
@@ -151,6 +155,8 @@ def sequence_scores(encoder: Encoder, state: State, gates: BatchGates | None) ->
 @dataclass(frozen=True, slots=True)
 class NextSentenceObserver(Observer):
     """Reads the scores of "is next" and "is not next" before the softmax: float32 [2]."""
+
+    reads_places: ClassVar[bool] = False
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -49,6 +49,7 @@ class ProbeScoresObserver:
     """Classifies a row's spans by all probes. `spans`: of pairs all first ones, then all second ones. `labels`: int64 [spans or
     pairs]; any class for one without."""
 
+    reads_places: ClassVar[bool] = False
     probes: Probes
     spans: Units
     labels: NDArray[np.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -34,6 +34,8 @@ class HiddenObserver(Observer):
 @dataclass(frozen=True, slots=True)
 class LogitsObserver(Observer):
     """Reads the scores over the vocabulary at every token of a row, before the softmax: float32 [length, vocabulary_size]."""
+
+    reads_places: ClassVar[bool] = False
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ class SpanStatesObserver:
     layers: ascending, 0 for the embeddings. spans: the pieces of each span, at least one span.
     """
 
+    reads_places: ClassVar[bool] = False
     layers: tuple[int, ...]
     spans: Units
 

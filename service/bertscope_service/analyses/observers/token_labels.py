@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ class TokenLabelObserver(Observer):
     """Reads the scores of all labels before the softmax at some positions P of a row, or at none: float32 [P, labels].
     `golds` are the right labels there, for the loss: the mean over the positions of -ln P, nats."""
 
+    reads_places: ClassVar[bool] = False
     positions: tuple[int, ...]
     golds: tuple[int, ...] = ()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from bertscope_service.encoders.torch.activations import watching_activations
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
+from bertscope_service.encoders.torch.projections import project
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
 from bertscope_service.encoders.torch.token_elimination import (
@@ -38,7 +39,9 @@ from bertscope_service.encoders.torch.token_elimination import (
     protect,
     received,
 )
+from bertscope_service.encoders.torch.unpadded_layers import UnpaddedLayers
 from bertscope_service.encoders.torch.weights import nonzero_parameters, resident_bytes
+from bertscope_service.encoders.unpadded import UnpaddedStates, has_varlen
 
 DTYPES = {
     "fp32": torch.float32,
@@ -94,10 +97,14 @@ class TorchEncoder:
             differentiable=precision != INT8 and not kept_shares,
             observable=not kept_shares,
             drops_tokens=bool(kept_shares),
+            unpadded=device.type == "cuda" and architecture.unpads and precision != INT8 and not kept_shares,
         )
         architecture.kept = {layer: self.shape.heads_of(layer) for layer in pruned}
         # If inputs become integers, a last digit may change one of them, and the next layers amplify that.
         self._exact = precision == INT8
+        self._unpadded_layers = UnpaddedLayers(architecture, has_varlen(device, self.dtype, architecture.head_size))
+        self._shown = False
+        """True while activations are watched, in padded rows."""
         self._padding_id = int(config.pad_token_id or 0)
         self._kept_shares = kept_shares
         self._mask_id: int | None = getattr(config, "mask_token_id", None)
@@ -143,11 +150,21 @@ class TorchEncoder:
             run.memory = memory
             if chosen is not None and state.kept_tokens is not None:
                 chosen = find(state.kept_tokens, chosen)
-            state.hidden = self._run_layer(state, run, chosen)
+            if self._unpads(state, run):
+                self._unpadded_layers.run(state, run, chosen)
+            else:
+                state.hidden = self._run_layer(state, run, chosen)
             state.context = None
             state.layer += 1
         if only is not None:
             state.kept_tokens = None
+
+    def _unpads(self, state: State, run: LayerRun) -> bool:
+        """Returns whether the state's layer runs without padding: where nobody watches it, and where that saves time."""
+        watched = run.on_maps is not None or run.on_context is not None or self._shown
+        if not self.capabilities.unpadded or watched or state.context is not None or not self._kept_heads(state.layer):
+            return False
+        return self._unpadded_layers.worth(state)
 
     def layer_run(
         self,
@@ -174,7 +191,7 @@ class TorchEncoder:
         seen: list[torch.Tensor] = []
         run = LayerRun(on_maps=lambda maps: seen.append(received(maps, state.valid)), exact=self._exact)
         if in_parts := self._in_parts(layer):
-            query, key, value = self._project(layer, hidden, hidden)
+            query, key, value = project(self.architecture, layer, hidden, hidden)
             output = gated_attention(query, key, value, self._mask(state), run=run).flatten(2)
         else:
             output = self._run_layer(state, run, None)
@@ -195,12 +212,12 @@ class TorchEncoder:
                 return self.architecture.finish(layer, own.transpose(1, 2).flatten(2), pick(hidden, only))
             if only is not None and only.shape[1] < hidden.shape[1] and self._in_parts(layer):
                 narrow = pick(hidden, only)
-                query, key, value = self._project(layer, narrow, hidden)
+                query, key, value = project(self.architecture, layer, narrow, hidden)
                 gated = gated_attention(query, key, value, self._mask(state), run=run)
                 return self.architecture.finish(layer, gated.flatten(2), narrow)
         places = None if state.kept_tokens is None else state.kept_tokens.places
         output = self.architecture.run_layer(layer, hidden, state.valid, run, places)
-        if not self.architecture.kept.get(layer, (0,)):
+        if not self._kept_heads(layer):
             rows, length = hidden.shape[:2]
             run.pass_zeros(rows, length, self.architecture.head_size, self.device)
         return pick(output, only)
@@ -228,22 +245,21 @@ class TorchEncoder:
     def activation_size(self) -> int:
         return self.architecture.activation_size
 
-    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> AbstractContextManager[None]:
-        return watching_activations(self.architecture, layer, watcher)
+    @contextmanager
+    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> Iterator[None]:
+        self._shown = True
+        try:
+            with watching_activations(self.architecture, layer, watcher):
+                yield
+        finally:
+            self._shown = False
 
     def _in_parts(self, layer: int) -> bool:
-        return self.architecture.in_parts and bool(self.architecture.kept.get(layer, (0,)))
+        return self.architecture.in_parts and self._kept_heads(layer)
 
-    def _project(
-        self, layer: int, queries: torch.Tensor, hidden: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Returns queries of some positions, keys and values of all: [rows, heads, n, head_size] each."""
-
-        def by_head(projected: torch.Tensor) -> torch.Tensor:
-            return projected.view(*projected.shape[:2], -1, self.architecture.head_size).transpose(1, 2)
-
-        query, key, value = self.architecture.projections(layer)
-        return by_head(query(queries)), by_head(key(hidden)), by_head(value(hidden))
+    def _kept_heads(self, layer: int) -> bool:
+        """Returns whether the weights have heads in a layer."""
+        return bool(self.architecture.kept.get(layer, (0,)))
 
     @staticmethod
     def _mask(state: State) -> torch.Tensor | None:
@@ -252,11 +268,13 @@ class TorchEncoder:
     def attend(self, state: State) -> None:
         if not self._in_parts(state.layer):
             return
-        query, key, value = self._project(state.layer, state.hidden, state.hidden)
+        query, key, value = project(self.architecture, state.layer, state.hidden, state.hidden)
         own = gated_attention(query, key, value, self._mask(state), run=LayerRun(exact=self._exact))
         state.context = Context(own, (value * state.average).sum(dim=2))
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        if isinstance(states := state.unpadded, UnpaddedStates):
+            return self.architecture.predict(states.hidden[states.tokens.at(rows, positions)]).float()
         if state.kept_tokens is None:
             return self.architecture.predict(state.hidden[rows, positions]).float()
         index, there = look_up(state.kept_tokens, rows, positions)

@@ -59,6 +59,9 @@ class Architecture:
     that layer, so that its output is transformers' last hidden states. `read_norm` is that of the states that the feed-forward
     network reads, if the network itself does not hold it.
 
+    `unpads` is true if `run_layer` runs tokens without padding too, [1, tokens, hidden_size] with the layout in the run; if its
+    layers read positions, `reads_positions` is true and `places` gives them.
+
     `in_parts` is true if `projections` and `finish` exist, so that a layer can be run in two parts; `in_stream` if
     `feed_forward` and `head_modules` do. `unprunable` says why heads can't be removed from the weights, None if they can;
     `fixed_layers` and `fixed_network` likewise of whole layers and of units of feed-forward networks. `beside_heads` names what
@@ -78,6 +81,8 @@ class Architecture:
     reads_weights: frozenset[str] = frozenset()
     positions_follow_padding = False
     position_types: tuple[str, ...] = ("absolute",)
+    unpads = True
+    reads_positions = False
     in_parts = True
     in_stream = True
     attention = "attention.self"
@@ -291,10 +296,3 @@ class Architecture:
     def relate(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the next-sentence head, which reads the first position: [rows, length, hidden_size] -> [rows, 2]."""
         return self.model.get_submodule(SENTENCE_SCORES)(self.encoder.pooler(hidden))
-
-
-def mean_of_real(hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-    """Returns the mean over each row's real positions: [rows, length, size] -> [rows, size]."""
-    if valid is None:
-        return hidden.mean(dim=1)
-    return (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)

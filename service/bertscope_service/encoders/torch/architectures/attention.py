@@ -5,11 +5,14 @@ One function serves every architecture: its keyword arguments reach it through t
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import transformers
 
 from bertscope_service.encoders.gating import LayerRun, MapMemory
 from bertscope_service.encoders.torch.architectures.exact_attention import exact_attention
+from bertscope_service.encoders.unpadded import Layout, varlen_attention
 
 NAME = "bertscope"
 
@@ -58,8 +61,11 @@ def gated_attention(
     """Returns the gated context of every head: [rows, n, heads, head_size].
 
     query: [rows, heads, n, head_size]; key, value: [rows, heads, length, head_size]. attention_mask: bool, True where a key may
-    be attended to, broadcastable to the maps; None if all may. divisor, bias: see `own_attention.Heads`.
+    be attended to, broadcastable to the maps; None if all may. divisor, bias: see `own_attention.Heads`. With a layout of the
+    run, queries, keys and values are as it says, there is no bias, and the contexts lie as the queries do.
     """
+    if run.layout is not None:
+        return _unpadded_attention(query, key, value, attention_mask, scaling, run=run, layout=run.layout, divisor=divisor)
     if run.given is not None:
         return run.given
     if run.on_values is not None:
@@ -81,6 +87,45 @@ def gated_attention(
         run.on_context(context)
     mean = None if run.uniform is None or run.average is None else (value * run.average).sum(dim=2, keepdim=True)
     return run.gate(context, mean).transpose(1, 2).contiguous()
+
+
+def _unpadded_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None,
+    *,
+    run: LayerRun,
+    layout: Layout,
+    divisor: float | None,
+) -> torch.Tensor:
+    """Returns the gated contexts of tokens that lie as a layout says, [1, tokens, heads, head_size] or [rows, n, heads,
+    head_size]. `attention_mask` is as for padded rows."""
+    shape = (query.shape[0], query.shape[2])
+    queries, keys, values = (tensor.transpose(1, 2).flatten(0, 1) for tensor in (query, key, value))
+    if layout.varlen and attention_mask is None:
+        factor = factor_of(query, scaling, divisor)
+        context = varlen_attention(queries, keys, values, layout.queries, layout.keys, factor, layout.window)
+        return _gated_tokens(context, values, run, layout).unflatten(0, shape)
+    if attention_mask is None and layout.keys.valid is not None:
+        attention_mask = layout.keys.valid[:, None, None, :]
+    query = layout.queries.pad(queries).transpose(1, 2)
+    key, value = (layout.keys.pad(tensor).transpose(1, 2) for tensor in (keys, values))
+    padded = gated_attention(query, key, value, attention_mask, scaling, run=replace(run, layout=None), divisor=divisor)
+    return layout.queries.unpad(padded).unflatten(0, shape)
+
+
+def _gated_tokens(context: torch.Tensor, values: torch.Tensor, run: LayerRun, layout: Layout) -> torch.Tensor:
+    """Returns contexts [tokens, heads, head_size] after the gates of their rows; `values` are those of the layout's keys."""
+    if run.keep is None:
+        return context
+    gated = context * layout.queries.of_rows(run.keep)[:, :, None]
+    added = run.constant
+    if run.uniform is not None and run.average is not None:
+        mean = (layout.keys.pad(values).transpose(1, 2) * run.average).sum(dim=2) * run.uniform[:, :, None]
+        added = mean if added is None else mean + added
+    return gated if added is None else gated + layout.queries.of_rows(added)
 
 
 def attention_maps(

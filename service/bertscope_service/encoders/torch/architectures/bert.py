@@ -144,6 +144,7 @@ class MobileBert(Architecture):
     base = "mobilebert"
     pooler = "MobileBertPooler"
     reads_weights = frozenset({"MobileBertLMPredictionHead"})
+    unpads = False
     in_parts = False
     in_stream = False
     sees_padding = True

@@ -46,6 +46,7 @@ class RoFormer(OwnAttention):
 
     masked_lm = "RoFormerForMaskedLM"
     base = "roformer"
+    reads_positions = True
 
     def embed(self, ids: torch.Tensor, segments: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         hidden = super().embed(ids, segments, valid)
@@ -70,6 +71,7 @@ class ConvBert(OwnAttention):
 
     masked_lm = "ConvBertForMaskedLM"
     base = "convbert"
+    unpads = False
     in_stream = False
     unprunable = "each head has a convolution beside it"
     fixed_network = "they may be grouped"
@@ -135,6 +137,7 @@ class SqueezeBert(OwnAttention):
     masked_lm = "SqueezeBertForMaskedLM"
     base = "transformer"
     layer_list = "encoder.layers"
+    unpads = False
     in_stream = False
     attention = "attention"
     output = "post_attention.conv1d"

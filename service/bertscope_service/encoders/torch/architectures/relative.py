@@ -23,6 +23,7 @@ class MpNet(OwnAttention):
 
     masked_lm = "MPNetForMaskedLM"
     base = "mpnet"
+    unpads = False
     head = "lm_head"
     reads_segments = False
     positions_follow_padding = True
@@ -76,6 +77,7 @@ class DebertaV2(OwnAttention):
 
     masked_lm = "DebertaV2ForMaskedLM"
     base = "deberta"
+    unpads = False
     inputs: tuple[str, ...] = ("query_proj", "key_proj", "value_proj")
     unprunable = "their relative positions have weights of each head"
     first_layer_differs = True

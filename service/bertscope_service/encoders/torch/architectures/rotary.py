@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 
 from bertscope_service.encoders.gating import LayerRun
-from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault, Network, mean_of_real
+from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault, Network
 from bertscope_service.encoders.torch.architectures.own_attention import OfLength
 
 QUERY_KEY_VALUE: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -22,6 +23,7 @@ class Rotary(Architecture):
 
     rotations = "rotary_emb"
     layer_list = "layers"
+    reads_positions = True
     in_parts = False
 
     @classmethod
@@ -84,16 +86,17 @@ class ModernBert(Rotary):
     def run_layer(
         self, index: int, hidden: torch.Tensor, valid: torch.Tensor | None, run: LayerRun, places: torch.Tensor | None = None
     ) -> torch.Tensor:
-        layer, given = self.layers[index], places
-        if places is None:
-            places = torch.arange(hidden.shape[1], dtype=torch.int64, device=hidden.device)[None]
+        layer = self.layers[index]
         mask = None if valid is None else valid[:, None, None, :]
         if layer.attention_type == "sliding_attention":
-            near = (places[:, :, None] - places[:, None, :]).abs() <= self.model.config.sliding_window
-            # A padded position may have no real token in its window; it attends to all of them, since a row of the map
-            # that is masked everywhere would be NaN and spread.
-            mask = near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
-        rotary = self.rotate(hidden, given, layer.attention_type)
+            window = self.model.config.sliding_window
+            if run.layout is not None and run.layout.varlen:
+                run = replace(run, layout=replace(run.layout, window=window))
+            elif run.layout is not None:
+                mask = near_tokens(window, run.layout.keys.valid, hidden, None, run.layout.keys.longest)
+            else:
+                mask = near_tokens(window, valid, hidden, places, hidden.shape[1])
+        rotary = self.rotate(hidden, places, layer.attention_type)
         return self.ended(index, layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run))
 
     def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
@@ -122,6 +125,26 @@ class ModernBert(Rotary):
     def classify(self, hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
         pooled = hidden[:, 0] if self.reads_first else mean_of_real(hidden, valid)
         return self.model.classifier(self.model.head(pooled))
+
+
+def near_tokens(
+    window: int, valid: torch.Tensor | None, hidden: torch.Tensor, places: torch.Tensor | None, length: int
+) -> torch.Tensor:
+    """Returns the mask of keys at most `window` tokens from a query, bool [rows or 1, 1, length, length], for padded rows on
+    the device of `hidden`; `valid` and `places` as in `run_layer`."""
+    if places is None:
+        places = torch.arange(length, dtype=torch.int64, device=hidden.device)[None]
+    near = (places[:, :, None] - places[:, None, :]).abs() <= window
+    # A padded position may have no real token in its window; it attends to all of them, since a row of the map
+    # that is masked everywhere would be NaN and spread.
+    return near[:, None] if valid is None else valid[:, None, None, :] & (near | ~valid[:, :, None])[:, None]
+
+
+def mean_of_real(hidden: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    """Returns the mean over each row's real positions: [rows, length, size] -> [rows, size]."""
+    if valid is None:
+        return hidden.mean(dim=1)
+    return (hidden * valid[:, :, None]).sum(dim=1) / valid.sum(dim=1, keepdim=True)
 
 
 class GatedRotary(Rotary):

@@ -1,0 +1,168 @@
+"""Batches without padding: the real tokens of all rows, one row behind the other.
+
+Everything but attention reads one token at a time, and runs on [1, tokens, ...]. Attention runs by a kernel for sequences of
+different lengths where PyTorch has one, else on padded queries, keys and values alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.state import State, valid_mask
+from bertscope_service.encoders.transfers import place_arrays
+
+HALF = (torch.bfloat16, torch.float16)
+VARLEN_CAPABILITY = (8, 0)
+"""The first compute capability with flash attention."""
+
+VARLEN_HEAD_SIZES = range(8, 257, 8)
+
+
+def has_varlen(device: torch.device, dtype: torch.dtype, head_size: int) -> bool:
+    """Returns whether PyTorch has a kernel for attention within sequences of different lengths."""
+    if device.type != "cuda" or dtype not in HALF or head_size not in VARLEN_HEAD_SIZES:
+        return False
+    from torch.nn.attention.varlen import varlen_attn
+
+    known = "window_size" in inspect.signature(varlen_attn).parameters
+    return known and torch.cuda.get_device_capability(device) >= VARLEN_CAPABILITY
+
+
+def varlen_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    queries: Tokens,
+    keys: Tokens,
+    scaling: float,
+    window: int | None = None,
+) -> torch.Tensor:
+    """Returns the contexts of queries [tokens, heads, head_size] among the keys and values of their row, in the same shape; at
+    most `window` tokens to each side if that is given."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    near = (-1, -1) if window is None else (window, window)
+    lengths = (queries.starts, keys.starts, queries.longest, keys.longest)
+    found = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=near)
+    return cast(torch.Tensor, found)  # the other form has to be asked for
+
+
+class Tokens:
+    """The places of a batch's tokens, which lie row by row.
+
+    lengths: the tokens of each row, at least 1, on the host. longest, count: the most tokens of a row, and those of all.
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        self.lengths = tuple(lengths)
+        self.longest, self.count = max(self.lengths), sum(self.lengths)
+        self.device = device
+
+    @property
+    def padded(self) -> bool:
+        """True if the rows differ in length."""
+        return self.count < len(self.lengths) * self.longest
+
+    @cached_property
+    def _placed(self) -> tuple[torch.Tensor, ...]:
+        """What all layers need, in one copy: `starts`, and the place of each token among padded rows, int64 [tokens]."""
+        if not self.padded:
+            return (torch.arange(0, self.count + 1, self.longest, dtype=torch.int32, device=self.device),)
+        return place_arrays(self.device, np.cumsum((0, *self.lengths), dtype=np.int32), np.flatnonzero(self._real()))
+
+    @property
+    def starts(self) -> torch.Tensor:
+        """The first token of each row, and the number of all: int32 [rows + 1]."""
+        return self._placed[0]
+
+    @cached_property
+    def _sources(self) -> torch.Tensor:
+        """The token at each place of padded rows, int64 [rows * longest]; any token at padding."""
+        return self._place(np.maximum(np.cumsum(self._real()) - 1, 0))
+
+    @cached_property
+    def _rows(self) -> torch.Tensor:
+        """The row of each token, int64 [tokens]."""
+        return self._place(np.repeat(np.arange(len(self.lengths)), self.lengths))
+
+    @cached_property
+    def positions(self) -> torch.Tensor:
+        """The position of each token in its row, int64 [1, tokens]."""
+        first = np.cumsum((0, *self.lengths[:-1]))
+        return self._place(np.arange(self.count) - np.repeat(first, self.lengths))[None]
+
+    @cached_property
+    def valid(self) -> torch.Tensor | None:
+        """The mask of real positions among padded rows, bool [rows, longest]; None if there is no padding."""
+        return valid_mask(self.lengths, self.device)
+
+    def _real(self) -> NDArray[np.bool_]:
+        return (np.arange(self.longest) < np.asarray(self.lengths)[:, None]).ravel()
+
+    def _place(self, values: NDArray[np.int64]) -> torch.Tensor:
+        return place_arrays(self.device, values)[0]
+
+    def unpad(self, padded: torch.Tensor) -> torch.Tensor:
+        """Returns the real tokens of [rows, longest, ...], [tokens, ...]."""
+        flat = padded.flatten(0, 1)
+        return flat.index_select(0, self._placed[1]) if self.padded else flat
+
+    def pad(self, flat: torch.Tensor) -> torch.Tensor:
+        """Returns [tokens, ...] as padded rows, [rows, longest, ...]. Padding holds what some token has."""
+        whole = flat.index_select(0, self._sources) if self.padded else flat
+        padded: torch.Tensor = whole.unflatten(0, (len(self.lengths), self.longest))
+        return padded
+
+    def of_rows(self, values: torch.Tensor) -> torch.Tensor:
+        """Returns [rows, ...] for each token, [tokens, ...]."""
+        return values.index_select(0, self._rows)
+
+    def at(self, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Returns the tokens at positions of rows, int64 [n] both, [n]."""
+        return self.starts[rows] + positions
+
+    def pick(self, flat: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Returns [tokens, ...] at some positions of each row, int64 [rows, n]: [rows, n, ...]."""
+        return flat[self.starts[:-1, None] + positions]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the tokens lie that a layer's heads read: queries, keys and values as [1, heads, tokens, head_size] each, or queries
+    of n positions of each row as [rows, heads, n, head_size].
+
+    varlen: whether `varlen_attention` may be used. window: the most tokens to each side that a query attends to; None for all.
+    """
+
+    queries: Tokens
+    keys: Tokens
+    varlen: bool
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnpaddedStates:
+    """The hidden states of a batch, [tokens, hidden_size], and the places of its tokens."""
+
+    tokens: Tokens
+    hidden: torch.Tensor
+
+    @classmethod
+    def of(cls, state: State) -> UnpaddedStates:
+        """Returns the states of a batch without its padding."""
+        if isinstance(state.unpadded, cls):
+            return state.unpadded
+        tokens = Tokens(state.lengths, state.hidden.device)
+        return cls(tokens, tokens.unpad(state.hidden))
+
+    def put(self, state: State) -> None:
+        """Makes these the states of a batch, which pads them when they are read so."""
+        state.defer(partial(self.tokens.pad, self.hidden), self)
