@@ -216,8 +216,8 @@ class Encoder(Protocol):
         gates of that layer. Does nothing if a layer can't be run in parts."""
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Returns scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs (int64 [n]
-        each).
+        """Returns scores over the vocabulary before the softmax, float32 [n, vocabulary], of n (row, position) pairs of real
+        tokens (int64 [n] each).
 
         The state must be after the last layer; with `only`, positions count among those, else in the texts: a dropped token has
         NaN scores.

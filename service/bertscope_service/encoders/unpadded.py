@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.state import State, valid_mask
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 
 HALF = (torch.bfloat16, torch.float16)
@@ -58,18 +58,20 @@ def varlen_attention(
 class Tokens:
     """The places of a batch's tokens, which lie row by row.
 
-    lengths: the tokens of each row, at least 1, on the host. longest, count: the most tokens of a row, and those of all.
+    lengths: the tokens of each row, at least 1, on the host. longest, count: the most tokens of a row, and those of all. width:
+    the length of padded rows; the longest row's if None.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+    def __init__(self, lengths: Sequence[int], device: torch.device, width: int | None = None) -> None:
         self.lengths = tuple(lengths)
         self.longest, self.count = max(self.lengths), sum(self.lengths)
+        self.width = self.longest if width is None else width
         self.device = device
 
     @property
     def padded(self) -> bool:
-        """True if the rows differ in length."""
-        return self.count < len(self.lengths) * self.longest
+        """True if padded rows have padding."""
+        return self.count < len(self.lengths) * self.width
 
     @cached_property
     def _placed(self) -> tuple[torch.Tensor, ...]:
@@ -85,7 +87,7 @@ class Tokens:
 
     @cached_property
     def _sources(self) -> torch.Tensor:
-        """The token at each place of padded rows, int64 [rows * longest]; any token at padding."""
+        """The token at each place of padded rows, int64 [rows * width]; any token at padding."""
         return self._place(np.maximum(np.cumsum(self._real()) - 1, 0))
 
     @cached_property
@@ -101,24 +103,27 @@ class Tokens:
 
     @cached_property
     def valid(self) -> torch.Tensor | None:
-        """The mask of real positions among padded rows, bool [rows, longest]; None if there is no padding."""
-        return valid_mask(self.lengths, self.device)
+        """The mask of real positions among padded rows, bool [rows, width]; None if there is no padding."""
+        if not self.padded:
+            return None
+        (real,) = place_arrays(self.device, self._real())
+        return real.view(len(self.lengths), self.width)
 
     def _real(self) -> NDArray[np.bool_]:
-        return (np.arange(self.longest) < np.asarray(self.lengths)[:, None]).ravel()
+        return (np.arange(self.width) < np.asarray(self.lengths)[:, None]).ravel()
 
     def _place(self, values: NDArray[np.int64]) -> torch.Tensor:
         return place_arrays(self.device, values)[0]
 
     def unpad(self, padded: torch.Tensor) -> torch.Tensor:
-        """Returns the real tokens of [rows, longest, ...], [tokens, ...]."""
+        """Returns the real tokens of [rows, width, ...], [tokens, ...]."""
         flat = padded.flatten(0, 1)
         return flat.index_select(0, self._placed[1]) if self.padded else flat
 
     def pad(self, flat: torch.Tensor) -> torch.Tensor:
-        """Returns [tokens, ...] as padded rows, [rows, longest, ...]. Padding holds what some token has."""
+        """Returns [tokens, ...] as padded rows, [rows, width, ...]. Padding holds what some token has."""
         whole = flat.index_select(0, self._sources) if self.padded else flat
-        padded: torch.Tensor = whole.unflatten(0, (len(self.lengths), self.longest))
+        padded: torch.Tensor = whole.unflatten(0, (len(self.lengths), self.width))
         return padded
 
     def of_rows(self, values: torch.Tensor) -> torch.Tensor:
@@ -160,7 +165,7 @@ class UnpaddedStates:
         """Returns the states of a batch without its padding."""
         if isinstance(state.unpadded, cls):
             return state.unpadded
-        tokens = Tokens(state.lengths, state.hidden.device)
+        tokens = Tokens(state.lengths, state.hidden.device, state.hidden.shape[1])
         return cls(tokens, tokens.unpad(state.hidden))
 
     def put(self, state: State) -> None:

@@ -105,6 +105,23 @@ def test_every_question(loaded: tuple[TorchEncoder, TorchEncoder], question: str
     assert_same(answers(other, question, batch), answers(padded, question, batch))
 
 
+def test_rows_of_a_longer_batch(loaded: tuple[TorchEncoder, TorchEncoder]) -> None:
+    """A part of a batch keeps the padding of its longest row."""
+
+    @torch.inference_mode()
+    def run(encoder: TorchEncoder) -> torch.Tensor:
+        hidden, length = torch.Generator().manual_seed(3), 12
+        states = torch.randn((2, length, encoder.shape.hidden_size), generator=hidden)
+        valid = torch.arange(length) < torch.tensor([[5], [7]])
+        state = State(states, (5, 7), valid)
+        encoder.advance(state, encoder.shape.layers)
+        assert state.hidden.shape == states.shape
+        return state.hidden[valid]
+
+    padded, other = loaded
+    assert_close(run(other), run(padded))
+
+
 def test_places_of_tokens() -> None:
     tokens = Tokens((2, 3, 1), torch.device("cpu"))
     padded = torch.tensor([[1, 2, 0], [3, 4, 5], [6, 0, 0]])

@@ -273,7 +273,7 @@ class TorchEncoder:
         state.context = Context(own, (value * state.average).sum(dim=2))
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        if isinstance(states := state.unpadded, UnpaddedStates):
+        if state.pending is not None and isinstance(states := state.unpadded, UnpaddedStates):
             return self.architecture.predict(states.hidden[states.tokens.at(rows, positions)]).float()
         if state.kept_tokens is None:
             return self.architecture.predict(state.hidden[rows, positions]).float()

@@ -93,7 +93,7 @@ class ModernBert(Rotary):
             if run.layout is not None and run.layout.varlen:
                 run = replace(run, layout=replace(run.layout, window=window))
             elif run.layout is not None:
-                mask = near_tokens(window, run.layout.keys.valid, hidden, None, run.layout.keys.longest)
+                mask = near_tokens(window, run.layout.keys.valid, hidden, None, run.layout.keys.width)
             else:
                 mask = near_tokens(window, valid, hidden, places, hidden.shape[1])
         rotary = self.rotate(hidden, places, layer.attention_type)
