@@ -75,7 +75,7 @@ class Tokens:
 
     @cached_property
     def _placed(self) -> tuple[torch.Tensor, ...]:
-        """What all layers need, in one copy: `starts`, and the place of each token among padded rows, int64 [tokens]."""
+        """All that layers need, in one copy: `starts`, and the place of each token among padded rows, int64 [tokens]."""
         if not self.padded:
             return (torch.arange(0, self.count + 1, self.longest, dtype=torch.int32, device=self.device),)
         return place_arrays(self.device, np.cumsum((0, *self.lengths), dtype=np.int32), np.flatnonzero(self._real()))
