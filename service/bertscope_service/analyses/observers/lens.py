@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.analyses.observers.reading import Reading, widen
+from bertscope_service.analyses.observers.reading import Reading, rows_at_a_time, widen
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.encoders.observer import Readout
-from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State, to_device
 
 
@@ -139,7 +138,7 @@ def logits_of(encoder: Encoder, hidden: torch.Tensor) -> torch.Tensor:
 def spread(logits: torch.Tensor, last: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the entropy of distributions over the vocabulary and KL(last || this), nats, float64 [n] each, from scores [n,
     vocabulary]."""
-    rows = max(1, size_limits(logits.device).softmax_bytes // (4 * logits.shape[1]))
+    rows = rows_at_a_time(logits)
     entropies, divergences = [], []
     for scores, wanted in zip(logits.split(rows), last.split(rows), strict=True):
         logs, last_logs = scores.log_softmax(dim=-1), wanted.log_softmax(dim=-1)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.reading import Reading, ranks_of, widen
+from bertscope_service.analyses.observers.reading import Reading, log_probabilities, ranks_of, rows_at_a_time, widen
 from bertscope_service.encoders.base import BatchGates, Encoder, Relating
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
@@ -201,14 +201,16 @@ class PredictionsObserver(Observer):
         places = torch.arange(len(hidden), dtype=torch.int64, device=encoder.device)
         parts = []
         for part, logits in read.logits(state):
-            wanted = encoder.logits(before, torch.zeros_like(places[part]), places[part]).log_softmax(dim=-1)
-            parts.append((wanted.exp() * (wanted - logits.log_softmax(dim=-1))).sum(dim=-1))
+            untouched = encoder.logits(before, torch.zeros_like(places[part]), places[part])
+            rows = rows_at_a_time(logits)
+            for scores, others in zip(untouched.split(rows), logits.split(rows), strict=True):
+                wanted = scores.log_softmax(dim=-1)
+                parts.append((wanted.exp() * (wanted - others.log_softmax(dim=-1))).sum(dim=-1))
         # Equal distributions differ by rounding.
         return Readout((torch.cat(parts).clamp(min=0.0),), lambda arrays: read.split(arrays[0]))
 
 
 def _gold_scores(logits: torch.Tensor, golds: torch.Tensor, *, ranked: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns logs and ranks [n, G], from scores [n, vocabulary]."""
-    found = logits.gather(1, golds)
-    logs = found - logits.logsumexp(dim=-1, keepdim=True)
-    return logs, ranks_of(logits, found) if ranked else torch.zeros_like(golds)
+    ranks = ranks_of(logits, logits.gather(1, golds)) if ranked else torch.zeros_like(golds)
+    return log_probabilities(logits, golds), ranks
