@@ -28,28 +28,12 @@ class Part(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowParts:
-    """One text of `LayerParts`, without padding and without its first dimension."""
-
-    weights: torch.Tensor
-    values: torch.Tensor
-    constant: torch.Tensor | None
-    before: torch.Tensor
-
-    def contexts(self) -> torch.Tensor:
-        """Returns the input of the output projection, [length, heads * head_size]."""
-        contexts = self.weights.to(self.values.dtype) @ self.values
-        if self.constant is not None:
-            contexts = contexts + self.constant[:, None]
-        return contexts.transpose(0, 1).flatten(1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class LayerParts:
     """A layer of a batch that has run. Its output projection got, for each head h and at each position i, the vector
     sum_j weights[h, i, j] values[h, j] + constant[h].
 
-    layer: its number. heads: the heads that its weights have, of all heads. lengths: real tokens of each row.
+    layer: its number. heads: the heads that its weights have, of all heads. lengths: real tokens of each row. valid: the same
+    as a mask, bool [rows, length], None if no row is padded.
     weights: float32 [rows, heads, length, length]: the attention maps A, and where gates act keep * A + uniform / L.
     values: [rows, heads, length, head_size], in the model's number format. constant: [rows, heads, head_size], None for zeros.
     before: hidden states before the layer, [rows, length, hidden_size].
@@ -58,23 +42,33 @@ class LayerParts:
     layer: int
     heads: tuple[int, ...]
     lengths: tuple[int, ...]
+    valid: torch.Tensor | None
     weights: torch.Tensor
     values: torch.Tensor
     constant: torch.Tensor | None
     before: torch.Tensor
 
-    def row(self, index: int) -> RowParts:
-        """Returns views of one row."""
-        length = self.lengths[index]
-        constant = None if self.constant is None else self.constant[index]
-        weights, values = self.weights[index, :, :length, :length], self.values[index, :, :length]
-        return RowParts(weights, values, constant, self.before[index, :length])
+    def some(self, rows: slice) -> LayerParts:
+        """Returns views of some rows, padded to the longest of them."""
+        lengths = self.lengths[rows]
+        length = max(lengths)
+        valid = None if self.valid is None or min(lengths) == length else self.valid[rows, :length]
+        constant = None if self.constant is None else self.constant[rows]
+        weights, values = self.weights[rows, :, :length, :length], self.values[rows, :, :length]
+        return LayerParts(self.layer, self.heads, lengths, valid, weights, values, constant, self.before[rows, :length])
+
+    def contexts(self) -> torch.Tensor:
+        """Returns the input of the output projection, [rows, length, heads * head_size]."""
+        contexts = self.weights.to(self.values.dtype) @ self.values
+        if self.constant is not None:
+            contexts = contexts + self.constant[:, :, None]
+        return contexts.transpose(1, 2).flatten(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalisation:
     """The layer normalisation of x + attention(x): `scale` is gamma, float32 [hidden_size], `deviation` the deviation that it
-    divided each position by, float32 [length]."""
+    divided each position by, float32 [rows, length]."""
 
     scale: torch.Tensor
     deviation: torch.Tensor
@@ -165,8 +159,8 @@ class Decomposition(Protocol):
     def projection(self, layer: int) -> torch.Tensor:
         """Returns the output projection of the layer's heads, without its bias: float32 [heads, head_size, size]."""
 
-    def normalisation(self, layer: int, row: RowParts) -> Normalisation:
-        """Returns the normalisation of a text's x + attention(x)."""
+    def normalisation(self, parts: LayerParts) -> Normalisation:
+        """Returns the normalisation of x + attention(x)."""
 
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Runs the rest of a layer for other contexts of one text, [n, length, heads * head_size]: [n, length, hidden_size].

@@ -57,8 +57,7 @@ def test_a_layer_is_the_sum_that_it_is_taken_apart_into(subject: Subject) -> Non
     for layer in range(encoder.shape.layers):
         before = state.hidden[0]
         parts = decomposition.take_apart(state, None)
-        row, after = parts.row(0), state.hidden[0]
-        contexts = row.contexts()
+        (contexts,), after = parts.contexts(), state.hidden[0]
         assert_close([decomposition.finish(layer, contexts[None], before)[0]], [after])
         projection = architecture.output_projection(layer)
         if refused[Part.CONTRIBUTIONS] is None:

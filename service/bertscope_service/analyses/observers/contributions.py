@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from bertscope_service.encoders.decomposition import Decomposition, LayerParts, RowParts
+from bertscope_service.encoders.decomposition import Decomposition, LayerParts
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import to_device
 
@@ -38,7 +38,7 @@ def norms(heads: int, decomposition: Decomposition, parts: LayerParts) -> torch.
 def layer_norms(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor:
     """Returns ||sum_h A_h[i,j] f_h(x_j)|| (Kobayashi et al. 2020), [rows, 1, length, length], zeros at padding."""
     projection = decomposition.projection(parts.layer)
-    return _by_row(parts, lambda row: summed_norms(row.weights, row.values.float() @ projection))
+    return _by_rows(parts, lambda some: summed_norms(some.weights, _transformed(some.values, projection)))
 
 
 def layer_output_norms(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor:
@@ -48,62 +48,79 @@ def layer_output_norms(decomposition: Decomposition, parts: LayerParts) -> torch
     """
     projection = decomposition.projection(parts.layer)
 
-    def reduce(row: RowParts) -> torch.Tensor:
-        normalisation = decomposition.normalisation(parts.layer, row)
-        vectors = _centred(row.values.float() @ projection) * normalisation.scale
-        found = summed_norms(row.weights, vectors)
-        own_weights = row.weights.diagonal(dim1=1, dim2=2)
-        own = (own_weights[:, :, None] * vectors).sum(dim=0) + _centred(row.before.float()) * normalisation.scale
-        found.diagonal().copy_(torch.linalg.vector_norm(own, dim=-1))
-        return found / normalisation.deviation[:, None]
+    def reduce(some: LayerParts) -> torch.Tensor:
+        normalisation = decomposition.normalisation(some)
+        vectors = _centred(_transformed(some.values, projection)) * normalisation.scale
+        found = summed_norms(some.weights, vectors)
+        own_weights = some.weights.diagonal(dim1=2, dim2=3).transpose(0, 1).flatten(1)
+        own = (own_weights[:, :, None] * vectors).sum(dim=0).unflatten(0, some.before.shape[:2])
+        own += _centred(some.before.float()) * normalisation.scale
+        found.diagonal(dim1=1, dim2=2).copy_(torch.linalg.vector_norm(own, dim=-1))
+        return found / normalisation.deviation[:, :, None]
 
-    return _by_row(parts, reduce)
+    return _by_rows(parts, reduce)
+
+
+def _transformed(values: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
+    """Returns the transformed vectors, float32 [heads, rows * length, size], of values [rows, heads, length, head_size]."""
+    return values.float().transpose(0, 1).flatten(1, 2) @ projection
 
 
 def _centred(vectors: torch.Tensor) -> torch.Tensor:
     return vectors - vectors.mean(dim=-1, keepdim=True)
 
 
-def _by_row(parts: LayerParts, reduce: Callable[[RowParts], torch.Tensor]) -> torch.Tensor:
-    """Reduces one text after another. Returns [rows, 1, length, length], zeros at padding."""
-    found = parts.weights.new_zeros((len(parts.weights), 1, *parts.weights.shape[2:]))
-    for index, length in enumerate(parts.lengths):
-        found[index, 0, :length, :length] = reduce(parts.row(index))
+def _by_rows(parts: LayerParts, reduce: Callable[[LayerParts], torch.Tensor]) -> torch.Tensor:
+    """Reduces some texts after another to [n, length, length]: one on a CPU, in whose cache it stays, as many as fit on a GPU.
+    Returns [rows, 1, length, length], zeros at padding."""
+    rows, heads, length, _ = parts.weights.shape
+    many = 1
+    if parts.weights.device.type != "cpu":
+        numbers = max(1, heads) * length * max(length, parts.before.shape[2])
+        many = max(1, size_limits(parts.weights.device).contribution_bytes // (4 * numbers))
+    found = parts.weights.new_zeros((rows, 1, length, length))
+    for begin in range(0, rows, many):
+        some = parts.some(slice(begin, begin + many))
+        norms = reduce(some)
+        if some.valid is not None:
+            norms = norms.masked_fill_(~some.valid[:, :, None], 0.0).masked_fill_(~some.valid[:, None, :], 0.0)
+        found[begin : begin + many, 0, : norms.shape[1], : norms.shape[1]] = norms
     return found
 
 
 def summed_norms(weights: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Returns ||sum_h weights[h,i,j] vectors[h,j]||, [length, length], of [heads, length, length] and [heads, length, size].
+    """Returns ||sum_h weights[r,h,i,j] vectors[h,(r,j)]||, [rows, length, length], of [rows, heads, length, length] and
+    [heads, rows * length, size].
 
-    Its square is a^T G_j a, with a = weights[:, i, j] and the inner products G_j[h,h'] of the heads' vectors at j.
+    Its square is a^T G_j a, with a = weights[r, :, i, j] and the inner products G_j[h,h'] of the heads' vectors at j.
     """
-    heads, length = weights.shape[:2]
+    rows, heads, length, _ = weights.shape
     by_token = vectors.transpose(0, 1)
-    products = by_token @ by_token.transpose(1, 2)
-    found = weights.new_empty((length, length))
-    many = max(1, size_limits(weights.device).contribution_bytes // (4 * max(1, heads * length)))
+    products = (by_token @ by_token.transpose(1, 2)).unflatten(0, (rows, length))
+    found = weights.new_empty((rows, length, length))
+    many = max(1, size_limits(weights.device).contribution_bytes // (4 * max(1, rows * heads * length)))
     for start in range(0, length, many):
-        received = weights[:, :, start : start + many].permute(2, 0, 1).contiguous()
-        squares = (products[start : start + many] @ received).mul_(received).sum(dim=1)
-        found[:, start : start + many] = squares.clamp_(min=0.0).sqrt_().T
+        received = weights[..., start : start + many].permute(0, 3, 1, 2).contiguous()
+        squares = (products[:, start : start + many] @ received).mul_(received).sum(dim=2)
+        found[..., start : start + many] = squares.clamp_(min=0.0).sqrt_().transpose(1, 2)
     return found
 
 
 def zeroed_distances(
-    decomposition: Decomposition, layer: int, row: RowParts, tokens: range, found: torch.Tensor | None
+    decomposition: Decomposition, parts: LayerParts, tokens: range, found: torch.Tensor | None
 ) -> torch.Tensor:
-    """Returns by how much each output changes if the values of one of `tokens` are zero, 1 - cos(h_i, h_i'), [length, length]
-    (Mohebbi et al. 2023). The columns of other tokens are those of `found`, zeros if it is None."""
-    length, size = row.before.shape
-    contexts = row.contexts()
-    plain = _unit(decomposition.finish(layer, contexts[None], row.before))[0]
+    """Returns by how much each output of the only row changes if the values of one of `tokens` are zero, 1 - cos(h_i, h_i'),
+    [length, length] (Mohebbi et al. 2023). The columns of other tokens are those of `found`, zeros if it is None."""
+    contexts, before, weights, values = parts.contexts(), parts.before[0], parts.weights[0], parts.values[0]
+    length, size = before.shape
+    plain = _unit(decomposition.finish(parts.layer, contexts, before))[0]
     found = plain.new_zeros((length, length)) if found is None else found.clone()
     # The largest intermediate is that of the feed-forward layer, about four times as wide.
-    many = max(1, size_limits(row.before.device).contribution_bytes // (4 * 4 * length * size))
+    many = max(1, size_limits(before.device).contribution_bytes // (4 * 4 * length * size))
     for start in range(tokens.start, tokens.stop, many):
         some = slice(start, min(start + many, tokens.stop))
-        lost = torch.einsum("hij,hjs->jihs", row.weights[:, :, some].to(row.values.dtype), row.values[:, some])
-        changed = _unit(decomposition.finish(layer, contexts - lost.flatten(2), row.before))
+        lost = torch.einsum("hij,hjs->jihs", weights[:, :, some].to(values.dtype), values[:, some])
+        changed = _unit(decomposition.finish(parts.layer, contexts - lost.flatten(2), before))
         # Equals 1 - cos, of which little would be left after rounding.
         distances = (changed - plain).square().sum(dim=-1).T / 2
         found[:, some] = torch.where(distances < SMALLEST_DISTANCE, 0.0, distances)

@@ -139,8 +139,8 @@ def zero_values(
     encoder.advance(state, layer, gates)
     after = State(state.hidden, state.lengths, state.valid, layer)
     decomposition = _decomposition(encoder)
-    row = decomposition.take_apart(after, gates).row(0)
-    return after, zeroed_distances(decomposition, layer, row, tokens, distances)
+    parts = decomposition.take_apart(after, gates).some(slice(0, 1))
+    return after, zeroed_distances(decomposition, parts, tokens, distances)
 
 
 def _decomposition(encoder: Encoder) -> Decomposition:

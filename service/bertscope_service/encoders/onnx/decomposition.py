@@ -22,7 +22,6 @@ from bertscope_service.encoders.decomposition import (
     LayerStream,
     Normalisation,
     Part,
-    RowParts,
     activation_factor,
     contexts_at,
 )
@@ -117,7 +116,8 @@ class OnnxDecomposition:
         if heads:
             run.on_maps, run.on_values = maps.append, values.append
         encoder.run_layer(state, run, None, self._named[layer].values if heads else "")
-        return LayerParts(layer, heads, state.lengths, gated_weights(maps[-1], run), values[-1], run.constant, before)
+        weights = gated_weights(maps[-1], run)
+        return LayerParts(layer, heads, state.lengths, state.valid, weights, values[-1], run.constant, before)
 
     def projection(self, layer: int) -> torch.Tensor:
         if layer not in self._projections:
@@ -141,11 +141,12 @@ class OnnxDecomposition:
         by_head: torch.Tensor = (found[:-1] - found[-1]).unflatten(0, (heads, self._head_size))
         return by_head
 
-    def normalisation(self, layer: int, row: RowParts) -> Normalisation:
+    def normalisation(self, parts: LayerParts) -> Normalisation:
+        layer = parts.layer
         named = self._named[layer]
         session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (named.summed,))
-        feeds = {at(GATED, layer): self._by_head(row.contexts()[None]), at(HIDDEN, layer): row.before[None]}
-        summed = session.run(feeds, {named.summed: (1, *row.before.shape)})[named.summed][0]
+        feeds = {at(GATED, layer): self._by_head(parts.contexts()), at(HIDDEN, layer): parts.before}
+        summed = session.run(feeds, {named.summed: tuple(parts.before.shape)})[named.summed]
         return Normalisation(self._constant(named.scale or ""), torch.sqrt(summed.var(dim=-1, correction=0) + named.epsilon))
 
     def _constant(self, name: str) -> torch.Tensor:

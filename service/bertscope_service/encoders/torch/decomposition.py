@@ -14,7 +14,6 @@ from bertscope_service.encoders.decomposition import (
     LayerStream,
     Normalisation,
     Part,
-    RowParts,
     activation_factor,
     contexts_at,
 )
@@ -61,7 +60,8 @@ class TorchDecomposition:
             rows, length = before.shape[:2]
             maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=encoder.device)]
             values = [before.new_zeros((rows, 0, length, self._architecture.head_size))]
-        return LayerParts(layer, heads, state.lengths, gated_weights(maps.pop(), run), values.pop(), run.constant, before)
+        weights = gated_weights(maps.pop(), run)
+        return LayerParts(layer, heads, state.lengths, state.valid, weights, values.pop(), run.constant, before)
 
     def projection(self, layer: int) -> torch.Tensor:
         heads, size = self._encoder.shape.heads_of(layer), self._architecture.head_size
@@ -69,9 +69,9 @@ class TorchDecomposition:
         by_head: torch.Tensor = weight.float().T.unflatten(0, (len(heads), size))
         return by_head
 
-    def normalisation(self, layer: int, row: RowParts) -> Normalisation:
-        norm = self._architecture.norm_after_heads(layer)
-        attended = self._architecture.output_projection(layer)(row.contexts()[None])[0] + row.before
+    def normalisation(self, parts: LayerParts) -> Normalisation:
+        norm = self._architecture.norm_after_heads(parts.layer)
+        attended = self._architecture.output_projection(parts.layer)(parts.contexts()) + parts.before
         variance = attended.float().var(dim=-1, correction=0)
         return Normalisation(norm.weight.float(), torch.sqrt(variance + norm.eps))
 
