@@ -48,7 +48,7 @@ BUDGETS = {
     "FillMask logits": Budget(12),
     "ScoreTexts": Budget(12),
     "RankHeads": Budget(25, row=14, to_device_row=0.25),
-    "SweepHeads": Budget(0, row=3, to_device=1, to_host=0),
+    "SweepHeads": Budget(0, to_device=1, to_host=0),
     "logits of all tokens": Budget(12),
     "ReadLens": Budget(12),
     "difference": Budget(12),
@@ -58,14 +58,15 @@ BUDGETS = {
     "means of contexts": Budget(14, to_device=1),
     "ExtractAttention": Budget(12, row=4, to_device=1, to_device_row=1),
     "ExtractAttention rollout": Budget(27, row=2, to_device=1),
-    "ExtractAttention layer_output_norms": Budget(12, row=60, to_device=1),
+    "ExtractAttention layer_output_norms": Budget(12, row=2, to_device=1),
     "DescribeAttention": Budget(44),
     "ScoreRelations": Budget(69),
     "features": Budget(25),
     "DescribeGeometry": Budget(0, to_device=3),
     "products of words": Budget(0, to_device=3),
     "vectors of spans": Budget(12),
-    "ExtractHiddenStates": Budget(12, row=3, to_device=1),
+    "ExtractHiddenStates": Budget(12, to_device=1),
+    "ExtractHiddenStates words": Budget(12),
 }
 """What each question costs. Numbers may fall, and are lowered then; one that rises is looked at first."""
 

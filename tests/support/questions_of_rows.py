@@ -79,6 +79,11 @@ def _maps(quantity: Quantity) -> Make:
     return make
 
 
+def _states(encoder: Encoder, units: Units | None) -> Observer:
+    size, layers = encoder.shape.hidden_size, (0, encoder.shape.layers)
+    return StatesObserver(layers, torch.float32, True, size, units, StateQuantity.HIDDEN)
+
+
 QUESTIONS: Mapping[str, Make] = {
     "FillMask": lambda encoder, length: MaskObserver((3,), 5, NONE),
     "FillMask candidates": lambda encoder, length: MaskObserver((3, 5), 2, np.array([[11, 12], [13, 14]])),
@@ -103,9 +108,8 @@ QUESTIONS: Mapping[str, Make] = {
     "DescribeGeometry": lambda encoder, length: GeometryObserver((0, 1), TextVectors(_units(), (0, 1)), "query"),
     "products of words": lambda encoder, length: WordProductsObserver((0, 1), _units()),
     "vectors of spans": lambda encoder, length: SpanStatesObserver((0, encoder.shape.layers), _units(Pooling.MAX)),
-    "ExtractHiddenStates": lambda encoder, length: StatesObserver(
-        (0, encoder.shape.layers), torch.float32, True, encoder.shape.hidden_size, None, StateQuantity.HIDDEN
-    ),
+    "ExtractHiddenStates": lambda encoder, length: _states(encoder, None),
+    "ExtractHiddenStates words": lambda encoder, length: _states(encoder, _units()),
 }
 """Observers by the question that they answer, or by what they read for several."""
 

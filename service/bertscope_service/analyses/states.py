@@ -54,7 +54,8 @@ class StatesObserver:
 
     @property
     def group(self) -> Hashable:
-        return self.quantity, self.layers[-1]
+        pooling = self.units.pooling if isinstance(self.units, Units) else self.units is None
+        return self.quantity, self.layers[-1], pooling
 
     def after(self, product: torch.Tensor | None) -> Self:
         """Returns the observer: nothing but the state goes from step to step."""
@@ -62,45 +63,56 @@ class StatesObserver:
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        reads = [_Read(observer, length, encoder) for observer, length in zip(observers, state.lengths, strict=True)]
+        kept = _Kept(observers, state.lengths, encoder.device)
         for layer in sorted({layer for one in observers for layer in one.layers}):
-            show(encoder, state, layer, gates, observers[0].quantity, partial(_take, reads, layer))
-        finite = all_finite([read.values for read in reads])
-        states = [None if one.last else state.row(row) for row, one in enumerate(observers)]
+            show(encoder, state, layer, gates, observers[0].quantity, partial(kept.take, layer))
+        finite = all_finite(kept.values)
+        going_on = [row for row, one in enumerate(observers) if not one.last]
+        states = dict(zip(going_on, state.rows(going_on), strict=True))
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
             *found, sound = arrays
-            rows = zip(found, states, sound.tolist(), strict=True)
-            return [LayerStep(array, kept, finite=there) for array, kept, there in rows]
+            rows = enumerate(zip(found, sound.tolist(), strict=True))
+            return [LayerStep(array, states.get(row), finite=there) for row, (array, there) in rows]
 
-        return Readout((*(as_bits(read.values) for read in reads), finite), deal)
-
-
-def _take(reads: Sequence[_Read], layer: int, values: torch.Tensor) -> None:
-    for read, own in zip(reads, values, strict=True):
-        read.take(layer, own)
+        return Readout((*map(as_bits, kept.values), finite), deal)
 
 
-class _Read:
-    """Collects the states of one row on the device."""
+class _Kept:
+    """The values of a batch's rows on the device: `values` of each row, [layers, rows of the text, size]."""
 
-    def __init__(self, observer: StatesObserver, length: int, encoder: Encoder) -> None:
-        self.layers, self.length = observer.layers, length
-        self.pool = None if observer.units is None else observer.units.place(encoder.device)
-        rows = length if observer.units is None else observer.units.count
-        shape = (len(observer.layers), rows, observer.size)
-        self.values = torch.empty(shape, dtype=observer.dtype, device=encoder.device)
+    def __init__(self, observers: Sequence[StatesObserver], lengths: Sequence[int], device: torch.device) -> None:
+        self._observers, self._lengths = observers, lengths
+        places = zip(observers, lengths, strict=True)
+        self._counts = [length if one.units is None else one.units.count for one, length in places]
+        units = [one.units for one in observers if isinstance(one.units, Units)]
+        self._join = Units.in_batch(units, max(lengths)).place(device) if units else None
+        self.values = [
+            torch.empty((len(one.layers), count, one.size), dtype=one.dtype, device=device)
+            for one, count in zip(observers, self._counts, strict=True)
+        ]
 
     def take(self, layer: int, hidden: torch.Tensor) -> None:
-        """Keeps one layer's values if they are requested. hidden: [length, size] of this row, padding included."""
-        if layer in self.layers:
-            own = hidden[: self.length]
-            self.values[self.layers.index(layer)] = own if self.pool is None else self.pool(own)
+        """Keeps one layer's values of the rows for which it is requested. hidden: [rows, length, size], padding included."""
+        rows = zip(self._observers, self.values, self._of(hidden), strict=True)
+        pairs = [(values[one.layers.index(layer)], own) for one, values, own in rows if layer in one.layers]
+        torch._foreach_copy_([target for target, _ in pairs], [own for _, own in pairs])  # one launch for all
+
+    def _of(self, hidden: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Returns the values of each row."""
+        if self._join is not None:
+            joined: Sequence[torch.Tensor] = self._join(hidden.flatten(0, 1)).split(self._counts)
+            return joined
+        own = [row[:length] for row, length in zip(hidden, self._lengths, strict=True)]
+        units = (one.units for one in self._observers)
+        return [row if one is None else one.place(row.device)(row) for one, row in zip(units, own, strict=True)]
 
 
 def all_finite(rows: Sequence[torch.Tensor]) -> torch.Tensor:
     """Returns whether no number of a row is infinite or NaN, bools on the device."""
-    # One pass over each; NaN is both the least and the largest.
+    # One pass over each; NaN is the least, the largest and the norm of numbers of which it is one.
+    if rows[0].device.type != "cpu":
+        return torch.isfinite(torch.stack(torch._foreach_norm(list(rows), torch.inf)))
     ends = [end.float() for row in rows for end in torch.aminmax(row)]
     return torch.isfinite(torch.stack(ends).view(-1, 2)).all(dim=1)
 

@@ -127,12 +127,29 @@ class State:
         real = self.valid.to(torch.float32)
         return (real / real.sum(dim=1, keepdim=True)).to(self.hidden.dtype)[:, None, :, None]
 
+    def rows(self, indices: Sequence[int]) -> list[State]:
+        """Returns copies of some rows without their padding; they hold no memory of the batch."""
+        if not indices:
+            return []
+        views: list[torch.Tensor] = []
+        for index in indices:
+            length = self.lengths[index]
+            views.append(self.hidden[index, :length])
+            if self.context is not None:
+                views += [self.context.own[index, :length], self.context.mean[index]]
+        copies = [torch.empty_like(view) for view in views]
+        torch._foreach_copy_(copies, views)  # one launch for all
+        rows, rest = [], (copy[None] for copy in copies)
+        for index in indices:
+            hidden, length = next(rest), self.lengths[index]
+            context = None if self.context is None else Context(next(rest), next(rest))
+            left = None if self.kept_tokens is None else self.kept_tokens.row(index, length)
+            rows.append(State(hidden, (length,), None, self.layer, context, left))
+        return rows
+
     def row(self, index: int) -> State:
-        """Returns a copy of one row without its padding; it holds no memory of the batch."""
-        length, one, context = self.lengths[index], slice(index, index + 1), self.context
-        kept = None if context is None else Context(context.own[one, :length].clone(), context.mean[one].clone())
-        left = None if self.kept_tokens is None else self.kept_tokens.row(index, length)
-        return State(self.hidden[one, :length].clone(), (length,), None, self.layer, kept, left)
+        """Returns a copy of one row; see `rows`."""
+        return self.rows([index])[0]
 
     def twice(self) -> State:
         """Returns a batch with all rows, and then all rows again. The state holds no context, and all tokens."""

@@ -51,7 +51,7 @@ class MapsObserver:
                 own[layer - layers.start] = maps[row, :, :length, :length]
 
         run_layers(encoder, state, layers, gates, see)
-        results = [KeptMaps(own, state.row(row)) for row, own in enumerate(kept)]
+        results = list(map(KeptMaps, kept, state.rows(range(len(kept)))))
         return Readout((), lambda _: results)
 
 
@@ -97,7 +97,7 @@ class ComparisonObserver:
             found.append(_compare(first, second, real, reduction))
 
         run_layers(encoder, state, layers, gates, see)
-        states = [state.row(row) for row in range(len(observers))]
+        states = state.rows(range(len(observers)))
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MapDifferences]:
             return [

@@ -25,5 +25,5 @@ class PrefixObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         encoder.advance(state, observers[0].stop, gates)
         encoder.attend(state)
-        states = [state.row(row) for row in range(len(observers))]
+        states = state.rows(range(len(observers)))
         return Readout((), lambda _: states)
