@@ -70,11 +70,11 @@ def _inspection(encoder: Encoder, length: int) -> Observer:
     return InspectionObserver((3,), 3, ASKED[:, :1], views, None, True, True)
 
 
-def _maps(quantity: Quantity) -> Make:
+def _maps(quantity: Quantity, *, words: bool = False) -> Make:
     def make(encoder: Encoder, length: int) -> Observer:
         heads = (0, 2) if quantity.by_head else (0,)
-        layers = encoder.shape.layers
-        return AttentionObserver(0, layers, (0, layers - 1), heads, torch.float32, None, True, quantity)
+        layers, of_piece = encoder.shape.layers, _words(length).of_piece if words else None
+        return AttentionObserver(0, layers, (0, layers - 1), heads, torch.float32, of_piece, True, quantity)
 
     return make
 
@@ -100,6 +100,7 @@ QUESTIONS: Mapping[str, Make] = {
     "hidden states": lambda encoder, length: HiddenObserver(),
     "means of contexts": lambda encoder, length: ContextObserver(),
     "ExtractAttention": _maps(Quantity.WEIGHTS),
+    "ExtractAttention words": _maps(Quantity.WEIGHTS, words=True),
     "ExtractAttention rollout": _maps(Quantity.ROLLOUT),
     "ExtractAttention layer_output_norms": _maps(Quantity.LAYER_OUTPUT_NORMS),
     "DescribeAttention": lambda encoder, length: StatisticsObserver(tuple(range(encoder.shape.layers)), _kinds(length)),

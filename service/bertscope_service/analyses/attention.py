@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
 from bertscope_service.analyses.observers.contributions import shares_of_rows
+from bertscope_service.analyses.observers.kept_maps import KeptMaps
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity, zero_values
 from bertscope_service.analyses.observers.rollout import stack_products
-from bertscope_service.analyses.observers.word_maps import by_word
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.words import Word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
-from bertscope_service.encoders.state import State, to_device
+from bertscope_service.encoders.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,67 +74,30 @@ class AttentionObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         if observers[0].tokens is not None:
             return observers[0]._zero_values(encoder, state, gates, observers[0].tokens)
-        reads = [_Read(observer, length, encoder.device) for observer, length in zip(observers, state.lengths, strict=True)]
-
-        def see(layer: int, maps: torch.Tensor) -> None:
-            for row, read in enumerate(reads):
-                read.take(layer, maps[row])
-
-        layers = {layer for observer in observers for layer in observer.layers}
         quantity, stop = observers[0].quantity, observers[0].stop
+        heads = encoder.shape.heads if quantity.by_head else 1
+        kept = KeptMaps(observers, state.lengths, heads, encoder.device)
+        layers = {layer for observer in observers for layer in observer.layers}
         product = stack_products([observer.product for observer in observers])
-        rollout = run_quantity(quantity, encoder, state, stop, gates, layers, see, product)
-        states: list[State | None] = [None] * len(reads)
-        products: list[torch.Tensor | None] = [None] * len(reads)
-        for row, read in enumerate(reads):
-            if not read.observer.last:
-                states[row] = state.row(row)
-                products[row] = None if rollout is None else rollout.row(row, read.length)
+        rollout = run_quantity(quantity, encoder, state, stop, gates, layers, kept.take, product)
+        going_on = [row for row, observer in enumerate(observers) if not observer.last]
+        states = dict(zip(going_on, state.rows(going_on), strict=True))
+        products = {} if rollout is None else {row: rollout.row(row, state.lengths[row]) for row in going_on}
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[LayerStep]:
-            return [LayerStep(*parts) for parts in zip(arrays, states, products, strict=True)]
+            return [LayerStep(array, states.get(row), products.get(row)) for row, array in enumerate(arrays)]
 
-        return Readout(tuple(as_bits(read.maps) for read in reads), deal)
+        return Readout(tuple(map(as_bits, kept.maps)), deal)
 
     def _zero_values(self, encoder: Encoder, state: State, gates: BatchGates | None, tokens: range) -> Readout:
         """Runs one step of value zeroing, of a batch of this row alone."""
-        read = _Read(self, state.lengths[0], encoder.device)
+        kept = KeptMaps([self], state.lengths, 1, encoder.device)
         after, distances = zero_values(encoder, state, self.stop - 1, gates, tokens, self.product)
         if self.layers:
-            read.take(self.stop - 1, shares_of_rows(distances)[None])
-        kept = None if self.last else (after if self.layers else state).row(0)
-        step = kept, None if self.layers else distances
-        return Readout((as_bits(read.maps),), lambda arrays: [LayerStep(arrays[0], *step)])
-
-
-class _Read:
-    """Collects the maps of one row on the device."""
-
-    def __init__(self, observer: AttentionObserver, length: int, device: torch.device) -> None:
-        self.observer = observer
-        self.length = length
-        self.heads = None
-        if observer.heads != tuple(range(len(observer.heads))):
-            # A list as an index would be copied to the device anew for every layer, and the host would wait for it.
-            self.heads = to_device(torch.tensor(observer.heads, dtype=torch.int64, device="cpu"), device)
-        self.membership = None
-        size = length
-        if observer.words is not None:
-            one_hot = np.eye(int(observer.words.max()) + 1, dtype=np.float32)[observer.words]
-            self.membership = to_device(torch.from_numpy(one_hot), device)
-            size = one_hot.shape[1]
-        shape = (len(observer.layers), len(observer.heads), size, size)
-        self.maps = torch.empty(shape, dtype=observer.dtype, device=device)
-
-    def take(self, layer: int, maps: torch.Tensor) -> None:
-        """Keeps one layer's maps if they are requested. maps: [heads, length, length] of this row, padding included."""
-        if layer not in self.observer.layers:
-            return
-        chosen = maps[: len(self.observer.heads)] if self.heads is None else maps.index_select(0, self.heads)
-        chosen = chosen[:, : self.length, : self.length]
-        if self.membership is not None:
-            chosen = by_word(chosen, self.membership)
-        self.maps[self.observer.layers.index(layer)] = chosen
+            kept.take(self.stop - 1, shares_of_rows(distances)[None, None])
+        going_on = None if self.last else (after if self.layers else state).row(0)
+        step = going_on, None if self.layers else distances
+        return Readout((as_bits(kept.maps[0]),), lambda arrays: [LayerStep(arrays[0], *step)])
 
 
 class TextPlan(LayerTensor):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.layer_steps import LayerPlan, LayerStep, LayerTensor, as_bits
 from bertscope_service.analyses.observers.declared_pooling import WholeText
-from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.pooling import Join, Pooling, Units
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, show
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
@@ -54,8 +54,7 @@ class StatesObserver:
 
     @property
     def group(self) -> Hashable:
-        pooling = self.units.pooling if isinstance(self.units, Units) else self.units is None
-        return self.quantity, self.layers[-1], pooling
+        return self.quantity, self.layers[-1]
 
     def after(self, product: torch.Tensor | None) -> Self:
         """Returns the observer: nothing but the state goes from step to step."""
@@ -85,8 +84,7 @@ class _Kept:
         self._observers, self._lengths = observers, lengths
         places = zip(observers, lengths, strict=True)
         self._counts = [length if one.units is None else one.units.count for one, length in places]
-        units = [one.units for one in observers if isinstance(one.units, Units)]
-        self._join = Units.in_batch(units, max(lengths)).place(device) if units else None
+        self._joins = list(self._place_joins(device))
         self.values = [
             torch.empty((len(one.layers), count, one.size), dtype=one.dtype, device=device)
             for one, count in zip(observers, self._counts, strict=True)
@@ -100,12 +98,23 @@ class _Kept:
 
     def _of(self, hidden: torch.Tensor) -> Sequence[torch.Tensor]:
         """Returns the values of each row."""
-        if self._join is not None:
-            joined: Sequence[torch.Tensor] = self._join(hidden.flatten(0, 1)).split(self._counts)
-            return joined
         own = [row[:length] for row, length in zip(hidden, self._lengths, strict=True)]
-        units = (one.units for one in self._observers)
-        return [row if one is None else one.place(row.device)(row) for one, row in zip(units, own, strict=True)]
+        for rows, join in self._joins:
+            counts = [self._counts[row] for row in rows]
+            for row, values in zip(rows, join(hidden.flatten(0, 1)).split(counts), strict=True):
+                own[row] = values
+        for row, one in enumerate(self._observers):
+            if isinstance(one.units, WholeText):
+                own[row] = one.units.join(own[row])
+        return own
+
+    def _place_joins(self, device: torch.device) -> Iterator[tuple[list[int], Join]]:
+        """Yields the rows with units of each pooling, and what joins the states of their pieces."""
+        for pooling in Pooling:
+            units = {row: one.units for row, one in enumerate(self._observers) if isinstance(one.units, Units)}
+            units = {row: one for row, one in units.items() if one.pooling is pooling}
+            if units:
+                yield list(units), Units.in_batch(units, max(self._lengths)).place(device)
 
 
 def all_finite(rows: Sequence[torch.Tensor]) -> torch.Tensor:

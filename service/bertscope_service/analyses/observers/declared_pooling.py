@@ -23,11 +23,8 @@ class WholeText:
     left_out: int = 0
     count: ClassVar[int] = 1
 
-    def place(self, _: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns a function that joins states [pieces, size] -> [1, modes * size], float32."""
-        return self._join
-
-    def _join(self, states: torch.Tensor) -> torch.Tensor:
+    def join(self, states: torch.Tensor) -> torch.Tensor:
+        """Joins states [pieces, size] -> [1, modes * size], float32."""
         states = states.float()
         joined = torch.cat([_MODES[mode](states, min(self.left_out, len(states) - 1)) for mode in self.declared.modes])
         if self.declared.normalised:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -13,6 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.transfers import place_arrays
+
+Join = Callable[[torch.Tensor], torch.Tensor]
+"""Joins states [pieces, size] -> [units, size]."""
 
 
 class Pooling(Enum):
@@ -44,14 +47,16 @@ class Units:
         return cls(positions, np.repeat(np.arange(len(units)), sizes), len(units), pooling)
 
     @classmethod
-    def in_batch(cls, rows: Sequence[Self], length: int) -> Self:
-        """Joins the units of a batch's rows, all of one pooling; positions count over all rows, each of this `length`."""
-        positions = np.concatenate([one.positions + index * length for index, one in enumerate(rows)])
-        firsts = accumulate((one.count for one in rows), initial=0)
-        of = np.concatenate([one.of + first for one, first in zip(rows, firsts, strict=False)])
-        return cls(positions, of, sum(one.count for one in rows), rows[0].pooling)
+    def in_batch(cls, units: Sequence[Self] | Mapping[int, Self], length: int) -> Self:
+        """Joins the units of a batch's rows, or of some by their number, all of one pooling; positions count over all rows,
+        each of this `length`."""
+        rows = units if isinstance(units, Mapping) else dict(enumerate(units))
+        positions = np.concatenate([one.positions + row * length for row, one in rows.items()])
+        firsts = accumulate((one.count for one in rows.values()), initial=0)
+        of = np.concatenate([one.of + first for one, first in zip(rows.values(), firsts, strict=False)])
+        return cls(positions, of, sum(one.count for one in rows.values()), next(iter(rows.values())).pooling)
 
-    def place(self, device: torch.device) -> Callable[[torch.Tensor], torch.Tensor]:
+    def place(self, device: torch.device) -> Join:
         """Returns a function that joins states [pieces, size] -> [units, size], on the device."""
         counts = np.bincount(self.of, minlength=self.count).astype(np.float32)
         positions, of, sizes = place_arrays(device, self.positions, self.of, counts[:, None])
