@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from bertscope_service.encoders.torch import layer_graphs
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -13,6 +14,16 @@ def full_float32() -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     yield
     torch.set_float32_matmul_precision(before)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_graphs(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A pretended kernel takes long about the sizes of graphs that a real one is for."""
+    before = layer_graphs.SIZES
+    if request.config.getoption("--pretend-gpu"):
+        layer_graphs.SIZES = (64, 192, 320)
+    yield
+    layer_graphs.SIZES = before
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,17 @@
 """On a GPU: batches run without padding, in number formats that have a kernel for that."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from bertscope_service.encoders.torch import layer_graphs
 from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.on_gpu import DEVICE
 from tests.support.pretended_gpu import kernels
+from tests.support.pretended_gpu.memory import GPU
+from tests.support.pretended_gpu.recording import watching
 from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, gates, offered, sequences
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
@@ -44,3 +48,63 @@ def test_answers_without_padding(architecture: str, tmp_path: Path, monkeypatch:
                 for encoder in (on_gpu, on_cpu)
             )
             assert_same(found, expected)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_graphs_of_layers(architecture: str, tmp_path: Path) -> None:
+    """Batches of several sizes, one after the other on the same memory, give what single launches give."""
+    write_checkpoint(architecture, tmp_path)
+    plain, captured = (load_encoder(tmp_path, architecture, device=DEVICE, precision="bf16", pack=False) for _ in range(2))
+    captured.capture()
+    graphs = captured._unpadded_layers.graphs
+    if not captured.capabilities.unpadded:
+        assert graphs is None
+        pytest.skip("its layers read padded rows")
+    assert graphs is not None and graphs.sizes == layer_graphs.SIZES, "a graph could not be captured; the log says why"
+    for rows, length in ((1, 24), (8, 24), (3, 9), (40, 7), (8, 24)):
+        batch = sequences(plain, rows, length)
+        for question in ("FillMask", "logits of all tokens", "hidden states"):
+            assert_same(answers(captured, question, batch), answers(plain, question, batch))
+
+
+@pytest.mark.usefixtures("pretended")
+def test_a_graph_is_one_launch(tmp_path: Path) -> None:
+    write_checkpoint("bert", tmp_path, settings={"num_hidden_layers": 12})
+    encoder = load_encoder(tmp_path, "bert", device=DEVICE, precision="bf16", pack=False)
+    batch = sequences(encoder, 8, 24)
+    with watching() as before:
+        answers(encoder, "FillMask", batch)
+    encoder.capture()
+    with watching() as after:
+        answers(encoder, "FillMask", batch)
+    assert sum(count for (what, _), count in after.launches.items() if what == "graph") == 1
+    assert before.launches.total() - after.launches.total() >= 11 * 12 - 8
+    assert not after.waits
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.parametrize("mistake", ["memory", "item"])
+def test_layers_run_without_graphs_that_fail(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No memory for graphs, or a layer that waits for the device: answers are the same, and the log says why."""
+    write_checkpoint("bert", tmp_path)
+    encoder = load_encoder(tmp_path, "bert", device=DEVICE, precision="bf16", pack=False)
+    batch = sequences(encoder, 8, 24)
+    expected = answers(encoder, "FillMask", batch)
+    if mistake == "memory":
+        with GPU.failing(torch.OutOfMemoryError("CUDA out of memory"), after=30):
+            encoder.capture()
+    else:
+        run_layer = encoder.architecture.run_layer
+
+        def waiting(*arguments: Any) -> torch.Tensor:
+            found = run_layer(*arguments)
+            found.sum().item()
+            return found
+
+        monkeypatch.setattr(encoder.architecture, "run_layer", waiting)
+        encoder.capture()
+    assert encoder._unpadded_layers.graphs is not None and not encoder._unpadded_layers.graphs.sizes
+    assert "layers run without CUDA graphs on cuda:0" in caplog.text
+    assert_same(answers(encoder, "FillMask", batch), expected)

@@ -276,6 +276,15 @@ class ShowsActivations(Protocol):
 
 
 @runtime_checkable
+class Captures(Protocol):
+    """An encoder that can prepare its device for what most calls ask."""
+
+    def capture(self) -> None:
+        """Captures CUDA graphs on a GPU that has the kernels for them, on the thread of the device's worker, once. Never raises
+        because of the device."""
+
+
+@runtime_checkable
 class Countable(Protocol):
     """An encoder whose weights can be counted."""
 

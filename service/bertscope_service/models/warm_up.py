@@ -15,7 +15,7 @@ from bertscope_service.analyses.next_sentence import next_sentence_rows
 from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Captures, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Row
@@ -39,6 +39,10 @@ async def warm_up(engine: Engine, model: LoadedModel) -> LoadedModel:
     Raises the errors of a model that can't run here.
     """
     model = await _first_runs(engine, model)
+    encoder = model.encoder
+    if encoder.device.type == "cuda" and isinstance(encoder, Captures):
+        async with engine.lease(encoder.device, refuse=False) as lease:
+            await lease.call(encoder.capture, encoder=encoder, tokens=engine.batch_tokens(encoder.device))
     if inputs := _inputs(model):
         await measure_saturation(engine, model.encoder, inputs[len(inputs) > 1][0])
     return model

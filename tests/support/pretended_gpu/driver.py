@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
 
+from tests.support.pretended_gpu.graphs import Graph, capture
 from tests.support.pretended_gpu.memory import GPU, TOTAL_BYTES
 from tests.support.pretended_gpu.recording import note
 from tests.support.pretended_gpu.tensors import DeviceMode, DeviceTensor, hosts, is_pinned, pin
@@ -113,6 +115,9 @@ def install(devices: int = 2) -> None:
         "synchronize": synchronize,
         "Event": Event,
         "Stream": Stream,
+        "CUDAGraph": Graph,
+        "graph": capture,
+        "stream": lambda stream: nullcontext(),
         "current_stream": lambda device=None: Stream(),
         "default_stream": lambda device=None: Stream(),
         "get_device_name": lambda device=None: PROPERTIES.name,

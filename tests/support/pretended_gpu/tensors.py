@@ -9,8 +9,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from tests.support.pretended_gpu.graphs import captured, forbid
 from tests.support.pretended_gpu.kernels import KERNELS
-from tests.support.pretended_gpu.memory import GPU
+from tests.support.pretended_gpu.memory import GPU, write
 from tests.support.pretended_gpu.operations import INDEXING, WAITS, has_kernel, is_view, splits
 from tests.support.pretended_gpu.recording import note, place
 
@@ -126,15 +127,35 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return copied_into(function, args, kwargs)
     check_devices(name, args, tensors, devices)
     if name in WAITS:
+        forbid(WAITS[name])
         note("waits", WAITS[name])
         GPU.settle()
     if has_kernel(function):
         launch(name)
     if asked is not None:
         kwargs = {**kwargs, "device": CPU}
-    found = on_host(KERNELS.get(name, function), hosts(args), hosts(dict(kwargs)), graph=True)
+    kernel = KERNELS.get(name, function)
+    found = on_host(kernel, hosts(args), hosts(dict(kwargs)), graph=True)
+    if has_kernel(function):
+        record(lambda: on_host(kernel, hosts(args), hosts(dict(kwargs))), found)
     device = asked or next(iter(devices))
     return wrapped(function, found, device, [one for one in tensors if isinstance(one, DeviceTensor)])
+
+
+def record(again: Callable[[], Any], found: Any) -> None:
+    """Lets a graph that is being captured do an operation again, and write its results where the first ones are."""
+    if (graph := captured()) is None:
+        return
+    made = [one for one in tree_leaves(found) if isinstance(one, torch.Tensor)]
+
+    def step() -> None:
+        with torch.inference_mode():
+            results = [one for one in tree_leaves(again()) if isinstance(one, torch.Tensor)]
+        for target, values in zip(made, results, strict=True):
+            if target is not values:
+                write(target, values)
+
+    graph.add(step)
 
 
 def launch(name: str) -> None:
@@ -191,6 +212,8 @@ def copied(source: torch.Tensor, device: torch.device, kwargs: Mapping[str, Any]
     blocking = not kwargs.get("non_blocking")
     inner = hosts(source)
     found: torch.Tensor = on_host(aten._to_copy.default, (inner,), {**kwargs, "device": CPU, "non_blocking": False}, graph=True)
+    if device.type == "cpu" or not isinstance(source, DeviceTensor):
+        forbid("a copy between host and device")
     if device.type == "cpu":
         note("to_host", "blocking" if blocking else "non-blocking")
         if blocking:
@@ -202,6 +225,8 @@ def copied(source: torch.Tensor, device: torch.device, kwargs: Mapping[str, Any]
         return found
     if isinstance(source, DeviceTensor):
         launch("aten._to_copy.default")
+        options = {**kwargs, "device": CPU, "non_blocking": False}
+        record(lambda: on_host(aten._to_copy.default, (hosts(source),), options), found)
     else:
         pinned = is_pinned(source)
         note("to_device", "pinned" if pinned else "pageable")
@@ -225,6 +250,7 @@ def copied_into(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         GPU.settle()
     else:
         launch("aten.copy_.default")
+        record(lambda: on_host(function, hosts(args), kwargs), hosts(target))
     on_host(function, hosts(args), kwargs, graph=True)
     return target
 

@@ -141,6 +141,9 @@ class TorchEncoder:
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
         memory = MapMemory() if watch else None
+        plain = gates is None and not watch and not taps and not self._shown and not torch.is_grad_enabled()
+        if plain and state.layer == 0 and stop == self.shape.layers and state.context is None:
+            self._unpadded_layers.run_graph(state)
         while state.layer < stop:
             layer = state.layer
             chosen = only if layer == stop - 1 else None
@@ -158,6 +161,10 @@ class TorchEncoder:
             state.layer += 1
         if only is not None:
             state.kept_tokens = None
+
+    def capture(self) -> None:
+        if self.capabilities.unpadded:
+            self._unpadded_layers.capture(self.dtype, self.device)
 
     def _unpads(self, state: State, run: LayerRun) -> bool:
         """Returns whether the state's layer runs without padding: where nobody watches it, and where that saves time."""

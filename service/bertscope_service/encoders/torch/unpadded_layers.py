@@ -8,6 +8,7 @@ from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
+from bertscope_service.encoders.torch.layer_graphs import LayerGraphs
 from bertscope_service.encoders.torch.projections import project
 from bertscope_service.encoders.unpadded import Layout, Tokens, UnpaddedStates
 
@@ -21,6 +22,20 @@ class UnpaddedLayers:
     def __init__(self, architecture: Architecture, varlen: bool) -> None:
         self._architecture = architecture
         self.varlen = varlen
+        self.graphs: LayerGraphs | None = None
+
+    def capture(self, dtype: torch.dtype, device: torch.device) -> None:
+        """Captures CUDA graphs of the layers, if they have the kernel and heads in every layer; dtype: of hidden states."""
+        architecture = self._architecture
+        if self.varlen and all(architecture.kept.values()) and len(architecture.layers) > 1:
+            self.graphs = LayerGraphs(architecture, architecture.max_tokens(), dtype, device)
+            self.graphs.capture(int(architecture.model.config.hidden_size))
+
+    def run_graph(self, state: State) -> None:
+        """Runs all layers but the last by a graph, if one fits; from the embeddings, without gates, watchers and gradients."""
+        if self.graphs is not None and (found := self.graphs.run(UnpaddedStates.of(state))) is not None:
+            found.put(state)
+            state.layer = self.graphs.layers
 
     def worth(self, state: State) -> bool:
         """Returns whether a batch runs faster without padding."""
