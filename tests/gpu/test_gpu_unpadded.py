@@ -79,6 +79,8 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
         answers(encoder, "FillMask", batch)
     assert sum(count for (what, _), count in after.launches.items() if what == "graph") == 1
     assert before.launches.total() - after.launches.total() >= 11 * 12 - 8
+    assert after.launches.total() <= 40
+    assert (after.to_device.total(), after.to_host.total()) == (3, 1)
     assert not after.waits
 
 
