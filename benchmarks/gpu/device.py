@@ -6,13 +6,14 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from bertscope_service.models.precisions import set_float32_products
 
-Row = tuple[str, str, str, str]
-"""A row of the table: what, ours, the other side or the device's limit, ratio."""
+from benchmarks.gpu.report import Row
 
 ROUNDS = 7
 WARM_UPS = 2
@@ -20,28 +21,42 @@ WARM_UPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits measured in the same run: floating-point operations a second of a bf16 matrix product, bytes a second to the
-    host."""
+    """Limits measured in the same run: floating-point operations a second of matrix products in bf16, TF32 and fp32, bytes a
+    second to the host, and bytes a second read and written in the device's memory."""
 
     flops: float
     copy_bytes: float
+    tf32_flops: float = 0.0
+    fp32_flops: float = 0.0
+    memory_bytes: float = 0.0
 
-    def rows(self) -> list[Row]:
-        return [
-            ("bf16 matrix product", f"{self.flops / 1e12:.1f} TFLOP/s", "", "the limit below"),
-            ("copy to the host, pinned", f"{self.copy_bytes / 1e9:.1f} GB/s", "", "the limit below"),
-        ]
+    def rows(self) -> Iterator[Row]:
+        for name, rate in (("bf16", self.flops), ("tf32", self.tf32_flops), ("fp32", self.fp32_flops)):
+            yield f"{name} matrix product", f"{rate / 1e12:.1f} TFLOP/s", "", f"{rate / self.flops:.0%}"
+        yield "memory of the device, read and written", f"{self.memory_bytes / 1e9:,.1f} GB/s", "", ""
+        yield "copy to the host, pinned", f"{self.copy_bytes / 1e9:.1f} GB/s", "", ""
 
 
-def measure_limits(device: torch.device) -> Limits:
-    """Times a large bf16 matrix product, and a copy of 256 MiB into pinned memory; small ones on a CPU, as a trial."""
-    large = device.type == "cuda"
-    size = 8192 if large else 512
-    left = torch.randn(size, size, device=device, dtype=torch.bfloat16)
-    source = torch.empty((256 if large else 1) * 1024 * 1024, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source, device="cpu", pin_memory=large)
-    flops = 2 * size**3 / seconds(device, lambda: left @ left)
-    return Limits(flops, source.numel() / seconds(device, lambda: target.copy_(source, non_blocking=True)))
+def measure_limits(device: torch.device, *, tiny: bool = False) -> Limits:
+    """Times large matrix products, a copy of 256 MiB in the device's memory, and one into pinned memory of the host; small ones
+    as a trial."""
+    size, mib = (256, 1) if tiny else (8192, 256)
+    pinned = device.type == "cuda"
+    source = torch.empty(mib * 1024 * 1024, dtype=torch.uint8, device=device)
+    near, far = torch.empty_like(source), torch.empty(source.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
+    flops = {}
+    for name in ("bf16", "tf32", "fp32"):
+        set_float32_products(tf32=name == "tf32")
+        left = torch.randn(size, size, device=device, dtype=torch.bfloat16 if name == "bf16" else torch.float32)
+        flops[name] = 2 * size**3 / seconds(device, partial(torch.matmul, left, left))
+    set_float32_products(tf32=False)
+    return Limits(
+        flops["bf16"],
+        source.nbytes / seconds(device, lambda: far.copy_(source, non_blocking=True)),
+        flops["tf32"],
+        flops["fp32"],
+        2 * source.nbytes / seconds(device, lambda: near.copy_(source)),
+    )
 
 
 @torch.inference_mode()
@@ -64,13 +79,17 @@ def synchronize(device: torch.device) -> None:
 
 
 def describe(device: torch.device) -> str:
-    """Returns the device by its name, with its clocks if the driver's tool reports them."""
+    """Returns the device by its name, with its compute capability and memory, and what the driver's tool reports."""
     if device.type != "cuda":
         return "CPU"
-    name = torch.cuda.get_device_name(device)
+    found = torch.cuda.get_device_properties(device)
+    name = f"{found.name}, capability {found.major}.{found.minor}, {found.total_memory / 2**30:.0f} GiB"
+    query = {"driver_version": "driver", "clocks.sm": "clock now", "clocks.max.sm": "at most", "power.draw": "power"}
     if shutil.which("nvidia-smi") is None:
         return name
-    query = "--query-gpu=clocks.sm,clocks.max.sm,power.draw"
-    command = ["nvidia-smi", query, "--format=csv,noheader", "-i", str(device.index or 0)]
+    command = ["nvidia-smi", f"--query-gpu={','.join(query)}", "--format=csv,noheader", "-i", str(device.index or 0)]
     told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
-    return f"{name} (clock now, at most, power: {told.stdout.strip()})" if told.returncode == 0 else name
+    if told.returncode:
+        return name
+    values = zip(query.values(), told.stdout.strip().split(","), strict=False)
+    return ", ".join([name, *(f"{what} {value.strip()}" for what, value in values)])

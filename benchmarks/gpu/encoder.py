@@ -14,7 +14,8 @@ from bertscope_service.encoders.torch.architectures.architecture import Architec
 from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 
-from benchmarks.gpu.device import Limits, Row, seconds
+from benchmarks.gpu.device import Limits, seconds
+from benchmarks.gpu.report import Row
 
 LENGTH = 128
 
@@ -69,14 +70,14 @@ def _rows(
 
     ours, gated = seconds(device, cloze), seconds(device, lambda: cloze(closed))
     what = f"cloze, {precision}, {rows} x {LENGTH}"
-    yield f"{what} / the model with all logits", texts(ours), texts(theirs), f"{theirs / ours:.2f}x"
+    yield f"{what} / transformers, all logits", texts(ours), texts(theirs), f"{theirs / ours:.2f}x"
     rate = work / ours
     limit = f"{limits.flops / 1e12:.1f} TFLOP/s"
-    yield f"{what} / the bf16 limit", f"{rate / 1e12:.1f} TFLOP/s", limit, f"{rate / limits.flops:.0%}"
-    yield f"{what}, a head gated in each / untouched", texts(gated), texts(ours), f"{ours / gated:.2f}x"
+    yield f"{what} / the bf16 peak", f"{rate / 1e12:.1f} TFLOP/s", limit, f"{rate / limits.flops:.0%}"
+    yield f"{what}, a gated head in each / untouched", texts(gated), texts(ours), f"{ours / gated:.2f}x"
     watched = min(16, rows)
     rate = watched * encoder.shape.layers * encoder.shape.heads * LENGTH * LENGTH * 4 / seconds(device, maps)
-    what = f"attention maps to the host, {precision}, {watched} x {LENGTH}"
+    what = f"maps to the host, {precision}, {watched} x {LENGTH} / the copy"
     yield what, f"{rate / 1e9:.1f} GB/s", f"{limits.copy_bytes / 1e9:.1f} GB/s", f"{rate / limits.copy_bytes:.0%}"
 
 

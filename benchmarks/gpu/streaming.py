@@ -12,7 +12,8 @@ import grpc
 import torch
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
 
-from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, Row
+from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits
+from benchmarks.gpu.report import Row
 from benchmarks.lib.serving import serving
 from benchmarks.lib.texts import texts_of_lengths, write_bert_base
 
@@ -29,7 +30,7 @@ def measure_streaming(device: torch.device, limits: Limits, texts: int, layers: 
         with serving(*flags) as server, grpc.insecure_channel(server.target) as channel:
             taken = [_stream(channel, texts) for _ in range(ROUNDS + WARM_UPS)][WARM_UPS:]
     rate = statistics.median(size / seconds for size, seconds in taken)
-    what = f"attention maps over gRPC, fp32, {texts} x {LENGTH}, {layers} layers / the copy to the host"
+    what = f"maps, fp32, {texts} x {LENGTH}, {layers} layers / the copy to the host"
     limit = limits.copy_bytes
     yield what, f"{rate / 1e6:.0f} MB/s", f"{limit / 1e6:.0f} MB/s", f"{rate / limit:.1%}"
 

@@ -9,29 +9,26 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import transformers
-from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import Capabilities, TokenSequence
-from bertscope_service.encoders.torch.architectures.architecture import Architecture
+from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits as EngineLimits
-from bertscope_service.engine.rows import Row as EngineRow
 from bertscope_service.observability.metrics import Metrics
 
-from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, Row, synchronize
+from benchmarks.gpu.cloze import cloze_rows
+from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, synchronize
 from benchmarks.gpu.encoder import encoder_flops
+from benchmarks.gpu.report import Row
 
 BATCH_TOKENS = (4096, 8192, 16_384, 32_768, 65_536)
-"""Batch sizes among which the best is chosen; the third is the server's."""
+"""Sizes of batches; the third is the server's."""
 
 BATCHES = 8
 """Batches that wait in each round: the device never waits for the next call."""
-
-NOTHING_ASKED = np.zeros((1, 0), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +39,47 @@ class Run:
     waited: float
 
 
+def random_cloze(config: transformers.BertConfig, device: torch.device, precision: str) -> TorchEncoder:
+    """Returns a model of a shape with random weights: time depends on the shape alone."""
+    torch.manual_seed(5)
+    model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES[precision])
+    model.set_attn_implementation(register_attention())
+    return TorchEncoder(ARCHITECTURES["bert"](model), "bert", device, precision, Capabilities(masked_lm=True))
+
+
 def measure_throughput(
     name: str,
     config: transformers.BertConfig,
-    device: torch.device,
+    encoder: TorchEncoder,
     limits: Limits,
-    lengths: tuple[int, ...],
+    length: int,
     sizes: tuple[int, ...],
+    found: list[tuple[float, float]],
 ) -> Iterator[Row]:
-    """Measures cloze in bf16 by a model of some shape, for texts of each length."""
-    torch.manual_seed(5)
-    model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES["bf16"])
-    model.set_attn_implementation(register_attention())
-    encoder = TorchEncoder(Architecture(model), "bert", device, "bf16", Capabilities(masked_lm=True))
-    for length in lengths:
-        found = {size: middle(run_rounds(encoder, length, max(1, size // length))) for size in sizes}
-        rows = {size: BATCHES * max(1, size // length) for size in sizes}
-        best = max(found, key=lambda size: rows[size] / found[size].seconds)
-        tokens, run = rows[best] * length, found[best]
-        rate = encoder_flops(config, tokens, length) / run.seconds
-        what = f"{name} bf16, texts of {length} through the engine, batches of {best} tokens"
-        limit = f"{limits.flops / 1e12:.1f} TFLOP/s"
-        done = f"{tokens / run.seconds:,.0f} tokens/s"
+    """Measures cloze by a model of some shape in batches of these numbers of tokens, for texts of a length; adds the best rate,
+    tokens per second, to `found`, with its share of the matrix peak."""
+    rates = {}
+    for size in sizes:
+        count = max(1, size // length)
+        run = middle(run_rounds(encoder, length, count))
+        tokens = BATCHES * count * length
         # The last layer runs in full at the masks alone, so slightly fewer operations run than are counted.
-        yield f"{what} / the matrix peak", f"{done}, {rate / 1e12:.1f} TFLOP/s", limit, f"{rate / limits.flops:.0%}"
+        flops = encoder_flops(config, tokens, length) / run.seconds
+        rates[size] = tokens / run.seconds, flops / limits.flops
+        yield (
+            f"{name}, texts of {length}, batches of {size:,} tokens / the peak",
+            f"{rates[size][0]:,.0f} tokens/s",
+            f"{flops / 1e12:.1f} TFLOP/s",
+            f"{rates[size][1]:.0%}",
+        )
         share = 1 - run.waited / run.seconds
         yield (
-            f"{what}, time the worker did not wait for the device",
+            "  its worker did not wait for the device",
             f"{run.seconds - run.waited:.4f} s",
-            f"{run.seconds:.4f} s",
+            f"of {run.seconds:.4f} s",
             f"{share:.0%}",
         )
+    found.append(max(rates.values()))
 
 
 def run_rounds(encoder: TorchEncoder, length: int, rows_in_batch: int) -> list[Run]:
@@ -89,16 +96,10 @@ async def _rounds(encoder: TorchEncoder, length: int, rows_in_batch: int) -> lis
     count = BATCHES * rows_in_batch
     limits = EngineLimits(batch_tokens=rows_in_batch * length, queue_tokens=2 * count * length)
     engine = Engine(lambda _: limits, Metrics())
-    draw = np.random.default_rng(5)
-    texts = [draw.integers(999, 30_000, length).tolist() for _ in range(count)]
     runs = []
     try:
         for _ in range(ROUNDS + WARM_UPS):
-            observers = (MaskObserver((length // 2,), 5, NOTHING_ASKED) for _ in texts)
-            rows = [
-                EngineRow(encoder, TokenSequence(ids, [0] * length), observer)
-                for ids, observer in zip(texts, observers, strict=True)
-            ]
+            rows = cloze_rows(encoder, length, count)
             synchronize(encoder.device)
             with waits() as waited:
                 began = time.perf_counter()

@@ -178,3 +178,15 @@ def test_an_error_that_the_device_does_not_recover_from(encoder: TorchEncoder) -
                         await ask_engine([MIB])
 
     asyncio.run(run())
+
+
+def test_a_wait_is_an_error_while_pytorch_is_told_so(encoder: TorchEncoder) -> None:
+    expected = ask(encoder)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for result, same in zip(ask(encoder), expected, strict=True):
+            np.testing.assert_array_equal(result, same)
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            torch.ones(1, device=DEVICE).item()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

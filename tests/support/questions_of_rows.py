@@ -33,7 +33,8 @@ from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.batch import launch
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.engine.batch import LaunchedBatch, launch
 from bertscope_service.engine.rows import Row
 
 NONE = np.zeros((1, 0), dtype=np.int64)
@@ -128,7 +129,7 @@ def sequences(encoder: Encoder, rows: int = 8, length: int = 24, *, padded: bool
     return [TokenSequence(draw.integers(10, encoder.shape.vocabulary_size, each).tolist(), [0] * each) for each in lengths]
 
 
-def gates(encoder: Encoder, kind: str) -> Gates:
+def gates(encoder: TorchEncoder, kind: str) -> Gates:
     """Returns gates of one kind: "zero", "uniform", "scale" or "mean"."""
     keep = np.ones((encoder.shape.layers, encoder.shape.heads), dtype=np.float32)
     uniform, constant = np.zeros_like(keep), {}
@@ -154,6 +155,13 @@ def answers(
     encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Gates | None] = lambda row: None
 ) -> Sequence[Any]:
     """Returns the results of one batch, as the engine runs it: launched, waited for, dealt out."""
+    return launched(encoder, question, rows, edits).results()
+
+
+def launched(
+    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Gates | None] = lambda row: None
+) -> LaunchedBatch:
+    """Launches one batch, whose results may still be on their way to the host."""
     made = [
         Row(encoder, sequence, QUESTIONS[question](encoder, len(sequence)), edits(index)) for index, sequence in enumerate(rows)
     ]
@@ -161,7 +169,7 @@ def answers(
         row.job = _NoJob()  # type: ignore[assignment]
         row.index, row.length = 0, len(row.sequence)
     with torch.inference_mode():
-        return launch(made, encoder.device, 0.0).results()
+        return launch(made, encoder.device, 0.0)
 
 
 def numbers(result: Any) -> list[np.ndarray[Any, Any]]:

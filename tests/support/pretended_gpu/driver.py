@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.support.pretended_gpu.graphs import Graph, capture
 from tests.support.pretended_gpu.memory import GPU, TOTAL_BYTES
-from tests.support.pretended_gpu.recording import note
+from tests.support.pretended_gpu.recording import note, set_sync_debug_mode
 from tests.support.pretended_gpu.tensors import DeviceMode, DeviceTensor, hosts, is_pinned, pin
 
 PROPERTIES = SimpleNamespace(
@@ -131,6 +131,7 @@ def install(devices: int = 2) -> None:
         "mem_get_info": lambda device=None: (TOTAL_BYTES - GPU.allocated, TOTAL_BYTES),
         "set_per_process_memory_fraction": set_fraction,
         "host_memory_stats": host_memory_stats,
+        "set_sync_debug_mode": set_sync_debug_mode,
     }
     for name, value in pretended.items():
         setattr(torch.cuda, name, value)

@@ -41,6 +41,7 @@ class Seen:
 
 
 _watching: list[Seen] = []
+_refusing: list[str] = []
 
 
 @contextmanager
@@ -54,8 +55,15 @@ def watching() -> Iterator[Seen]:
         _watching.remove(seen)
 
 
+def set_sync_debug_mode(mode: str) -> None:
+    """Lets waits be errors, or not any more, as PyTorch's function of that name does."""
+    _refusing[:] = [mode] if mode == "error" else []
+
+
 def note(kind: str, what: str, where: str | None = None) -> None:
-    """Records one event of a kind, the name of a field of `Seen`."""
+    """Records one event of a kind, the name of a field of `Seen`. Raises RuntimeError for waits while they are errors."""
+    if _refusing and kind == "waits":
+        raise RuntimeError("called a synchronizing CUDA operation")
     if _watching:
         where = where or place()
         for seen in _watching:

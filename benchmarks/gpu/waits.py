@@ -1,0 +1,62 @@
+"""Launches a batch of each question while PyTorch refuses whatever makes the host wait for the device."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.loading import load_encoder
+
+from benchmarks.gpu.report import Row
+from tests.support.questions_of_rows import answers, launched, offered, sequences
+from tests.support.tiny import write_checkpoint
+
+ROWS, LENGTH = 8, 24
+
+
+def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: list[str]) -> Iterator[Row]:
+    """Yields a row for each architecture, and one for each question that waits, whose name goes to `failed`, too.
+
+    Only launches are watched: what follows waits for the results, by an event.
+    """
+    for architecture in architectures:
+        with tempfile.TemporaryDirectory() as folder:
+            write_checkpoint(architecture, Path(folder))
+            encoder = load_encoder(Path(folder), architecture, device=device, precision="fp32", pack=False)
+        questions, waiting = offered(encoder), 0
+        for question in questions:
+            error = _wait(encoder, question)
+            if error is not None:
+                waiting += 1
+                failed.append(f"{question} on {architecture} waits for the device in its launch")
+                yield f"{architecture}: {question}", error, "", "waits"
+        count = len(questions)
+        yield (
+            f"{architecture}: questions launched without a wait",
+            str(count - waiting),
+            f"of {count}",
+            "met"[: 3 * (not waiting)],
+        )
+
+
+def _wait(encoder: TorchEncoder, question: str) -> str | None:
+    """Returns PyTorch's complaint about a question's launch; None if it does not wait."""
+    rows = sequences(encoder, ROWS, LENGTH)
+    answers(encoder, question, rows)  # what is made once, when a question is first asked, may wait
+    if encoder.device.type != "cuda":
+        return None
+    torch.cuda.synchronize(encoder.device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        launched(encoder, question, rows)
+    except RuntimeError as error:
+        if "synchroniz" not in str(error):
+            raise
+        return str(error).partition("\n")[0]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.synchronize(encoder.device)
+    return None
