@@ -129,13 +129,14 @@ class RowQueue:
             candidates = self._candidates(priority, budget_tokens, now, taken)
             if candidates:
                 budget = budget_tokens
+                first = candidates[0]
+                saturation = self._saturation(first)
                 if batch_tokens is not None:
-                    budget = min(budget, batch_tokens(candidates[0]))
+                    budget = min(budget, batch_tokens(first))
                 if patient and priority is Priority.BULK and self._passed_over:
                     # A caller that was just answered may call again at once, and waits for this batch.
-                    budget = max(min(budget, MIN_BATCH_TOKENS), budget // 2)
-                first = candidates[0]
-                size = BatchSize(budget, self._saturation(first), first.unpadded)
+                    budget = max(min(budget, max(MIN_BATCH_TOKENS, saturation)), budget // 2)
+                size = BatchSize(budget, saturation, first.unpadded)
                 taken.rows = candidates[:1] if first.alone else _grow(candidates, size)
                 self._serve(taken.rows)
                 break

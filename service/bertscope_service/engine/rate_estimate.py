@@ -15,7 +15,7 @@ BATCH_SECONDS = {Priority.INTERACTIVE: 0.2, Priority.BULK: 0.05}
 interactive rows get more time."""
 
 MIN_BATCH_TOKENS = 128
-"""Smaller batches than this waste the device."""
+"""Smaller batches than this waste the device; where that was measured, as on a GPU, batches below its saturation do."""
 
 NOMINAL_TOKEN_SECONDS = 1e-4
 """The assumed cost of a token as long as no row of its encoder ran."""
@@ -96,12 +96,14 @@ class RateEstimate:
         """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches.
 
         Rows that run one layer are ten times as fast as rows that run all; a new kind is assumed as slow as the slowest kind.
+        After a few small batches a GPU's rate is low, because each takes as long as one of its saturation, which always runs.
         """
         own = row.job.priority
         rates = self._rates.get(row.encoder, {})
         known = rates.get((own, row.kind))
         slowest = min((rate.last for (priority, _), rate in rates.items() if priority is own), default=0.0)
-        return max(MIN_BATCH_TOKENS, int((known.last if known else slowest) * BATCH_SECONDS[own]))
+        least = max(MIN_BATCH_TOKENS, self.saturation(row))
+        return max(least, int((known.last if known else slowest) * BATCH_SECONDS[own]))
 
     def charge(self, row: Row) -> float:
         """Returns the seconds that a token of such rows costs, from their last batches; a new kind costs as much as the slowest

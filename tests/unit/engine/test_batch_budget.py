@@ -88,6 +88,16 @@ async def test_slow_models_run_the_least(rig: Rig) -> None:
     assert set(await rig.run(FakeEncoder(), 120)) == {120}
 
 
+async def test_batches_are_not_smaller_than_what_saturates_the_device(rig: Rig) -> None:
+    """However slow small ones were: they take as long."""
+    encoder, other = FakeEncoder(), FakeEncoder()
+    rig.speed = 3.0
+    rig.engine.note_saturation(encoder, 500)  # type: ignore[arg-type]
+    for priority in Priority:
+        assert set(await rig.run(encoder, 150, priority=priority)) == {500}
+    assert set(await rig.run(other, 120)) == {120}
+
+
 async def test_no_batch_exceeds_that_of_the_device(rig: Rig) -> None:
     rig.speed = 1e9
     batches = await rig.run(FakeEncoder(), 1000)

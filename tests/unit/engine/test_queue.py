@@ -233,8 +233,9 @@ def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
     """Its caller may wait already. The smallest useful batch is not divided."""
 
     def run() -> None:
-        for limit, half in ((400, 200), (150, MIN_BATCH_TOKENS), (60, 60)):
-            queue = RowQueue()
+        least = MIN_BATCH_TOKENS
+        for limit, half, saturation in ((400, 200, 0), (150, least, 0), (60, 60, 0), (400, 300, 300), (150, 150, 300)):
+            queue = RowQueue(saturation=lambda _, saturation=saturation: saturation)
             queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
 
             def tokens(queue: RowQueue = queue, limit: int = limit) -> int:
