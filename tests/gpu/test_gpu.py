@@ -180,8 +180,10 @@ def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, ste
             np.testing.assert_allclose(maps[place], expected[layer][0, [2, 1]].numpy(), rtol=0, atol=1e-4)
 
 
-def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> None:
-    """Hundreds of calls of all kinds at once, while one batch runs and the next is launched."""
+@pytest.mark.parametrize(("precision", "bound"), [("fp32", 1e-3), ("bf16", 0.1)])
+def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject, precision: str, bound: float) -> None:
+    """Hundreds of calls of all kinds at once, while one batch runs and the next is launched; in bf16 by graphs, without
+    padding. Kernels for other sizes round elsewhere."""
     from bertscope.v1 import common_pb2
 
     zero = [common_pb2.HeadIntervention(layer=1, heads=[0, 2], mode=common_pb2.HeadIntervention.MODE_ZERO)]
@@ -197,13 +199,13 @@ def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> No
 
     async def run() -> None:
         kinds = 4 * len(TEXTS)
-        async with serving(bert.folder, precision="fp32", max_streams=8 * kinds) as channel:
+        async with serving(bert.folder, precision=precision, max_streams=8 * kinds, queue_seconds=600) as channel:
             expected = [await ask(channel, number) for number in range(kinds)]
             found = await asyncio.gather(*(ask(channel, number) for number in range(8 * kinds)))
         for number, answer in enumerate(found):
-            assert answer == pytest.approx(expected[number % kinds], abs=1e-3)
+            assert answer == pytest.approx(expected[number % kinds], abs=bound)
         # The three kinds of fill_mask differ, or mixed-up answers would go unnoticed.
-        assert expected[1] != pytest.approx(expected[1 + 4], abs=1e-3)
+        assert expected[1] != pytest.approx(expected[1 + 4], abs=bound)
 
     asyncio.run(run())
 
