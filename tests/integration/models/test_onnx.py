@@ -427,7 +427,7 @@ def test_a_foreign_graph_of_another_form_is_refused(twins: Host, foreign: dict[s
 def test_a_gpu_that_onnx_runtime_cannot_use_is_an_error() -> None:
     """ONNX Runtime itself would go on on the CPU."""
     gpu = torch.device("cuda:1")
-    assert providers(gpu)[0] == ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0})
+    assert providers(gpu)[0] == ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0, "user_compute_stream": "1"})
     check_provider(["CUDAExecutionProvider", "CPUExecutionProvider"], gpu)
     check_provider(["CPUExecutionProvider"], torch.device("cpu"))
     with pytest.raises(FailedPrecondition, match="CUDA 13"):

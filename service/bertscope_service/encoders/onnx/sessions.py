@@ -66,6 +66,11 @@ UNSIGNED_WEIGHTS = "session.x64quantprecision"
 CUDA_PROVIDER = Path(onnxruntime.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so"
 """The library of ONNX Runtime's CUDA provider, on Linux."""
 
+DEFAULT_STREAM = "1"
+"""CUDA's handle of its default stream (cudaStreamLegacy), which is PyTorch's, too, and never ends. PyTorch calls it 0, which
+ONNX Runtime takes for no stream. ONNX Runtime keeps its own memory: only an extension in C++ could give it functions of
+PyTorch's allocator (`gpu_external_alloc`)."""
+
 PROBE = 64
 """Rows and columns of the matrix that `adds_bytes_exactly` tries."""
 
@@ -163,6 +168,10 @@ class Session:
         self._shrink = onnxruntime.RunOptions()
         arena = "cpu:0" if settings.device.type == "cpu" else f"gpu:{settings.device.index or 0}"
         self._shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", arena)
+        self._go_on: onnxruntime.RunOptions | None = None
+        if settings.device.type == "cuda":
+            self._go_on = onnxruntime.RunOptions()
+            self._go_on.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._device = settings.device
         self._source = graph if isinstance(graph, Path) else settings.weights
         if self._device.type == "cuda":
@@ -203,11 +212,14 @@ class Session:
                 binding.bind_input(name, self._device.type, index, form[1], tensor.shape, tensor.data_ptr())
         for name, tensor in outputs.items():
             binding.bind_output(name, self._device.type, index, np.float32, tensor.shape, tensor.data_ptr())
-        if self._device.type == "cuda":
-            # ONNX Runtime has its own stream: its inputs must be complete before the run, and its outputs after it.
+        # On PyTorch's default stream, ONNX Runtime's work follows what made its inputs, and what reads its outputs follows it:
+        # nobody waits. Their memory may be used again at once, too: by work that follows.
+        apart = self._device.type == "cuda" and torch.cuda.current_stream(self._device).cuda_stream != 0
+        if apart:
             torch.cuda.current_stream(self._device).synchronize()
         try:
-            self._session.run_with_iobinding(binding, self._shrink if _shrinking else None)
+            # A run that returns its memory waits for its end.
+            self._session.run_with_iobinding(binding, self._shrink if _shrinking else self._go_on)
         except Exception as error:
             if says_out_of_memory(error):
                 bound = f" within the {self._bound} bytes of graphs by other programs" if self._bound else ""
@@ -215,7 +227,7 @@ class Session:
                 logger.warning("%s found no memory%s, run with inputs of %s", self._source, bound, shapes)
                 raise torch.OutOfMemoryError(f"ONNX Runtime found no memory on {self._device}") from error
             raise unreadable(self._source, error) from error
-        if self._device.type == "cuda":
+        if apart:
             binding.synchronize_outputs()
         return outputs
 
@@ -234,7 +246,8 @@ def providers(device: torch.device, *, tf32: bool = False) -> list[Any]:
     """Returns ONNX Runtime's provider for a device, without a fallback."""
     if device.type == "cuda":
         # ONNX Runtime rounds the factors of fp32 products to TF32 unless told otherwise; PyTorch does not.
-        return [("CUDAExecutionProvider", {"device_id": device.index or 0, "use_tf32": int(tf32)}), "CPUExecutionProvider"]
+        options = {"device_id": device.index or 0, "use_tf32": int(tf32), "user_compute_stream": DEFAULT_STREAM}
+        return [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
     return ["CPUExecutionProvider"]
 
 
