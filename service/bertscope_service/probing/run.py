@@ -21,7 +21,7 @@ from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
 from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
-from bertscope_service.probing.work import Step, fill, run_steps
+from bertscope_service.probing.work import Step, fill, run_step, run_steps
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
@@ -61,7 +61,8 @@ class ProbeTraining:
         kept = await self._weights() if weights else ()
         mix, mixing = None, None
         if self.settings.mix:
-            mix, mixing = await self._outcome(slice(train, train + dev), tested, mix=True), self._mixing()
+            mix = await self._outcome(slice(train, train + dev), tested, mix=True)
+            mixing = await run_step(self.bulk, self.encoder, 1, self._mixing)
         return Trained(probes, mix, mixing, best_layer, confusion, kept, on_disk, time.monotonic() - began)
 
     async def _compute(self) -> None:
@@ -128,14 +129,11 @@ class ProbeTraining:
                 if not settings.to_minimum or epoch % SHOWN_EPOCHS == 1:
                     scores[probes] = await self._evaluate(probes, dev)
                 best = max(best, self._accuracy(probes, scores[probes], dev))
-                ended: list[bool] = []
-                end = partial(_end_epoch, probes, scores[probes], ended)
-                await self._work([Step(probes.end_tokens, end)])
-                others += [probes] * ended[0]
+                end = partial(probes.end_epoch, scores[probes])
+                others += [probes] * await run_step(self.bulk, self.encoder, probes.end_tokens, end)
             going = others
         self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
-        for probes in self._trained:
-            probes.end()
+        await self._work(Step(step_tokens(0, one.size.values), one.end) for one in self._trained)
 
     def _accuracy(self, probes: Probes, score: Score, dev: slice) -> float:
         """Returns the best share of dev spans that a probe of a block answers correctly; control tasks don't count."""
@@ -151,7 +149,8 @@ class ProbeTraining:
             of_dev = [await self._evaluate(probes, dev) for probes in trained]
         of_test = [await self._evaluate(probes, test) for probes in trained] if test else None
         parts = [probes.size.block for probes in trained]
-        gradients = [probes.gradient for probes in trained if probes.gradient is not None]
+        read = [await run_step(self.bulk, self.encoder, 1, partial(_gradient, probes)) for probes in trained]
+        gradients = [gradient for gradient in read if gradient is not None]
 
         def whole(scores: Sequence[Score]) -> Score:
             correct, losses = [score.correct for score in scores], [score.loss for score in scores]
@@ -257,8 +256,8 @@ def _joined(states: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate(np.split(states, 2), axis=2)
 
 
-def _end_epoch(probes: Probes, dev: Score, more: list[bool]) -> None:
-    more.append(probes.end_epoch(dev))
+def _gradient(probes: Probes) -> NDArray[np.float64] | None:
+    return probes.gradient
 
 
 def _slices(part: slice, size: int) -> Iterator[slice]:

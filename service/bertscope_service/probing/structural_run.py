@@ -18,7 +18,7 @@ from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.structural import BATCH, COPIES, Forest, Quantity, StructuralProbes, StructuralSize
 from bertscope_service.probing.tree_scores import Tally, TreeScore, import_scipy, whole_score
-from bertscope_service.probing.work import Step, fill, run_steps
+from bertscope_service.probing.work import Step, fill, run_step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +135,11 @@ class StructuralTraining:
             await self._work(step for batch in batches for probes in going for step in self._steps(probes, batch))
             epoch, others = epoch + 1, []
             for probes in going:
-                loss, ended = await self._dev_loss(probes), list[bool]()
-                end = partial(_end_epoch, probes, loss, ended)
-                await self._work([Step(step_tokens(0, 2 * probes.size.values), end)])
-                others += [probes] * ended[-1]
+                cost, end = step_tokens(0, 2 * probes.size.values), partial(probes.end_epoch, await self._dev_loss(probes))
+                others += [probes] * await run_step(self.bulk, self.encoder, cost, end)
             going, best = others, min(float(probes.best_loss.min()) for probes in self._trained)
         self.report(StructuralProgress(training=True, done=epoch, total=settings.max_epochs, loss=best))
-        for probes in self._trained:
-            probes.end()
+        await self._work(Step(step_tokens(0, one.size.values), one.end) for one in self._trained)
 
     def _steps(self, probes: StructuralProbes, batch: Sequence[Tree]) -> Iterable[Step]:
         for part in probes.size.parts(batch):
@@ -165,8 +162,7 @@ class StructuralTraining:
                 total.add_(forest.errors(predicted).sum(dim=-1, dtype=torch.float64))
 
         await self._work(Step(size.tokens(part), partial(step, part)) for part in size.parts(trees))
-        found: NDArray[np.float64] = (total / len(trees)).cpu().numpy()
-        return found
+        return await run_step(self.bulk, self.encoder, 1, lambda: np.asarray((total / len(trees)).cpu().numpy()))
 
     async def _scores(self, trees: Sequence[Tree]) -> PartScores:
         """Scores probes, projections and the chain on the trees of a part."""
@@ -207,10 +203,6 @@ class StructuralTraining:
 
     async def _work(self, steps: Iterable[Step]) -> None:
         await run_steps(self.bulk, self.encoder, steps)
-
-
-def _end_epoch(probes: StructuralProbes, loss: NDArray[np.float64], ended: list[bool]) -> None:
-    ended.append(probes.end_epoch(loss))
 
 
 def chain(words: int, dimensions: int) -> NDArray[np.float32]:

@@ -20,7 +20,7 @@ from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.tuned_lens import BATCH, COPIES, Head, LensFits, LensSize, TranslatorTraining
-from bertscope_service.probing.work import NOT_FINITE, Step, fill, run_steps
+from bertscope_service.probing.work import NOT_FINITE, Step, fill, run_step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TunedLensTraining:
         maps, before = self._maps, self._maps.before
         if before is None:
             raise RuntimeError("maps were not judged")
-        found = await self.bulk.compute(lambda: maps.best.cpu().numpy()) if weights else None
+        found = await run_step(self.bulk, self.encoder, 1, lambda: maps.best.cpu().numpy()) if weights else None
         return TunedLensTrained(before, maps.after, maps.best_steps, found, maps.epoch, on_disk, time.monotonic() - began)
 
     def _prepare(self, size: LensSize) -> None:
@@ -99,7 +99,7 @@ class TunedLensTraining:
     async def _train(self) -> None:
         maps, train, most = self._maps, self.plan.train.pieces, self.settings.max_epochs
         generator = np.random.default_rng([self.plan.query.seed, 2])
-        more = maps.judge(await self._fits())
+        more = await self._judge()
         while True:
             best = float(maps.after.divergence.mean())
             self.report(TunedLensProgress(training=True, done=maps.epoch, total=most, divergence=best))
@@ -107,10 +107,12 @@ class TunedLensTraining:
                 break
             order = torch.from_numpy(generator.permutation(train))
             await self._work(step for batch in order.split(BATCH) for step in self._steps(batch))
-            fits, judged = await self._fits(), list[bool]()
-            judge = partial(_judge, maps, fits, judged)
-            await self._work([Step(step_tokens(0, 2 * maps.maps.numel()), judge)])
-            more = judged[-1]
+            more = await self._judge()
+
+    async def _judge(self) -> bool:
+        """Judges the maps. Returns whether any may still get better."""
+        judge = partial(self._maps.judge, await self._fits())
+        return await run_step(self.bulk, self.encoder, step_tokens(0, 2 * self._maps.maps.numel()), judge)
 
     def _steps(self, batch: torch.Tensor) -> Iterator[Step]:
         size = self._maps.size
@@ -141,17 +143,17 @@ class TunedLensTraining:
 
         pieces = torch.arange(self.plan.train.pieces, self.plan.pieces, dtype=torch.int64, device="cpu")
         await self._work(Step(size.part_tokens, partial(step, part, layers)) for part, layers in size.parts(pieces))
-        divergence = (sums / self.plan.dev.pieces).clamp(min=0).cpu().numpy()
-        if maps.before is None and not np.isfinite(divergence).all():
+
+        def read() -> LensFits:
+            return LensFits((sums / self.plan.dev.pieces).clamp(min=0).cpu().numpy(), agreeing.cpu().numpy())
+
+        fits = await run_step(self.bulk, self.encoder, 1, read)
+        if maps.before is None and not np.isfinite(fits.divergence).all():
             raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
-        return LensFits(divergence, agreeing.cpu().numpy())
+        return fits
 
     async def _work(self, steps: Iterable[Step]) -> None:
         await run_steps(self.bulk, self.encoder, steps)
-
-
-def _judge(maps: TranslatorTraining, fits: LensFits, judged: list[bool]) -> None:
-    judged.append(maps.judge(fits))
 
 
 def head_of(encoder: Encoder, normalise: bool) -> Head:

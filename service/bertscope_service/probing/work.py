@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ NOT_FINITE = (
     "the model's hidden states are not finite in this precision or under these interventions; "
     "load it in fp32 or bf16, or use smaller scales"
 )
+
+T = TypeVar("T")
 
 Rows = Sequence[tuple[TokenSequence, SpanStatesObserver]]
 
@@ -71,3 +73,10 @@ async def run_steps(bulk: BulkRunner, encoder: Encoder, steps: Iterable[Step]) -
     async with aclosing(bulk.map(groups())) as done:
         async for _ in done:
             pass
+
+
+async def run_step(bulk: BulkRunner, encoder: Encoder, tokens: int, work: Callable[[], T]) -> T:
+    """Returns the result of one step, such as numbers that a GPU copies to the host: its thread waits, not the event loop."""
+    found: list[T] = []
+    await run_steps(bulk, encoder, [Step(tokens, lambda: found.append(work()))])
+    return found[-1]
