@@ -71,6 +71,9 @@ BUDGETS = {
 }
 """What each question costs. Numbers may fall, and are lowered then; one that rises is looked at first."""
 
+MORE_A_LAYER = {"bert": 0, "modernbert": 9}
+"""Launches of a layer beyond BERT's: the rotation of queries and keys, not its sines and cosines."""
+
 
 @pytest.fixture(scope="module", params=["bert", "modernbert", "deberta-v2"])
 def encoders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoders:
@@ -113,9 +116,11 @@ def test_costs_are_within_the_budget(encoders: Encoders, question: str) -> None:
     rows = MORE_ROWS - FEW_ROWS
     per_row = (wide.launches.total() - base.launches.total()) / rows
     assert per_row <= budget.row, f"{per_row} launches a row:\n{growth(base.launches, wide.launches)}"
-    if encoders.name == "bert":
+    if encoders.name in MORE_A_LAYER:
         per_layer = (deep.launches.total() - base.launches.total()) / (MORE_LAYERS - FEW_LAYERS)
-        assert per_layer <= budget.layer, f"{per_layer} launches a layer:\n{growth(base.launches, deep.launches)}"
+        assert per_layer <= budget.layer + MORE_A_LAYER[encoders.name], (
+            f"{per_layer} launches a layer:\n{growth(base.launches, deep.launches)}"
+        )
     for seen, size in ((base, FEW_ROWS), (deep, FEW_ROWS), (wide, MORE_ROWS)):
         assert seen.to_device.total() <= budget.to_device + size * budget.to_device_row, str(seen)
         assert seen.to_host.total() <= budget.to_host, str(seen)

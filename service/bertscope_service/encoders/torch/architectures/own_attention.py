@@ -89,19 +89,19 @@ def distances(hidden: torch.Tensor, places: torch.Tensor | None) -> torch.Tensor
 
 
 class OfLength(Generic[T]):
-    """Keeps what all layers of a batch compute alike from its length and the places of its tokens alone, for those that came
-    last."""
+    """Keeps what all layers of a batch compute alike from its length and the places of its tokens, for those that came last."""
 
     def __init__(self) -> None:
-        self._kept: tuple[tuple[int, torch.device], torch.Tensor | None, T] | None = None
+        self._kept: tuple[tuple[int, torch.device], tuple[object, ...], T] | None = None
 
-    def get(self, hidden: torch.Tensor, make: Callable[[], T], places: torch.Tensor | None = None) -> T:
-        """Returns what `make` returns for the length and the device of hidden [rows, length, size] and for these very places.
-        It is made outside inference mode, since gradients may need it later, and without a gradient of its own."""
+    def get(self, hidden: torch.Tensor, make: Callable[[], T], *where: object) -> T:
+        """Returns what `make` returns for the length and the device of hidden [rows, length, size] and for these very objects,
+        such as the places of its tokens. It is made outside inference mode, since gradients may need it later, and without a
+        gradient of its own."""
         key, kept = (hidden.shape[1], hidden.device), self._kept
-        if kept is None or kept[0] != key or kept[1] is not places:
+        if kept is None or kept[0] != key or any(one is not other for one, other in zip(kept[1], where, strict=True)):
             with torch.inference_mode(mode=False), torch.no_grad():
-                kept = key, places, make()
+                kept = key, where, make()
             self._kept = kept
         return kept[2]
 

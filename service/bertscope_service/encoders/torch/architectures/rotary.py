@@ -13,6 +13,7 @@ import torch
 from bertscope_service.encoders.gating import LayerRun
 from bertscope_service.encoders.torch.architectures.architecture import Architecture, Fault, Network
 from bertscope_service.encoders.torch.architectures.own_attention import OfLength
+from bertscope_service.encoders.unpadded import Layout
 
 QUERY_KEY_VALUE: tuple[str, ...] = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 WINDOWS = ("full_attention", "sliding_attention")
@@ -92,12 +93,28 @@ class ModernBert(Rotary):
             window = self.model.config.sliding_window
             if run.layout is not None and run.layout.varlen:
                 run = replace(run, layout=replace(run.layout, window=window))
-            elif run.layout is not None:
-                mask = near_tokens(window, run.layout.keys.valid, hidden, None, run.layout.keys.width)
             else:
-                mask = near_tokens(window, valid, hidden, places, hidden.shape[1])
+                mask = self._near(hidden, valid, run.layout, places)
         rotary = self.rotate(hidden, places, layer.attention_type)
         return self.ended(index, layer(hidden, attention_mask=mask, position_embeddings=rotary, run=run))
+
+    def _near(
+        self, hidden: torch.Tensor, valid: torch.Tensor | None, layout: Layout | None, places: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Returns the mask of keys in the window of a query, computed once for a batch; see `near_tokens`."""
+        tokens, window = None if layout is None else layout.keys, self.model.config.sliding_window
+
+        def made() -> torch.Tensor:
+            if tokens is not None:
+                return near_tokens(window, tokens.valid, hidden, None, tokens.width)
+            return near_tokens(window, valid, hidden, places, hidden.shape[1])
+
+        # While a model is exported, the length is a symbol.
+        return self._known_near.get(hidden, made, valid, tokens, places) if isinstance(hidden.shape[1], int) else made()
+
+    @cached_property
+    def _known_near(self) -> OfLength[torch.Tensor]:
+        return OfLength()
 
     def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
         layer = self.layers[index]
