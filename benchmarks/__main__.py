@@ -13,7 +13,7 @@ from benchmarks.lib.kernels import kernels
 from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
-from benchmarks.micro import batches, family, int8, intervals, quantities, runtimes, vocabulary
+from benchmarks.micro import batches, family, int8, intervals, precisions, quantities, runtimes, vocabulary
 from benchmarks.peers import command as peers
 from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
@@ -87,6 +87,7 @@ REPORTS = {
     "states": states.main,
     "training": training.main,
     "intervals": intervals.main,
+    "precisions": precisions.main,
 }
 """Scripts with their own flags and tables: `python -m benchmarks load --help`."""
 

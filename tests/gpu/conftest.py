@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
-import torch
 from bertscope_service.encoders.torch import layer_graphs
+from bertscope_service.models.precisions import set_float32_products
 
 
 @pytest.fixture(scope="module", autouse=True)
-def full_float32() -> Iterator[None]:
+def full_float32() -> None:
     """TensorFloat-32 has 10 bits where float32 has 23."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    yield
-    torch.set_float32_matmul_precision(before)
+    set_float32_products(tf32=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

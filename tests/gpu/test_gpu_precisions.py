@@ -132,3 +132,32 @@ def test_a_cpu_has_no_tf32(bert: Path) -> None:
             return await refusal(channel, bert, device="cpu", precision=common.PRECISION_TENSORFLOAT32)
 
     assert asyncio.run(run()) == "cpu has no tf32, which is a format of NVIDIA's GPUs; use fp32, bf16 or fp16"
+
+
+def test_what_is_stored_in_fewer_bits_keeps_its_format_under_auto(bert: Path, tmp_path: Path) -> None:
+    """Made from a model that runs in bf16, and read again from its folder."""
+    import grpc
+    from bertscope.v1 import common_pb2 as common
+    from bertscope.v1 import compression_pb2 as compression
+    from bertscope.v1 import model_pb2, model_pb2_grpc
+
+    few = compression.CompressionStep(weight_only=compression.WeightOnlyQuantization(bits=4))
+    half = compression.CompressionStep(half=compression.HalfPrecision(precision=common.PRECISION_FLOAT16))
+    graphs = [
+        compression.CompressionStep(int8=compression.Int8Quantization()),
+        compression.CompressionStep(onnx=compression.OnnxExport()),
+    ]
+
+    async def run() -> list[tuple[Any, ...]]:
+        async with serving(bert, model_root=[tmp_path, bert.parent]) as channel:
+            compress = model_pb2_grpc.ModelServiceStub(channel).CompressModel
+            found = []
+            for name, step in (("few", few), ("half", half)):
+                request = model_pb2.CompressModelRequest(model_id=name, steps=[step], folder=str(tmp_path / name))
+                made = [event async for event in compress(request)][-1].model
+                found.append((made.precision, *await load(channel, tmp_path / name, f"{name}-again")))
+            with pytest.raises(grpc.aio.AioRpcError, match=r"use half on a GPU \(fp16 or bf16\)"):
+                _ = [event async for event in compress(model_pb2.CompressModelRequest(model_id="graphs", steps=graphs))]
+            return found
+
+    assert asyncio.run(run()) == [(common.PRECISION_WEIGHT_ONLY,) * 3, (common.PRECISION_FLOAT16,) * 3]

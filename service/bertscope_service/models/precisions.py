@@ -30,9 +30,10 @@ def choose_precision(asked: str, runtime: str, source: Source, steps: tuple[Appl
     """
     if asked != "auto":
         return asked
-    stored = chosen_precision(steps)
-    plain = source.kind is Kind.CHECKPOINT and QUANTIZATION_KEY not in read_config(source.folder)
-    return usual_precision(device) if stored == "fp32" and plain and runtime != "onnx" else stored
+    stored, usual = chosen_precision(steps), usual_precision(device)
+    if usual == stored or stored != "fp32" or runtime == "onnx" or source.kind is not Kind.CHECKPOINT:
+        return stored
+    return stored if QUANTIZATION_KEY in read_config(source.folder) else usual
 
 
 def set_float32_products(*, tf32: bool) -> None:
