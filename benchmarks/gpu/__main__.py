@@ -69,6 +69,7 @@ class Report:
             Part("through the engine, in bf16", 120, self.throughput, ENGINE),
             *served[:1],
             Part(f"profile of FillMask, a bert-base in bf16, texts of {LENGTH}", 60, self.profile),
+            Part("CUDA graphs, a bert-base in bf16", 45, self.graphs),
             Part("ONNX Runtime beside PyTorch, a bert-base", 120, self.runtimes, ONNX),
             *served[1:],
             Part("the encoder alone, a bert-base", 60, self.encoder),
@@ -111,6 +112,11 @@ class Report:
         encoder = throughput.random_cloze(self.shape(), self.device, "bf16")
         sizes, kernels = (256,) if self.tiny else (512, 4096, 16_384), self.device.type == "cuda" and not self.pretended
         yield from profile.measure_profile(encoder, LENGTH, sizes, kernels=kernels)
+
+    def graphs(self) -> Iterator[Row]:
+        graphs, throughput = (importlib.import_module(f"benchmarks.gpu.{name}") for name in ("graphs", "throughput"))
+        encoder = throughput.random_cloze(self.shape(), self.device, "bf16")
+        yield from graphs.measure_graphs(encoder, 16 if self.tiny else LENGTH, (1, 4) if self.tiny else (1, 4, 32))
 
     def runtimes(self) -> Iterator[Row]:
         runtimes = importlib.import_module("benchmarks.gpu.runtimes")

@@ -56,11 +56,10 @@ def test_graphs_of_layers(architecture: str, tmp_path: Path) -> None:
     write_checkpoint(architecture, tmp_path)
     plain, captured = (load_encoder(tmp_path, architecture, device=DEVICE, precision="bf16", pack=False) for _ in range(2))
     captured.capture()
-    graphs = captured._unpadded_layers.graphs
     if not captured.capabilities.unpadded:
-        assert graphs is None
+        assert not captured.graph_sizes
         pytest.skip("its layers read padded rows")
-    assert graphs is not None and graphs.sizes == layer_graphs.SIZES, "a graph could not be captured; the log says why"
+    assert captured.graph_sizes == layer_graphs.SIZES, "a graph could not be captured; the log says why"
     for rows, length in ((1, 24), (8, 24), (3, 9), (40, 7), (8, 24)):
         batch = sequences(plain, rows, length)
         for question in ("FillMask", "logits of all tokens", "hidden states"):
@@ -107,6 +106,6 @@ def test_layers_run_without_graphs_that_fail(
 
         monkeypatch.setattr(encoder.architecture, "run_layer", waiting)
         encoder.capture()
-    assert encoder._unpadded_layers.graphs is not None and not encoder._unpadded_layers.graphs.sizes
+    assert not encoder.graph_sizes
     assert "layers run without CUDA graphs on cuda:0" in caplog.text
     assert_same(answers(encoder, "FillMask", batch), expected)

@@ -166,6 +166,11 @@ class TorchEncoder:
         if self.capabilities.unpadded:
             self._unpadded_layers.capture(self.dtype, self.device)
 
+    @property
+    def graph_sizes(self) -> tuple[int, ...]:
+        """Tokens of the CUDA graphs that `capture` made, ascending."""
+        return self._unpadded_layers.graph_sizes
+
     def _unpads(self, state: State, run: LayerRun) -> bool:
         """Returns whether the state's layer runs without padding: where nobody watches it, and where that saves time."""
         watched = run.on_maps is not None or run.on_context is not None or self._shown

@@ -31,6 +31,11 @@ class UnpaddedLayers:
             self.graphs = LayerGraphs(architecture, architecture.max_tokens(), dtype, device)
             self.graphs.capture(int(architecture.model.config.hidden_size))
 
+    @property
+    def graph_sizes(self) -> tuple[int, ...]:
+        """Tokens of the captured graphs, ascending."""
+        return () if self.graphs is None else self.graphs.sizes
+
     def run_graph(self, state: State) -> None:
         """Runs all layers but the last by a graph, if one fits; from the embeddings, without gates, watchers and gradients."""
         if self.graphs is not None and (found := self.graphs.run(UnpaddedStates.of(state))) is not None:

@@ -1,0 +1,27 @@
+"""Measures what CUDA graphs of the layers save on small batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from bertscope_service.encoders.torch import layer_graphs
+from bertscope_service.encoders.torch.encoder import TorchEncoder
+
+from benchmarks.gpu.cloze import cloze_batch, cloze_rows
+from benchmarks.gpu.device import seconds
+from benchmarks.gpu.report import Row
+
+
+def measure_graphs(encoder: TorchEncoder, length: int, counts: tuple[int, ...]) -> Iterator[Row]:
+    """Yields the milliseconds of a FillMask batch by a graph / by single launches, for so many texts of `length` tokens. The
+    encoder has no graphs yet."""
+    batches = [partial(cloze_batch, cloze_rows(encoder, length, count)) for count in counts]
+    single = [seconds(encoder.device, batch) for batch in batches]
+    encoder.capture()
+    for count, batch, before in zip(counts, batches, single, strict=True):
+        after = seconds(encoder.device, batch)
+        cells = (f"{after * 1e3:.2f} ms", f"{before * 1e3:.2f} ms", f"{before / after:.2f}x")
+        yield f"{count} x {length} ({count * length} tokens): by a graph / by single launches", *cells
+    captured, wanted = len(encoder.graph_sizes), len(layer_graphs.SIZES)
+    yield "graphs that were captured", str(captured), f"of {wanted}", "" if captured else "see log"
