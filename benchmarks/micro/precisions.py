@@ -193,10 +193,11 @@ def loss(what: str, expected: Answers, found: Answers) -> Loss:
 
 def print_losses(losses: Sequence[Loss]) -> None:
     """Prints one table, in Markdown."""
-    print("| against fp32 | same likeliest | 5 likeliest shared | KL, nats | log-probability | text | pairs otherwise |")
+    print("| against fp32 | same likeliest | 5 likeliest shared | KL, nats | log-probability | sentence | pairs otherwise |")
     print("|---|---|---|---|---|---|---|")
     for line in losses:
         shares = f"{line.top_1:.2%} | {line.top_5:.2%} | {line.divergence:.1e}"
         changes = f"{line.mean_change:.2g} (up to {line.largest_change:.2g})"
         scored = f"{line.mean_score:.2g} (up to {line.largest_score:.2g})"
-        print(f"| {line.what} | {shares} | {changes} | {scored} | {line.pairs:.2%} |")
+        pairs = "" if np.isnan(line.pairs) else f"{line.pairs:.2%}"
+        print(f"| {line.what} | {shares} | {changes} | {scored} | {pairs} |")
