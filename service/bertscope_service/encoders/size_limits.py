@@ -46,6 +46,8 @@ class SizeLimits:
     """Parameters of linear probes that L-BFGS moves in a step, each in some thirty tensors."""
     evaluated_spans: int
     """Spans whose states are read at a time."""
+    kept_bytes: int
+    """States of spans that one training keeps on the device; more stay on the host."""
     structural_words: int
     """Words, padding included, that a part of a step of structural probes predicts."""
     structural_pairs: int
@@ -68,6 +70,7 @@ LIMITS = {
         updated_values=1_000_000,
         minimised_values=150_000,
         evaluated_spans=256,
+        kept_bytes=64 * MIB,
         structural_words=512,
         structural_pairs=2_000_000,
     ),
@@ -88,6 +91,7 @@ LIMITS = {
         updated_values=64_000_000,  # 1.8 GB: 0.7 ms
         minimised_values=16_000_000,  # 1.9 GB: 0.8 ms
         evaluated_spans=4096,  # of 13 layers of 768 numbers: 160 MB
+        kept_bytes=4096 * MIB,  # a twentieth of the memory: several trainings run beside the models
         structural_words=4096,  # 20 texts, those of a step, of up to 200 words
         structural_pairs=32_000_000,  # 0.8 GB
     ),

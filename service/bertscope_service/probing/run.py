@@ -21,7 +21,7 @@ from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
 from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
-from bertscope_service.probing.work import Step, fill, run_step, run_steps
+from bertscope_service.probing.work import Step, bring, fill, run_step, run_steps
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
@@ -76,6 +76,7 @@ class ProbeTraining:
             self._states.add(_joined(states) if self.plan.query.pairs else states)
 
         await fill(add, self.bulk, self.encoder, rows, self.gates, report)
+        await bring(self.bulk, self.encoder, self._states)
 
     async def _prepare(self, train: int) -> None:
         """Standardises all states, makes the probes, and shows them the states of training spans."""

@@ -6,12 +6,14 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.size_limits import size_limits
+from bertscope_service.encoders.state import to_device
 from bertscope_service.errors import FailedPrecondition, InvalidArgument, Overloaded
 
 RETRY_SECONDS = 10.0
@@ -68,6 +70,7 @@ class SpanStates:
         self._filled = 0
         self._settled = False
         self.values = torch.from_numpy(self._array)
+        self._room: torch.Tensor | None = None
         self.mean, self.scale = (torch.zeros(shape[1:], dtype=torch.float32, device=device) for _ in range(2))
         self._sums = torch.zeros((2, *shape[1:]), dtype=torch.float64, device=device)
 
@@ -76,6 +79,26 @@ class SpanStates:
         end = self._filled + len(states)
         self._array[self._filled : end] = states
         self._filled = end
+
+    def make_room(self) -> bool:
+        """Makes room for all states on a device that is not the host. Returns False if they stay on the host."""
+        device = self.mean.device
+        if self._array.nbytes > size_limits(device).kept_bytes:
+            return False
+        with suppress(torch.OutOfMemoryError):
+            self._room = torch.empty(self._array.shape, dtype=torch.float32, device=device)
+        return self._room is not None
+
+    def bring(self, chosen: slice) -> None:
+        """Copies some states to that room, when all were added."""
+        if self._room is not None:
+            self._room[chosen] = to_device(self.values[chosen], self._room.device)
+
+    def end_bringing(self) -> None:
+        """Reads states from that room from now on, and gives the host's memory back."""
+        if self._room is not None:
+            self.values, self._room = self._room, None
+            self._array = np.empty(0, dtype=np.float32)
 
     def measure(self, chosen: slice) -> None:
         """Adds some training spans to those that mean and deviation are taken over."""
@@ -101,7 +124,8 @@ class SpanStates:
 
     def read(self, chosen: slice | torch.Tensor, layers: slice = slice(None)) -> torch.Tensor:
         """Returns the standardised states of some spans and layers, on the device; not to be written to."""
-        read = self.values[:, layers][chosen].to(self.mean.device)
+        where = chosen if isinstance(chosen, slice) else to_device(chosen, self.values.device)
+        read = self.values[:, layers][where].to(self.mean.device)
         return read if self._settled else read.sub(self.mean[layers]).mul_(self.scale[layers])
 
     def _away(self, chosen: slice) -> torch.Tensor:

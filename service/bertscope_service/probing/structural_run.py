@@ -18,7 +18,7 @@ from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.structural import BATCH, COPIES, Forest, Quantity, StructuralProbes, StructuralSize
 from bertscope_service.probing.tree_scores import Tally, TreeScore, import_scipy, whole_score
-from bertscope_service.probing.work import Step, fill, run_step, run_steps
+from bertscope_service.probing.work import Step, bring, fill, run_step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class StructuralTraining:
             self.report(StructuralProgress(training=False, done=done, total=len(rows)))
 
         await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
+        await bring(self.bulk, self.encoder, self._states)
         train = plan.train.words
         spans = size.limits.evaluated_spans
         measured = (slice(begin, min(begin + spans, train)) for begin in range(0, train, spans))

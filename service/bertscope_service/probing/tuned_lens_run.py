@@ -20,7 +20,7 @@ from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.tuned_lens import BATCH, COPIES, Head, LensFits, LensSize, TranslatorTraining
-from bertscope_service.probing.work import NOT_FINITE, Step, fill, run_step, run_steps
+from bertscope_service.probing.work import NOT_FINITE, Step, bring, fill, run_step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,7 @@ class TunedLensTraining:
             self.report(TunedLensProgress(training=False, done=done, total=len(rows)))
 
         await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
+        await bring(self.bulk, self.encoder, self._states)
         cost = step_tokens(0, COPIES * size.layers * size.hidden**2)
         await self._work([Step(cost, partial(self._prepare, size))])
         await self._train()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.steps import StepObserver, step_row
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
+from bertscope_service.probing.blocks import step_tokens
+from bertscope_service.probing.states import SpanStates
 
 NOT_FINITE = (
     "the model's hidden states are not finite in this precision or under these interventions; "
@@ -80,3 +84,15 @@ async def run_step(bulk: BulkRunner, encoder: Encoder, tokens: int, work: Callab
     found: list[T] = []
     await run_steps(bulk, encoder, [Step(tokens, lambda: found.append(work()))])
     return found[-1]
+
+
+async def bring(bulk: BulkRunner, encoder: Encoder, states: SpanStates) -> None:
+    """Brings all states of spans to a device that is not the host, in steps, if it has room for them: training reads each many
+    times."""
+    if encoder.device.type == "cpu" or not await run_step(bulk, encoder, 1, states.make_room):
+        return
+    many, count = size_limits(encoder.device).evaluated_spans, len(states.values)
+    parts = (slice(begin, min(begin + many, count)) for begin in range(0, count, many))
+    cost = step_tokens(0, many * states.values[0].numel())
+    await run_steps(bulk, encoder, (Step(cost, partial(states.bring, part)) for part in parts))
+    states.end_bringing()

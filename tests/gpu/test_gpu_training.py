@@ -1,0 +1,37 @@
+"""On a GPU: probes and lenses are trained through a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.on_gpu import serving
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize("name", ["TrainProbe", "TrainStructuralProbe", "TrainLens"])
+def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
+    from bertscope.v1 import representation_pb2_grpc
+
+    from tests.support.requests import good
+
+    folder = checkpoint("bert")
+    request = good(folder)[name]
+    request.model = "models/tiny"  # type: ignore[attr-defined]
+
+    async def run() -> list[Any]:
+        async with serving(folder) as channel:
+            call = getattr(representation_pb2_grpc.RepresentationServiceStub(channel), name)
+            return [response async for response in call(request)]
+
+    responses = asyncio.run(run())
+    assert responses[-1].WhichOneof("event") not in (None, "progress")
