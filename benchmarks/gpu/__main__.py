@@ -22,7 +22,7 @@ import torch
 import transformers
 
 from benchmarks.gpu.device import ROUNDS, Limits, describe, measure_limits
-from benchmarks.gpu.report import Part, Row, run_parts
+from benchmarks.gpu.report import Part, Row, print_row, run_parts
 
 LARGE = {"num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
 TINY = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
@@ -68,8 +68,8 @@ class Report:
             Part("waits inside launches", 60, self.waits),
             Part("through the engine, in bf16", 120, self.throughput, ENGINE),
             *served[:1],
-            Part(f"profile of FillMask, a bert-base in bf16, texts of {LENGTH}", 60, self.profile),
-            Part("CUDA graphs, a bert-base in bf16", 45, self.graphs),
+            Part(f"profile of FillMask, a bert-base in bf16, texts of {LENGTH}", 60, self.profile, ENGINE),
+            Part("CUDA graphs, a bert-base in bf16", 45, self.graphs, ENGINE),
             Part("ONNX Runtime beside PyTorch, a bert-base", 120, self.runtimes, ONNX),
             *served[1:],
             Part("the encoder alone, a bert-base", 60, self.encoder),
@@ -167,7 +167,8 @@ def main() -> int:
         print("no GPU: PyTorch sees no CUDA device here, so there is nothing to test or measure")
         return 0
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {sys.version.split()[0]}"
-    print(f"{describe(device)}\n{versions}\nmedians of {ROUNDS} rounds after warming up, unless a row says otherwise")
+    print(f"{describe(device)}\n{versions}\nmedians of {ROUNDS} rounds after warming up, unless a row says otherwise\n")
+    print_row(("what / beside what", "measured", "beside", "share"))
     report = Report(device, options.tiny, options.pretend, options.rows)
     first, *others = report.parts()
     parts = [first, *(part for part in others if options.only is None or options.only in part.name)]

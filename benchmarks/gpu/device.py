@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from bertscope_service.models.precisions import set_float32_products
 
 from benchmarks.gpu.report import Row
 
@@ -32,7 +31,7 @@ class Limits:
 
     def rows(self) -> Iterator[Row]:
         for name, rate in (("bf16", self.flops), ("tf32", self.tf32_flops), ("fp32", self.fp32_flops)):
-            yield f"{name} matrix product", f"{rate / 1e12:.1f} TFLOP/s", "", f"{rate / self.flops:.0%}"
+            yield f"{name} matrix product", tera(rate), "", f"{rate / self.flops:.0%}"
         yield "memory of the device, read and written", f"{self.memory_bytes / 1e9:,.1f} GB/s", "", ""
         yield "copy to the host, pinned", f"{self.copy_bytes / 1e9:.1f} GB/s", "", ""
 
@@ -46,10 +45,10 @@ def measure_limits(device: torch.device, *, tiny: bool = False) -> Limits:
     near, far = torch.empty_like(source), torch.empty(source.shape, dtype=torch.uint8, device="cpu", pin_memory=pinned)
     flops = {}
     for name in ("bf16", "tf32", "fp32"):
-        set_float32_products(tf32=name == "tf32")
+        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         left = torch.randn(size, size, device=device, dtype=torch.bfloat16 if name == "bf16" else torch.float32)
         flops[name] = 2 * size**3 / seconds(device, partial(torch.matmul, left, left))
-    set_float32_products(tf32=False)
+    torch.backends.cuda.matmul.allow_tf32 = False
     return Limits(
         flops["bf16"],
         source.nbytes / seconds(device, lambda: far.copy_(source, non_blocking=True)),
@@ -57,6 +56,11 @@ def measure_limits(device: torch.device, *, tiny: bool = False) -> Limits:
         flops["fp32"],
         2 * source.nbytes / seconds(device, lambda: near.copy_(source)),
     )
+
+
+def tera(flops: float) -> str:
+    """Returns operations per second in words."""
+    return f"{flops / 1e12:.3g} TFLOP/s" if flops < 1e14 else f"{flops / 1e12:.0f} TFLOP/s"
 
 
 @torch.inference_mode()

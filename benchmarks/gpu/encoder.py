@@ -14,7 +14,7 @@ from bertscope_service.encoders.torch.architectures.architecture import Architec
 from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
 
-from benchmarks.gpu.device import Limits, seconds
+from benchmarks.gpu.device import Limits, seconds, tera
 from benchmarks.gpu.report import Row
 
 LENGTH = 128
@@ -72,8 +72,8 @@ def _rows(
     what = f"cloze, {precision}, {rows} x {LENGTH}"
     yield f"{what} / transformers, all logits", texts(ours), texts(theirs), f"{theirs / ours:.2f}x"
     rate = work / ours
-    limit = f"{limits.flops / 1e12:.1f} TFLOP/s"
-    yield f"{what} / the bf16 peak", f"{rate / 1e12:.1f} TFLOP/s", limit, f"{rate / limits.flops:.0%}"
+    limit = tera(limits.flops)
+    yield f"{what} / the bf16 peak", tera(rate), limit, f"{rate / limits.flops:.0%}"
     yield f"{what}, a gated head in each / untouched", texts(gated), texts(ours), f"{ours / gated:.2f}x"
     watched = min(16, rows)
     rate = watched * encoder.shape.layers * encoder.shape.heads * LENGTH * LENGTH * 4 / seconds(device, maps)

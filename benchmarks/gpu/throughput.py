@@ -20,7 +20,7 @@ from bertscope_service.engine.limits import Limits as EngineLimits
 from bertscope_service.observability.metrics import Metrics
 
 from benchmarks.gpu.cloze import cloze_rows
-from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, synchronize
+from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, synchronize, tera
 from benchmarks.gpu.encoder import encoder_flops
 from benchmarks.gpu.report import Row
 
@@ -69,7 +69,7 @@ def measure_throughput(
         yield (
             f"{name}, texts of {length}, batches of {size:,} tokens / the peak",
             f"{rates[size][0]:,.0f} tokens/s",
-            f"{flops / 1e12:.1f} TFLOP/s",
+            tera(flops),
             f"{rates[size][1]:.0%}",
         )
         share = 1 - run.waited / run.seconds

@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.gpu import device
 from benchmarks.gpu import waits as waiting
 from benchmarks.gpu.__main__ import goal
 from benchmarks.gpu.device import Limits
@@ -148,3 +149,18 @@ def test_the_report_runs_where_no_gpu_is(flags: tuple[str, ...]) -> None:
     assert "bf16 matrix product" in done.stdout
     assert ("bert: questions launched without a wait" if "--pretend" in flags else "256 tokens: kernels") in done.stdout
     assert max(map(len, done.stdout.partition("limits of the device")[2].splitlines())) <= 120
+
+
+def test_a_card_is_described_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = SimpleNamespace(name="Card", major=9, minor=0, total_memory=80 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    monkeypatch.setattr(device.shutil, "which", lambda _: None)
+    plain = "Card, capability 9.0, 80 GiB"
+    assert device.describe(torch.device("cuda:0")) == plain
+    monkeypatch.setattr(device.shutil, "which", lambda _: "/usr/bin/nvidia-smi")
+    said = SimpleNamespace(returncode=0, stdout="580.65.06, 1410 MHz, 1980 MHz, 70.10 W\n")
+    monkeypatch.setattr(device.subprocess, "run", lambda *_, **__: said)
+    told = ", driver 580.65.06, clock now 1410 MHz, at most 1980 MHz, power 70.10 W"
+    assert device.describe(torch.device("cuda:0")) == plain + told
+    said.returncode = 1
+    assert device.describe(torch.device("cuda:0")) == plain
