@@ -53,7 +53,7 @@ BUDGETS = {
     "ReadLens": Budget(12),
     "difference": Budget(12),
     "AttributeLogits": Budget(59),
-    "Inspect": Budget(12, row=19, to_device_row=1),
+    "Inspect": Budget(12, row=12, to_device_row=1),
     "hidden states": Budget(12, to_device=1),
     "means of contexts": Budget(14, to_device=1),
     "ExtractAttention": Budget(12),

@@ -20,7 +20,7 @@ def place_arrays(device: torch.device, *arrays: NDArray[Any] | torch.Tensor) -> 
     """Returns arrays of the host on a device, copied all at once, without making the host wait for the device; on a CPU, as
     tensors that share their memory."""
     tensors = tuple(map(torch.as_tensor, arrays))
-    if device.type != "cuda":
+    if device.type != "cuda" or not tensors:
         return tensors
     ends = list(accumulate(-(-tensor.nbytes // ALIGNED_BYTES) * ALIGNED_BYTES for tensor in tensors))
     begins = [0, *ends[:-1]]

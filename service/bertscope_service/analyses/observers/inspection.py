@@ -213,8 +213,10 @@ class _Run:
         return tuple(torch.stack([of.get(layer, none) for layer in range(shape.layers)], dim=1) for of in found)
 
     def cells(self) -> tuple[torch.Tensor, ...]:
-        """Returns whether the maps of each row are finite, [rows], and then the cells of each view of each row."""
-        finite = torch.stack([views.finite for views in self.views])
+        """Returns whether the weights of each view and layer of each row are finite, and then the cells of each view of each
+        row."""
+        sums = [one for views in self.views for one in views.sums]
+        finite = torch.isfinite(torch.stack(sums)) if sums else torch.ones(0, dtype=torch.bool, device=self.encoder.device)
         return finite, *(cells for views in self.views for cells in views.cells)
 
     def deal(self, arrays: tuple[NDArray[Any], ...], seconds: float) -> list[InspectionScores]:
@@ -225,7 +227,7 @@ class _Run:
             runs = [[next(rest) for _ in RunScores._fields] for _ in range(1 + self.paired)]
         moved = next(rest) if self.compare else None
         divergence = next(rest) if self.divergences else None
-        finite = next(rest)
+        finite = np.split(next(rest), np.cumsum([len(views.sums) for views in self.views])[:-1])
         found = []
         for row, observer in enumerate(self.observers):
             scores = [self._cut(run, row) for run in runs]
@@ -236,7 +238,7 @@ class _Run:
                     None if moved is None else moved[row],
                     None if divergence is None else divergence[row],
                     [next(rest) for _ in observer.views],
-                    bool(finite[row]),
+                    bool(finite[row].all()),
                     seconds,
                 )
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.word_maps import by_word
 from bertscope_service.encoders.base import HeadSet
-from bertscope_service.encoders.state import to_device
+from bertscope_service.encoders.transfers import place_arrays
 
 LEVELS = 255
 """The byte of weight 1."""
@@ -45,23 +45,27 @@ class MapView:
 
 
 class ViewedMaps:
-    """The views of one row, filled layer by layer."""
+    """The views of one row, filled layer by layer.
+
+    cells: of each view, as its shape and dtype say. sums: of the weights of each view and layer; not finite if one is not.
+    """
 
     def __init__(self, views: Sequence[MapView], words: NDArray[np.int64] | None, length: int, device: torch.device) -> None:
         """words: number of the word of each token, int64 [length], for maps by word; None for maps by piece."""
         self.length = length
-        self.membership = None
-        if words is not None:
-            one_hot = np.eye(int(words.max()) + 1, dtype=np.float32)[words]
-            self.membership = to_device(torch.from_numpy(one_hot), device)
+        indices = [_index(heads) for view in views for _, heads in view.heads]
+        members = [] if words is None else [np.eye(int(words.max()) + 1, dtype=np.float32)[words]]
+        placed = list(place_arrays(device, *members, *(index for index in indices if not isinstance(index, slice))))
+        self.membership = placed.pop(0) if members else None
+        chosen = iter([index if isinstance(index, slice) else placed.pop(0) for index in indices])
         self.cells = [torch.empty(view.shape, dtype=view.dtype, device=device) for view in views]
-        self._sums = [torch.zeros((), dtype=torch.float32, device=device)]
+        self.sums: list[torch.Tensor] = []
         self._parts: dict[int, list[tuple[MapView, torch.Tensor, slice | torch.Tensor]]] = {}
         for view, cells in zip(views, self.cells, strict=True):
             begin = 0
             for layer, heads in view.heads:
                 end = begin + len(heads)
-                self._parts.setdefault(layer, []).append((view, cells[begin:end], _index(heads, device)))
+                self._parts.setdefault(layer, []).append((view, cells[begin:end], next(chosen)))
                 begin = end
 
     def take(self, layer: int, maps: torch.Tensor, untouched: torch.Tensor) -> None:
@@ -76,13 +80,8 @@ class ViewedMaps:
             if view.cell > 1:
                 chosen = _maxima(chosen, view.cell)
             # A sum is infinite or NaN if a number is, and takes a fraction of the time of looking at each.
-            self._sums.append(chosen.sum(dtype=torch.float32))
+            self.sums.append(chosen.sum(dtype=torch.float32))
             cells.copy_((chosen * LEVELS).round_() if view.dtype is torch.uint8 else chosen)
-
-    @property
-    def finite(self) -> torch.Tensor:
-        """True on the device if all weights are finite."""
-        return torch.isfinite(torch.stack(self._sums)).all()
 
 
 def _maxima(weights: torch.Tensor, cell: int) -> torch.Tensor:
@@ -97,8 +96,8 @@ def _maxima(weights: torch.Tensor, cell: int) -> torch.Tensor:
     return narrow.reshape(heads, narrow.shape[1], -1, cell).amax(dim=3)
 
 
-def _index(heads: Sequence[int], device: torch.device) -> slice | torch.Tensor:
+def _index(heads: Sequence[int]) -> slice | NDArray[np.int64]:
     """Returns heads as an index: consecutive ones as a slice, which copies nothing."""
     if tuple(heads) == tuple(range(heads[0], heads[-1] + 1)):
         return slice(heads[0], heads[-1] + 1)
-    return to_device(torch.tensor(heads, dtype=torch.int64, device="cpu"), device)
+    return np.array(heads, dtype=np.int64)
