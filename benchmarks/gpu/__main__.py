@@ -155,7 +155,9 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="shapes so small that the figures mean nothing")
     parser.add_argument("--pretend", action="store_true", help="with --tiny: on a pretended GPU, as in the tests")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time for everything; what is left over is skipped")
-    parser.add_argument("--only", metavar="WORD", help="measure the parts whose heading has this word, and the limits")
+    parser.add_argument(
+        "--only", metavar="WORD", action="append", help="measure parts with that word in their heading; repeatable"
+    )
     parser.add_argument("--no-tests", action="store_true", help="measure alone")
     options = parser.parse_args()
     ends = time.monotonic() + options.seconds
@@ -171,7 +173,7 @@ def main() -> int:
     print_row(("what / beside what", "measured", "beside", "share"))
     report = Report(device, options.tiny, options.pretend, options.rows)
     first, *others = report.parts()
-    parts = [first, *(part for part in others if options.only is None or options.only in part.name)]
+    parts = [first, *(part for part in others if not options.only or any(word in part.name for word in options.only))]
     passed = run_parts(parts, options.seconds)
     print(f"\n{describe(device)}, afterwards")
     tested = (

@@ -47,10 +47,7 @@ class Worker:
         on_broken: Callable[[torch.device], None],
         on_stalled: Callable[[torch.device, bool], None],
     ) -> None:
-        self.device = device
-        self._limits = limits
-        self._metrics = metrics
-        self._name = str(device)
+        self.device, self._limits, self._metrics, self._name = device, limits, metrics, str(device)
         self._on_broken = on_broken
         self._on_stalled = on_stalled
         self.rates = RateEstimate()
@@ -260,8 +257,7 @@ class Worker:
 
     def _take_calls(self) -> list[Call]:
         """Removes and returns the calls of the lease that have not begun; they never will."""
-        calls = list(self._calls)
-        self._calls.clear()
+        calls, self._calls = list(self._calls), deque()
         return calls
 
     def _watch_queue(self) -> None:
@@ -275,8 +271,7 @@ class Worker:
         self._metrics.device_lent.labels(self._name).set_function(lambda: self._lease is not None)
 
     def _empty_queue(self) -> list[Call]:
-        """Replaces the queue and returns the calls of the lease; the caller fails all jobs. The queue is a new one: an error
-        may have left the old one inconsistent."""
+        """Replaces the queue, which an error may have left inconsistent. Returns the lease's calls; the caller fails jobs."""
         with self._ready:
             for job in self._in_flight.jobs():
                 for row in job.rows:
@@ -294,8 +289,7 @@ class Worker:
 
     def _measured(self, rows: Sequence[Row], seconds: float) -> None:
         """Updates the rate estimate with a batch, and charges its clients for the time that it took."""
-        tokens, row = tokens_of(rows), rows[0]
-        seconds = max(seconds, 1e-9)
+        tokens, row, seconds = tokens_of(rows), rows[0], max(seconds, 1e-9)
         with self._ready:
             busy = bool(self._queue.rows)
             self.rates.note(row.encoder, row.job.priority, row.kind, tokens / seconds, busy=busy)
