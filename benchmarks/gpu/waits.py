@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 
 from benchmarks.gpu.report import Row
-from tests.support.questions_of_rows import answers, launched, offered, sequences
-from tests.support.tiny import write_checkpoint
 
 ROWS, LENGTH = 8, 24
 
@@ -22,13 +22,15 @@ def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: 
 
     Only launches are watched: what follows waits for the results, by an event.
     """
+    asked = importlib.import_module("tests.support.questions_of_rows")
+    tiny = importlib.import_module("tests.support.tiny")
     for architecture in architectures:
         with tempfile.TemporaryDirectory() as folder:
-            write_checkpoint(architecture, Path(folder))
+            tiny.write_checkpoint(architecture, Path(folder))
             encoder = load_encoder(Path(folder), architecture, device=device, precision="fp32", pack=False)
-        questions, waiting = offered(encoder), 0
+        questions, waiting = asked.offered(encoder), 0
         for question in questions:
-            error = _wait(encoder, question)
+            error = _wait(asked, encoder, question)
             if error is not None:
                 waiting += 1
                 failed.append(f"{question} on {architecture} waits for the device in its launch")
@@ -45,16 +47,16 @@ def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: 
         )
 
 
-def _wait(encoder: TorchEncoder, question: str) -> str | None:
-    """Returns PyTorch's complaint about a question's launch; None if it does not wait."""
-    rows = sequences(encoder, ROWS, LENGTH)
-    answers(encoder, question, rows)  # what is made once, when a question is first asked, may wait
+def _wait(asked: Any, encoder: TorchEncoder, question: str) -> str | None:
+    """Returns PyTorch's complaint about a question's launch; None if it does not wait. asked: the module of the questions."""
+    rows = asked.sequences(encoder, ROWS, LENGTH)
+    asked.answers(encoder, question, rows)  # what is made once, when a question is first asked, may wait
     if encoder.device.type != "cuda":
         return None
     torch.cuda.synchronize(encoder.device)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        launched(encoder, question, rows)
+        asked.launched(encoder, question, rows)
     except RuntimeError as error:
         if "synchroniz" not in str(error):
             raise
