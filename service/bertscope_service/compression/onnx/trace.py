@@ -46,6 +46,8 @@ class TracedLayer:
     constant: torch.Tensor
     average: torch.Tensor
     left: dict[str, torch.Tensor] = field(default_factory=dict)
+    layout: None = None
+    """Rows are padded."""
 
     def attend(self, heads: Heads, mask: torch.Tensor) -> torch.Tensor:
         """Computes gated contexts. The maps are a branch of their own, which is removed if nobody observes them."""
