@@ -32,21 +32,22 @@ class Kept:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._tensors: list[weakref.ref[torch.Tensor]] = []
         self.most = self.taken = 0
-        self._row = State.row
-        monkeypatch.setattr(State, "row", lambda state, index: self._take(state, index))
+        self._rows = State.rows
+        monkeypatch.setattr(State, "rows", lambda state, indices: self._take(state, indices))
 
     @property
     def bytes(self) -> int:
         alive = [tensor for one in self._tensors if (tensor := one()) is not None]
         return sum(tensor.untyped_storage().nbytes() for tensor in alive)
 
-    def _take(self, state: State, index: int) -> State:
-        row = self._row(state, index)
-        context = [] if row.context is None else [row.context.own, row.context.mean]
-        self._tensors += [weakref.ref(tensor) for tensor in (row.hidden, *context)]
-        self.taken += 1
+    def _take(self, state: State, indices: Sequence[int]) -> list[State]:
+        rows = self._rows(state, indices)
+        for row in rows:
+            context = [] if row.context is None else [row.context.own, row.context.mean]
+            self._tensors += [weakref.ref(tensor) for tensor in (row.hidden, *context)]
+        self.taken += len(rows)
         self.most = max(self.most, self.bytes)
-        return row
+        return rows
 
 
 class WatchedProbe(GoldObserver):
