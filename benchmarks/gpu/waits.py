@@ -22,8 +22,7 @@ def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: 
 
     Only launches are watched: what follows waits for the results, by an event.
     """
-    asked = importlib.import_module("tests.support.questions_of_rows")
-    tiny = importlib.import_module("tests.support.tiny")
+    asked, tiny = _support("questions_of_rows"), _support("tiny")
     for architecture in architectures:
         with tempfile.TemporaryDirectory() as folder:
             tiny.write_checkpoint(architecture, Path(folder))
@@ -45,6 +44,11 @@ def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: 
             f"of {count}",
             "met"[: 3 * (not waiting)],
         )
+
+
+def _support(name: str) -> Any:
+    """Returns a module of the tests, which no other benchmark needs."""
+    return importlib.import_module(f"tests.support.{name}")
 
 
 def _wait(asked: Any, encoder: TorchEncoder, question: str) -> str | None:

@@ -122,17 +122,17 @@ def test_a_question_that_waits_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     modes: list[str] = []
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
-    monkeypatch.setattr(waiting, "write_checkpoint", lambda *_: None)
     monkeypatch.setattr(waiting, "load_encoder", lambda *_, **__: gpu)
-    monkeypatch.setattr(waiting, "sequences", lambda *_: [])
-    monkeypatch.setattr(waiting, "answers", lambda *_: [])
-    monkeypatch.setattr(waiting, "offered", lambda _: ["FillMask", "Inspect"])
 
     def launched(_: object, question: str, __: object) -> None:
         if question == "Inspect":
             raise RuntimeError("called a synchronizing CUDA operation")
 
-    monkeypatch.setattr(waiting, "launched", launched)
+    asked = SimpleNamespace(
+        sequences=lambda *_: [], answers=lambda *_: [], offered=lambda _: ["FillMask", "Inspect"], launched=launched
+    )
+    support = {"questions_of_rows": asked, "tiny": SimpleNamespace(write_checkpoint=lambda *_: None)}
+    monkeypatch.setattr(waiting, "_support", support.__getitem__)
     failed: list[str] = []
     rows = list(waiting.measure_waits(gpu.device, ("bert",), failed))
     assert failed == ["Inspect on bert waits for the device in its launch"]
