@@ -38,12 +38,8 @@ def measure_waits(device: torch.device, architectures: tuple[str, ...], failed: 
         if device.type != "cuda":
             yield f"{architecture}: questions launched; waits are seen on a GPU alone", str(count), f"of {count}", ""
             continue
-        yield (
-            f"{architecture}: questions launched without a wait",
-            str(count - waiting),
-            f"of {count}",
-            "met"[: 3 * (not waiting)],
-        )
+        met = "" if waiting else "met"
+        yield f"{architecture}: questions launched without a wait", str(count - waiting), f"of {count}", met
 
 
 def _support(name: str) -> Any:
