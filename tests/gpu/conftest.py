@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
+import torch
 from bertscope_service.encoders.torch import layer_graphs
 from bertscope_service.models.precisions import set_float32_products
+
+
+@pytest.fixture(scope="session", autouse=True)
+def device() -> None:
+    """Skips all tests of this folder where there is no CUDA device, a real or a pretended one."""
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -22,11 +22,6 @@ from tests.support.on_gpu import DEVICE, rows_of, serving, some_gates
 from tests.support.reference import Subject, assert_close, assert_equal
 from tests.support.tiny import ARCHITECTURES, SENTENCES
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
 
 

@@ -21,11 +21,6 @@ pytest.importorskip("prometheus_client")
 
 from tests.support.hosted import GoldObjective, Hosted, running
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 DEVICE = torch.device("cuda:0")
 SETS: tuple[HeadSet, ...] = (*every_head(3, 4), *every_layer(3, 4), ((0, (1,)), (2, (0, 3))))
 

@@ -18,11 +18,6 @@ from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, r
 
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:

@@ -16,11 +16,6 @@ from bertscope_service.models.precisions import set_float32_products
 
 from tests.support.on_gpu import DEVICE, serving
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.fixture(autouse=True)
 def float32_again() -> Iterator[None]:

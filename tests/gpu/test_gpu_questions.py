@@ -13,11 +13,6 @@ from tests.support.on_gpu import DEVICE
 from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, gates, offered, sequences
 from tests.support.tiny import ARCHITECTURES
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @dataclass
 class Both:

@@ -20,11 +20,6 @@ from tests.support.reference import Subject
 from tests.support.relations import LINKED
 from tests.support.tiny import ARCHITECTURES
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:

@@ -16,11 +16,6 @@ from tests.support.on_gpu import DEVICE
 from tests.support.pretended_gpu import driver
 from tests.support.pretended_gpu.recording import watching
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.fixture(scope="module")
 def doubling(tmp_path_factory: pytest.TempPathFactory) -> Session:

@@ -8,14 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from tests.support.on_gpu import serving
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 
 @pytest.mark.parametrize("name", ["TrainProbe", "TrainStructuralProbe", "TrainLens"])

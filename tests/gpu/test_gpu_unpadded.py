@@ -15,11 +15,6 @@ from tests.support.pretended_gpu.recording import watching
 from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, gates, offered, sequences
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 
 @pytest.mark.usefixtures("pretended")
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
