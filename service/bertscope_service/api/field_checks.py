@@ -16,6 +16,7 @@ from bertscope.v1 import (
     attention_pb2,
     attention_relations_pb2,
     attention_statistics_pb2,
+    attribution_pb2,
     benchmark_pb2,
     classification_pb2,
     cloze_facts_pb2,
@@ -33,6 +34,7 @@ from bertscope.v1 import (
     representation_states_pb2,
     representation_structural_probes_pb2,
     representation_tuned_lens_pb2,
+    target_pb2,
 )
 from google.protobuf.message import Message
 
@@ -51,6 +53,10 @@ MASKED_LM_LOSS_MASK_SHARE = 0.15
 LABELLED_QUESTIONS_MAX_ANSWER_TOKENS = 30
 BOOTSTRAP_CONFIDENCE = 0.95
 GREEDY_STEP = 1
+ATTRIBUTE_WORDS_EXACT_UNITS = 10
+ATTRIBUTE_WORDS_PAIRS = 10
+ATTRIBUTE_WORDS_STEPS = 10
+ATTRIBUTE_WORDS_TOLERANCE = 0.01
 BENCHMARK_MODELS_TOP_K = 5
 CLASSIFY_TOKENS_TOP_K = 1
 QUERY_FACTS_MAX_PIECES = 5
@@ -663,6 +669,151 @@ def check_extract_attention_request(message: attention_pb2.ExtractAttentionReque
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
     if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7):
         raise invalid("quantity", f"is {message.quantity}; set one that AttentionQuantity names", "UNKNOWN_QUANTITY")
+
+
+def check_text_spans(message: representation_states_pb2.TextSpans, limits: RequestLimits, path: str) -> None:
+    if not message.spans:
+        raise invalid(f"{path}.spans", "is empty; mark a part of the text", "NO_SPAN")
+    if len(message.spans) > 1000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
+
+
+def check_extract_hidden_states_request(message: representation_states_pb2.ExtractHiddenStatesRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_text_input(input_, limits, f"inputs[{index}]")
+    if message.dtype not in (0, 1, 2, 3):
+        raise invalid("dtype", f"is {message.dtype}; set DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.unit not in (0, 1, 2, 3, 4):
+        raise invalid("unit", f"is {message.unit}; set one that StateUnit names", "UNKNOWN_UNIT")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+    for index, span in enumerate(message.spans):
+        cancellation.check()
+        check_text_spans(span, limits, f"spans[{index}]")
+    if message.quantity not in (0, 1, 2, 3):
+        raise invalid("quantity", f"is {message.quantity}; set one that StateQuantity names", "UNKNOWN_QUANTITY")
+
+
+def check_embed_texts_request(message: representation_states_pb2.EmbedTextsRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_text_input(input_, limits, f"inputs[{index}]")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_target(message: target_pb2.Target, limits: RequestLimits, path: str) -> None:
+    if message.HasField("mask"):
+        check_mask_target(message.mask, limits, f"{path}.mask")
+    if message.HasField("similarity"):
+        check_similarity_target(message.similarity, limits, f"{path}.similarity")
+    if message.scale not in (0, 1, 2, 3):
+        raise invalid(f"{path}.scale", f"is {message.scale}; set one that TargetScale names", "UNKNOWN_SCALE")
+
+
+def check_mask_target(message: target_pb2.MaskTarget, limits: RequestLimits, path: str) -> None:
+    if len(message.answer) > 1000:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+    if len(message.answer) > limits.text_characters:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.answer or message.answer.isspace():
+        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("other"):
+        if len(message.other) > 1000:
+            raise invalid(f"{path}.other", f"has {len(message.other)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+        if len(message.other) > limits.text_characters:
+            raise invalid(f"{path}.other", f"has {len(message.other)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not message.other or message.other.isspace():
+            raise invalid(f"{path}.other", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_similarity_target(message: target_pb2.SimilarityTarget, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.other, limits, f"{path}.other")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid(f"{path}.pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+
+
+def check_attributed_text(message: attribution_pb2.AttributedText, limits: RequestLimits, path: str) -> None:
+    if len(message.text) > limits.text_characters:
+        raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.text or message.text.isspace():
+        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("text_pair"):
+        if len(message.text_pair) > limits.text_characters:
+            raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not message.text_pair or message.text_pair.isspace():
+            raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    check_target(message.target, limits, f"{path}.target")
+    if len(message.units) > 1000:
+        raise invalid(f"{path}.units", f"has {len(message.units)} entries; name fewer", "TOO_MANY_SPANS", limit=1000)
+
+
+def check_attribute_words_request(message: attribution_pb2.AttributeWordsRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_attributed_text(input_, limits, f"inputs[{index}]")
+    if message.method not in (0, 1, 2, 3, 4, 5):
+        raise invalid("method", f"is {message.method}; set one that AttributionMethod names", "UNKNOWN_METHOD")
+    if message.absent not in (0, 1, 2, 3):
+        raise invalid("absent", f"is {message.absent}; set one that AbsentText names", "UNKNOWN_ABSENT")
+    if message.unit not in (0, 1, 2):
+        raise invalid("unit", f"is {message.unit}; set one that AttributionUnit names", "UNKNOWN_UNIT")
+    if message.HasField("exact_units") and message.exact_units > 12:
+        raise invalid("exact_units", f"is {message.exact_units}; use 0 to 12; more units are sampled", "EXACT_UNITS_OUT_OF_RANGE", limit=12)
+    if message.HasField("pairs") and not 1 <= message.pairs <= 10000:
+        raise invalid("pairs", f"is {message.pairs}; use 1 to 10000", "PAIRS_OUT_OF_RANGE", limit=10000)
+    if message.HasField("steps") and not 1 <= message.steps <= 1000:
+        raise invalid("steps", f"is {message.steps}; use 1 to 1000", "STEPS_OUT_OF_RANGE", limit=1000)
+    if message.HasField("max_steps") and not 1 <= message.max_steps <= 1000:
+        raise invalid("max_steps", f"is {message.max_steps}; use 1 to 1000, at least the steps to begin with", "MAX_STEPS_OUT_OF_RANGE", limit=1000)
+    if message.HasField("tolerance") and not 0.0001 <= message.tolerance <= 1:
+        raise invalid("tolerance", f"is {message.tolerance}; use a share from 0.0001 to 1", "TOLERANCE_OUT_OF_RANGE", limit=1)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
 
 
 def check_measurement(message: benchmark_pb2.Measurement, limits: RequestLimits, path: str) -> None:
@@ -1338,68 +1489,6 @@ def check_apply_probe_request(message: representation_probe_application_pb2.Appl
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
 
 
-def check_text_spans(message: representation_states_pb2.TextSpans, limits: RequestLimits, path: str) -> None:
-    if not message.spans:
-        raise invalid(f"{path}.spans", "is empty; mark a part of the text", "NO_SPAN")
-    if len(message.spans) > 1000:
-        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
-
-
-def check_extract_hidden_states_request(message: representation_states_pb2.ExtractHiddenStatesRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_text_input(input_, limits, f"inputs[{index}]")
-    if message.dtype not in (0, 1, 2, 3):
-        raise invalid("dtype", f"is {message.dtype}; set DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.unit not in (0, 1, 2, 3, 4):
-        raise invalid("unit", f"is {message.unit}; set one that StateUnit names", "UNKNOWN_UNIT")
-    if message.pooling not in (0, 1, 2, 3, 4, 5):
-        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
-    for index, span in enumerate(message.spans):
-        cancellation.check()
-        check_text_spans(span, limits, f"spans[{index}]")
-    if message.quantity not in (0, 1, 2, 3):
-        raise invalid("quantity", f"is {message.quantity}; set one that StateQuantity names", "UNKNOWN_QUANTITY")
-
-
-def check_embed_texts_request(message: representation_states_pb2.EmbedTextsRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_text_input(input_, limits, f"inputs[{index}]")
-    if message.pooling not in (0, 1, 2, 3, 4, 5):
-        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
 def check_tree_text(message: representation_structural_probes_pb2.TreeText, limits: RequestLimits, path: str) -> None:
     check_text_input(message.input, limits, f"{path}.input")
     if len(message.words) > 512:
@@ -1487,6 +1576,9 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.ScoreRelationsRequest": check_score_relations_request,
     "bertscope.v1.ScoreFeaturesRequest": check_score_features_request,
     "bertscope.v1.ExtractAttentionRequest": check_extract_attention_request,
+    "bertscope.v1.ExtractHiddenStatesRequest": check_extract_hidden_states_request,
+    "bertscope.v1.EmbedTextsRequest": check_embed_texts_request,
+    "bertscope.v1.AttributeWordsRequest": check_attribute_words_request,
     "bertscope.v1.BenchmarkModelsRequest": check_benchmark_models_request,
     "bertscope.v1.BenchmarkStudiesRequest": check_benchmark_studies_request,
     "bertscope.v1.ClassifyRequest": check_classify_request,
@@ -1503,8 +1595,6 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.AttributeLogitsRequest": check_attribute_logits_request,
     "bertscope.v1.TrainProbeRequest": check_train_probe_request,
     "bertscope.v1.ApplyProbeRequest": check_apply_probe_request,
-    "bertscope.v1.ExtractHiddenStatesRequest": check_extract_hidden_states_request,
-    "bertscope.v1.EmbedTextsRequest": check_embed_texts_request,
     "bertscope.v1.TrainStructuralProbeRequest": check_train_structural_probe_request,
     "bertscope.v1.TrainLensRequest": check_train_lens_request,
 }
