@@ -160,11 +160,16 @@ class NextSentenceObserver(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        if not isinstance(encoder, Relating):
-            raise TypeError(f"{type(encoder).__name__} has no next-sentence head")
-        first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
-        encoder.advance(state, encoder.shape.layers, gates, only=first)
-        return Readout((encoder.relate(state),), lambda arrays: list(arrays[0]))
+        return Readout((next_sentence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+
+
+def next_sentence_scores(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+    """Runs all layers and the next-sentence head: [rows, 2]."""
+    if not isinstance(encoder, Relating):
+        raise TypeError(f"{type(encoder).__name__} has no next-sentence head")
+    first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
+    encoder.advance(state, encoder.shape.layers, gates, only=first)
+    return encoder.relate(state)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,29 +26,29 @@ class TokenLabelObserver(Observer):
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        scores, _ = cls._scores(encoder, state, gates, observers)
+        scores, _ = token_scores(encoder, state, gates, [observer.positions for observer in observers])
         ends = np.cumsum([len(observer.positions) for observer in observers])[:-1]
         return Readout((scores,), lambda arrays: np.split(arrays[0], ends))
 
     @classmethod
     def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        scores, rows = cls._scores(encoder, state, gates, observers)
+        scores, rows = token_scores(encoder, state, gates, [observer.positions for observer in observers])
         golds = np.array([gold for observer in observers for gold in observer.golds], dtype=np.int64)
         counts = np.array([len(observer.golds) for observer in observers], dtype=np.float32)
         gold, count = place_arrays(encoder.device, golds, counts)
         each = torch.nn.functional.cross_entropy(scores, gold, reduction="none")
         return torch.zeros_like(count).index_add(0, rows, each) / count
 
-    @staticmethod
-    def _scores(
-        encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[TokenLabelObserver]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Runs the remaining layers. Returns scores [n, labels] of all rows' positions, and the row of each, int64 [n]."""
-        if not isinstance(encoder, ReadsPositions):
-            raise TypeError(f"{type(encoder).__name__} has no token classification head")
-        counts = [len(observer.positions) for observer in observers]
-        rows = np.repeat(np.arange(len(observers), dtype=np.int64), counts)
-        places = np.array([place for observer in observers for place in observer.positions], dtype=np.int64)
-        encoder.advance(state, encoder.shape.layers, gates)
-        row, place = place_arrays(encoder.device, rows, places)
-        return encoder.label_tokens(state)[row, place], row
+
+def token_scores(
+    encoder: Encoder, state: State, gates: BatchGates | None, positions: Sequence[tuple[int, ...]]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Runs the remaining layers. Returns scores [n, labels] at the positions of all rows, and the row of each, int64 [n]."""
+    if not isinstance(encoder, ReadsPositions):
+        raise TypeError(f"{type(encoder).__name__} has no token classification head")
+    counts = list(map(len, positions))
+    rows = np.repeat(np.arange(len(positions), dtype=np.int64), counts)
+    places = np.array([place for own in positions for place in own], dtype=np.int64)
+    encoder.advance(state, encoder.shape.layers, gates)
+    row, place = place_arrays(encoder.device, rows, places)
+    return encoder.label_tokens(state)[row, place], row
