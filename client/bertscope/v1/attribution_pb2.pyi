@@ -112,7 +112,7 @@ class _AttributionUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Attri
     ATTRIBUTION_UNIT_UNSPECIFIED: _AttributionUnit.ValueType  # 0
     """Means ATTRIBUTION_UNIT_WORD."""
     ATTRIBUTION_UNIT_WORD: _AttributionUnit.ValueType  # 1
-    """The tokenizer's own words (Token.word), or the `units` of a text where it has some."""
+    """The tokenizer's own words (Token.word), or the `spans` of a text where it has some."""
     ATTRIBUTION_UNIT_PIECE: _AttributionUnit.ValueType  # 2
     """Pieces of the vocabulary."""
 
@@ -122,7 +122,7 @@ class AttributionUnit(_AttributionUnit, metaclass=_AttributionUnitEnumTypeWrappe
 ATTRIBUTION_UNIT_UNSPECIFIED: AttributionUnit.ValueType  # 0
 """Means ATTRIBUTION_UNIT_WORD."""
 ATTRIBUTION_UNIT_WORD: AttributionUnit.ValueType  # 1
-"""The tokenizer's own words (Token.word), or the `units` of a text where it has some."""
+"""The tokenizer's own words (Token.word), or the `spans` of a text where it has some."""
 ATTRIBUTION_UNIT_PIECE: AttributionUnit.ValueType  # 2
 """Pieces of the vocabulary."""
 Global___AttributionUnit: _TypeAlias = AttributionUnit  # noqa: Y015
@@ -136,7 +136,7 @@ class AttributedText(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TEXT_PAIR_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
-    UNITS_FIELD_NUMBER: _builtins.int
+    SPANS_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text, or the first of the pair; not empty, at most 100,000 code points (or as the server is set)."""
     text_pair: _builtins.str
@@ -146,7 +146,7 @@ class AttributedText(_message.Message):
         """The number to attribute; required."""
 
     @_builtins.property
-    def units(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
+    def spans(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
         """The parts of the text that get values, at most 1,000, none overlapping another, and each with a piece of its own; a piece belongs
         to the part that holds its first character, and what is outside all parts is never absent. Empty: as `unit` says.
         """
@@ -157,11 +157,11 @@ class AttributedText(_message.Message):
         text: _builtins.str = ...,
         text_pair: _builtins.str | None = ...,
         target: _target_pb2.Target | None = ...,
-        units: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
+        spans: _abc.Iterable[_common_pb2.CharacterSpan] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair", "target", b"target", "text_pair", b"text_pair"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair", "target", b"target", "text", b"text", "text_pair", b"text_pair", "units", b"units"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair", "spans", b"spans", "target", b"target", "text", b"text", "text_pair", b"text_pair"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__text_pair: _TypeAlias = _typing.Literal["text_pair"]  # noqa: Y015
     _WhichOneofArgType__text_pair: _TypeAlias = _typing.Literal["_text_pair", b"_text_pair"]  # noqa: Y015
@@ -198,7 +198,7 @@ class AttributeWordsRequest(_message.Message):
     absent: Global___AbsentText.ValueType
     """What an absent word leaves behind."""
     unit: Global___AttributionUnit.ValueType
-    """What values are given to, in texts without `units`."""
+    """What values are given to, in texts without `spans`."""
     exact_units: _builtins.int
     """Shapley values of texts with up to so many units are exact, from 2^n rows each, 0 to 12; unset means 10."""
     pairs: _builtins.int
@@ -332,7 +332,7 @@ class WordAttribution(_message.Message):
     """Number of the text's tokens that were cut away, 0 if it was read whole."""
     @_builtins.property
     def units(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Token]:
-        """The units, in the order of the text, or of `units` in the request."""
+        """The units, in the order of the text, or of `spans` in the request."""
 
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:

@@ -775,8 +775,8 @@ def check_attributed_text(message: attribution_pb2.AttributedText, limits: Reque
         if not message.text_pair or message.text_pair.isspace():
             raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
     check_target(message.target, limits, f"{path}.target")
-    if len(message.units) > 1000:
-        raise invalid(f"{path}.units", f"has {len(message.units)} entries; name fewer", "TOO_MANY_SPANS", limit=1000)
+    if len(message.spans) > 1000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries; name fewer", "TOO_MANY_SPANS", limit=1000)
 
 
 def check_attribute_words_request(message: attribution_pb2.AttributeWordsRequest, limits: RequestLimits) -> None:
