@@ -1,6 +1,6 @@
 """Divides a number among the units of a text, from its values with some units absent.
 
-A game is a function v of sets of n units: v(S) is the number with all units outside S absent. The Shapley value of a unit is the
+A game is a function v of sets of units: v(S) is the number with all units outside S absent. The Shapley value of a unit is the
 mean over all orders of what it adds to those before it (Shapley 1953); values sum to v(all) - v(none).
 """
 
@@ -23,7 +23,7 @@ class Shares:
     """The number of a text, divided among its units: values float64 [units], and v(all) and v(none).
 
     For sampled values, `sums` and `sums_of_squares` are those of each unit's value over `pairs` independent pairs of orders,
-    [units]. interactions: float32 [units, units], if requested.
+    [units]. interactions: float32 [units, units], if requested. completeness_error, steps: of methods with gradients.
     """
 
     values: Floats
@@ -33,6 +33,8 @@ class Shares:
     sums: Floats | None = None
     sums_of_squares: Floats | None = None
     interactions: NDArray[np.float32] | None = None
+    completeness_error: float | None = None
+    steps: int = 0
 
 
 class Game(Protocol):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bertscope.v1 import cloze_pb2, cloze_scores_pb2, common_pb2, inspection_pb2
+from bertscope.v1 import attribution_pb2, cloze_pb2, cloze_scores_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 
 from bertscope_service import cancellation
@@ -18,7 +18,13 @@ from bertscope_service.errors import InvalidArgument
 TopK = cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest | inspection_pb2.InspectRequest
 """A request that says how many predictions to give."""
 
-TextEntry = common_pb2.TextInput | cloze_scores_pb2.ScoredInput | lens_pb2.LensInput | lens_pb2.AttributedInput
+TextEntry = (
+    common_pb2.TextInput
+    | cloze_scores_pb2.ScoredInput
+    | lens_pb2.LensInput
+    | lens_pb2.AttributedInput
+    | attribution_pb2.AttributedText
+)
 """A message with a text, and the second one of a pair."""
 
 MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")

@@ -1,0 +1,241 @@
+"""Which words made a score: divides one number of each text among its units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from bertscope_service.analyses.lazy_sequence import LazySequence
+from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
+from bertscope_service.analyses.shapley import ExactShapley, Game, Occlusion, SampledShapley, Shares
+from bertscope_service.analyses.state_units import StatesInput, Unit
+from bertscope_service.analyses.targets import TargetQuery, TargetReader, Unresolved
+from bertscope_service.analyses.text_units import Absent, TextUnits, find_units
+from bertscope_service.analyses.texts import check_finite, read_named_inputs
+from bertscope_service.analyses.words import Span
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.observer import Observer
+from bertscope_service.errors import InvalidArgument
+
+UNIT_BYTES, TEXT_BYTES = 160, 200
+"""The memory of a unit and of a text in a reply, and of their results."""
+
+Rows = Sequence[tuple[TokenSequence, Observer]]
+
+
+class Method(Enum):
+    """How a number is divided; see bertscope.v1.AttributionMethod."""
+
+    SHAPLEY = "shapley"
+    OCCLUSION = "occlusion"
+    INTEGRATED_GRADIENTS = "integrated_gradients"
+    GRADIENT = "gradient"
+    FROZEN = "frozen"
+
+    @property
+    def needs_gradients(self) -> bool:
+        """True for methods that run backwards."""
+        return self not in (Method.SHAPLEY, Method.OCCLUSION)
+
+
+@dataclass(frozen=True, slots=True)
+class AttributedInput:
+    """A text or pair, its marked parts, and its target; see bertscope.v1.AttributedText. `field` names it in errors."""
+
+    text: str
+    pair: str | None
+    spans: tuple[Span, ...]
+    target: TargetQuery
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How numbers are divided; see bertscope.v1.AttributeWordsRequest. `pairs` are the numbers of the pairs of orders."""
+
+    method: Method
+    absent: Absent
+    exact_units: int
+    pairs: range
+    seed: int
+    steps: int
+    max_steps: int
+    tolerance: float
+    interactions: bool
+
+
+class Work(Protocol):
+    """The rows for a text, round by round; `rows` is empty after the last round."""
+
+    rows: Rows
+
+    def advance(self, results: Sequence[Any]) -> None:
+        """Takes one result for each of `rows`, and replaces `rows` by those of the next round."""
+
+    @property
+    def shares(self) -> Shares:
+        """The number, divided; after the last round."""
+
+    @property
+    def evaluations(self) -> int:
+        """The rows that ran."""
+
+
+class ForwardWork:
+    """Divides the number of a text by its values with some units absent, in one round."""
+
+    def __init__(self, units: TextUnits, target: Target, game: Game, mask_id: int | None) -> None:
+        """`mask_id` is None if absent units are deleted."""
+        self._units, self._target, self._game, self._mask_id = units, target, game, mask_id
+        self.rows: Rows = LazySequence(game.rows, self._row)
+        self.evaluations = game.rows
+
+    def _row(self, number: int) -> tuple[TokenSequence, Observer]:
+        present = self._game.present(number)
+        target = self._target if self._mask_id is not None else self._target.moved(self._units.kept(present))
+        return self._units.without(present, self._mask_id), target
+
+    def advance(self, results: Sequence[float]) -> None:
+        values = np.array(results, dtype=np.float64)
+        check_finite([values])
+        self.shares: Shares = self._game.divide(values)
+        self.rows = ()
+
+
+class TextAttribution:
+    """The rows for one text of a request, and its answer: first the row that its target needs, if any, then those of the
+    method."""
+
+    def __init__(
+        self, units: TextUnits, target: Target | Unresolved, settings: Settings, mask_id: int | None, prompt: int
+    ) -> None:
+        """`mask_id` is None if absent units leave no masks behind; `prompt`: code points before the text."""
+        self.units, self._settings, self._mask_id, self.prompt = units, settings, mask_id, prompt
+        self.label: int | None = None
+        """The index of the label that is explained, as soon as it is known; None for targets without one."""
+        self.first = isinstance(target, Unresolved)
+        """True if the target needs a row of its own first."""
+        self._work: Work | None = None
+        if isinstance(target, Unresolved):
+            self._unresolved = target
+        else:
+            self._begin(target)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the round that is to run; empty after the last one."""
+        return [(self._unresolved.sequence, self._unresolved.observer)] if self._work is None else self._work.rows
+
+    def advance(self, results: Sequence[Any]) -> None:
+        """Takes one result for each of `rows`, and replaces these. Raises FailedPrecondition for scores that are not finite."""
+        if self._work is not None:
+            self._work.advance(results)
+            return
+        check_finite([results[0]])
+        self._begin(self._unresolved.resolve(results[0]))
+
+    def _begin(self, target: Target) -> None:
+        if isinstance(target, (LabelTarget, WordLabelTarget)):
+            self.label = target.labels[0]
+        self._work = ForwardWork(self.units, target, game_of(len(self.units), self._settings), self._mask_id)
+
+    @property
+    def work(self) -> Work:
+        """The rows of the method, after the last round."""
+        if self._work is None:
+            raise ValueError("the target has not been found yet")
+        return self._work
+
+
+def game_of(units: int, settings: Settings) -> Game:
+    """Returns the division of a text of so many units by a method without gradients."""
+    if settings.method is Method.OCCLUSION:
+        return Occlusion(units)
+    if units <= settings.exact_units:
+        return ExactShapley(units, interactions=settings.interactions)
+    return SampledShapley(units, settings.pairs, settings.seed)
+
+
+class AttributionPlan:
+    """The plan of an AttributeWords request: its texts, each with its rows.
+
+    Raises InvalidArgument for a text that is too long or has no units, for a target that is not there, and for too much work.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[AttributedInput],
+        unit: Unit,
+        settings: Settings,
+        tokenizer: TextTokenizer,
+        reader: TargetReader,
+        *,
+        truncate: bool,
+        max_row_tokens: int,
+    ) -> None:
+        """`max_row_tokens`: the most tokens of all rows."""
+        self.settings = settings
+        texts = [(given.target.prompt + given.text, given.pair) for given in inputs]
+        read = read_named_inputs(tokenizer, texts, [given.field for given in inputs], truncate=truncate)
+        mask_id = tokenizer.mask_id if settings.absent is Absent.MASK else None
+        self.texts: list[TextAttribution] = []
+        """The texts, in order."""
+        tokens = 0
+        for given, text in zip(inputs, read, strict=True):
+            prompt = len(given.target.prompt)
+            units = find_units(text, unit, _shifted(given), tokenizer, given.field, prompt)
+            self._check(units, given)
+            self.texts.append(TextAttribution(units, reader.read(given.target, text), settings, mask_id, prompt))
+            tokens += rows_at_most(len(units), settings) * len(text)
+            if tokens > max_row_tokens:
+                message = (
+                    f"{given.field}: more than {max_row_tokens} tokens of work in all rows; send fewer texts at a time, or "
+                    "sample fewer pairs, with others in another call (first_pair)"
+                )
+                raise InvalidArgument(given.field, message, "TOO_MANY_TOKENS", limit=max_row_tokens)
+
+    def _check(self, units: TextUnits, given: AttributedInput) -> None:
+        if self.settings.interactions and len(units) > self.settings.exact_units:
+            message = (
+                f"{given.field} has {len(units)} units and Shapley values are exact up to {self.settings.exact_units}; name "
+                "fewer in spans, or leave interactions out"
+            )
+            raise InvalidArgument("interactions", message, "INTERACTIONS_NOT_EXACT")
+        if self.settings.absent is not Absent.DELETED:
+            return
+        if given.target.at_words:
+            message = f"{given.target.field} is read at words, which can't be deleted; let absent be ABSENT_TEXT_MASK"
+            raise InvalidArgument("absent", message, "ABSENT_UNSUPPORTED")
+        if not len(units.kept(np.zeros(len(units), dtype=bool))):
+            message = f"nothing of {given.field} is left without its words; let absent be ABSENT_TEXT_MASK"
+            raise InvalidArgument("absent", message, "ABSENT_UNSUPPORTED")
+
+    @property
+    def reply_bytes(self) -> int:
+        """Approximate size of the reply, bytes."""
+        square = 4 * self.settings.interactions
+        return sum(TEXT_BYTES + len(text.units) * (UNIT_BYTES + square * len(text.units)) for text in self.texts)
+
+
+def rows_at_most(units: int, settings: Settings) -> int:
+    """Returns the most rows of a text of so many units."""
+    if not settings.method.needs_gradients:
+        return game_of(units, settings).rows
+    if settings.method is not Method.INTEGRATED_GRADIENTS:
+        return 2
+    steps = settings.steps
+    while 3 * steps <= settings.max_steps:
+        steps *= 3
+    return steps + 2
+
+
+def _shifted(given: AttributedInput) -> StatesInput:
+    """Returns a text with its marked parts as the model reads it: behind the prompt of its target."""
+    prompt = given.target.prompt
+    spans = tuple(Span(one.start + len(prompt), one.end + len(prompt), one.segment) for one in given.spans)
+    return StatesInput(prompt + given.text, given.pair, spans)
