@@ -156,6 +156,7 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.selection import Direction, TextScore
     from bertscope.questions.attention.sums import HeadSums
     from bertscope.questions.attention.trees import TreeScores
+    from bertscope.questions.attribution.words import WordAttribution, WordAttributions
     from bertscope.questions.benchmark.calls import AsyncStudyBenchmark
     from bertscope.questions.benchmark.reports import (
         Agreement,
@@ -242,6 +243,9 @@ if TYPE_CHECKING:
     from bertscope.rpc.health import Health
     from bertscope.rpc.retries import Retries
     from bertscope.values.choices import (
+        AbsentText,
+        AttributionMethod,
+        AttributionUnit,
         DataType,
         Decoding,
         LensNormalisation,
@@ -260,6 +264,7 @@ if TYPE_CHECKING:
         StatePooling,
         StateQuantity,
         StateUnit,
+        TargetScale,
         TemplateChoice,
     )
     from bertscope.values.intervals import Interval
@@ -268,14 +273,17 @@ if TYPE_CHECKING:
     from bertscope.values.mask_predictions import FilledMask, Prediction
     from bertscope.values.models import Model, RuntimeChoice, RuntimeTimes
     from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
+    from bertscope.values.score_targets import Answer, NextSentence, PassageAnswer, SimilarTo, TextLabel, TextValue, WordLabel
     from bertscope.values.spans import Span
 
 _PLACES = {
     "AMINO_ACIDS": "bertscope.questions.cloze.substitutions",
+    "AbsentText": "bertscope.values.choices",
     "Agreement": "bertscope.questions.benchmark.reports",
     "AlignedWords": "bertscope.questions.representations.alignment",
     "AlignmentScores": "bertscope.questions.representations.alignment",
     "AlreadyExists": "bertscope.errors",
+    "Answer": "bertscope.values.score_targets",
     "AnswerSpan": "bertscope.questions.labels.answers",
     "AnsweredQuestion": "bertscope.questions.labels.answers",
     "AnsweredQuestions": "bertscope.questions.labels.answers",
@@ -289,6 +297,8 @@ _PLACES = {
     "AttentionComparison": "bertscope.questions.attention.comparison",
     "AttentionDescription": "bertscope.questions.attention.description",
     "AttentionMaps": "bertscope.questions.attention.maps",
+    "AttributionMethod": "bertscope.values.choices",
+    "AttributionUnit": "bertscope.values.choices",
     "BenchmarkProgress": "bertscope.questions.benchmark.reports",
     "BenchmarkReport": "bertscope.questions.benchmark.reports",
     "BertscopeError": "bertscope.errors",
@@ -392,11 +402,13 @@ _PLACES = {
     "Models": "bertscope.questions.models.models",
     "Neighbour": "bertscope.questions.representations.neighbours",
     "Neighbourhoods": "bertscope.questions.representations.neighbours",
+    "NextSentence": "bertscope.values.score_targets",
     "NotFound": "bertscope.errors",
     "ObjectScoring": "bertscope.values.choices",
     "Occurrence": "bertscope.questions.representations.neighbours",
     "Order": "bertscope.values.choices",
     "Others": "bertscope.values.choices",
+    "PassageAnswer": "bertscope.values.score_targets",
     "PatternSums": "bertscope.questions.attention.description",
     "PermissionDenied": "bertscope.errors",
     "Picture": "bertscope.values.choices",
@@ -438,6 +450,7 @@ _PLACES = {
     "ScoredWord": "bertscope.questions.scores.texts",
     "Scoring": "bertscope.values.choices",
     "Share": "bertscope.questions.facts.metrics",
+    "SimilarTo": "bertscope.values.score_targets",
     "Span": "bertscope.values.spans",
     "Speed": "bertscope.questions.benchmark.reports",
     "StatePooling": "bertscope.values.choices",
@@ -457,10 +470,13 @@ _PLACES = {
     "TaggedText": "bertscope.questions.labels.token_classification",
     "TaggedTexts": "bertscope.questions.labels.token_classification",
     "TaggedWord": "bertscope.questions.labels.token_classification",
+    "TargetScale": "bertscope.values.choices",
     "TemplateChoice": "bertscope.values.choices",
     "TextComparison": "bertscope.questions.scores.comparison",
+    "TextLabel": "bertscope.values.score_targets",
     "TextScore": "bertscope.questions.attention.selection",
     "TextSet": "bertscope.questions.scores.sets",
+    "TextValue": "bertscope.values.score_targets",
     "TextsProgress": "bertscope.values.results",
     "Tls": "bertscope.rpc.credentials",
     "Token": "bertscope.values.results",
@@ -476,6 +492,9 @@ _PLACES = {
     "UnlabelledText": "bertscope.values.labelled_texts",
     "ViewedMaps": "bertscope.questions.inspection.results",
     "WordAlignment": "bertscope.questions.representations.alignment",
+    "WordAttribution": "bertscope.questions.attribution.words",
+    "WordAttributions": "bertscope.questions.attribution.words",
+    "WordLabel": "bertscope.values.score_targets",
     "WordLink": "bertscope.questions.representations.alignment",
     "WordNeighbours": "bertscope.questions.representations.neighbours",
     "WordVariance": "bertscope.questions.representations.variances",
@@ -599,10 +618,12 @@ _WORKBENCH = {
 }
 __all__ = [
     "AMINO_ACIDS",
+    "AbsentText",
     "Agreement",
     "AlignedWords",
     "AlignmentScores",
     "AlreadyExists",
+    "Answer",
     "AnswerSpan",
     "AnsweredQuestion",
     "AnsweredQuestions",
@@ -616,6 +637,8 @@ __all__ = [
     "AttentionComparison",
     "AttentionDescription",
     "AttentionMaps",
+    "AttributionMethod",
+    "AttributionUnit",
     "BenchmarkProgress",
     "BenchmarkReport",
     "BertscopeError",
@@ -719,11 +742,13 @@ __all__ = [
     "Models",
     "Neighbour",
     "Neighbourhoods",
+    "NextSentence",
     "NotFound",
     "ObjectScoring",
     "Occurrence",
     "Order",
     "Others",
+    "PassageAnswer",
     "PatternSums",
     "PermissionDenied",
     "Picture",
@@ -765,6 +790,7 @@ __all__ = [
     "ScoredWord",
     "Scoring",
     "Share",
+    "SimilarTo",
     "Span",
     "Speed",
     "StatePooling",
@@ -784,10 +810,13 @@ __all__ = [
     "TaggedText",
     "TaggedTexts",
     "TaggedWord",
+    "TargetScale",
     "TemplateChoice",
     "TextComparison",
+    "TextLabel",
     "TextScore",
     "TextSet",
+    "TextValue",
     "TextsProgress",
     "Tls",
     "Token",
@@ -803,6 +832,9 @@ __all__ = [
     "UnlabelledText",
     "ViewedMaps",
     "WordAlignment",
+    "WordAttribution",
+    "WordAttributions",
+    "WordLabel",
     "WordLink",
     "WordNeighbours",
     "WordVariance",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bertscope.client.attention_marked import RelationCalls
     from bertscope.client.attention_statistics import AttentionStatisticsCalls
     from bertscope.client.attention_tree import AttentionTreeCalls
+    from bertscope.client.attribution import AttributionCalls
     from bertscope.client.benchmark import BenchmarkCalls
     from bertscope.client.cloze_protein import ProteinCalls
     from bertscope.client.compression import CompressionCalls
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         AnswerCalls,
         AttentionStatisticsCalls,
         AttentionTreeCalls,
+        AttributionCalls,
         BenchmarkCalls,
         CodeLengthCalls,
         ComparisonCalls,
@@ -67,6 +69,7 @@ else:
         """The calls of every question."""
 
         _answers = Deferred("bertscope.client.many_texts", "ManyTexts")
+        _attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
         _check = Deferred("bertscope.client.health", "HealthCalls")
         _extract = Deferred("bertscope.client.extraction", "TensorStreams")
         _extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
@@ -82,6 +85,8 @@ else:
         answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         apply_probe = Deferred("bertscope.client.probes_application", "ProbeApplicationCalls")
         attribute_logits = Deferred("bertscope.client.representations_lens", "LensCalls")
+        attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
+        attribute_words_stream = Deferred("bertscope.client.attribution", "AttributionCalls")
         benchmark_models = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
         benchmark_studies = Deferred("bertscope.client.benchmark", "BenchmarkCalls")
         classify = Deferred("bertscope.client.labels_classification", "LabelCalls")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.marked_calls import AsyncRelationCalls
     from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
     from bertscope.questions.attention.tree_calls import AsyncAttentionTreeCalls
+    from bertscope.questions.attribution.calls import AsyncAttributionCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
     from bertscope.questions.cloze.protein_calls import AsyncProteinCalls
     from bertscope.questions.compression.calls import AsyncCompressionCalls
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         AsyncAnswerCalls,
         AsyncAttentionStatisticsCalls,
         AsyncAttentionTreeCalls,
+        AsyncAttributionCalls,
         AsyncBenchmarkCalls,
         AsyncCodeLengthCalls,
         AsyncComparisonCalls,
@@ -66,6 +68,7 @@ else:
         """The calls of every question."""
 
         _answers = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
+        _attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         _check = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         _extract = Deferred("bertscope.rpc.async_extraction", "AsyncTensorStreams")
         _extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
@@ -81,6 +84,8 @@ else:
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         apply_probe = Deferred("bertscope.questions.probes.application_calls", "AsyncProbeApplicationCalls")
         attribute_logits = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
+        attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
+        attribute_words_stream = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         benchmark_models = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
         benchmark_studies = Deferred("bertscope.questions.benchmark.calls", "AsyncBenchmarkCalls")
         classify = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")

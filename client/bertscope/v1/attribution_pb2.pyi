@@ -310,9 +310,9 @@ class WordAttribution(_message.Message):
     value_absent: _builtins.float
     """The number with all units absent; 0 with ATTRIBUTION_METHOD_FROZEN, which explains all of `value`."""
     rest: _builtins.float
-    """What the values leave out of the difference: with gradients the error of the method and what states of special tokens add, with
-    ATTRIBUTION_METHOD_FROZEN what biases and tokens that are no unit add, with occlusion what words do together; with Shapley values
-    0, but for rounding.
+    """The part of the difference that the values leave out: with gradients the error of the method and what states of special tokens
+    add, with ATTRIBUTION_METHOD_FROZEN what biases and tokens that are no unit add, with occlusion what words do together; with
+    Shapley values 0, but for rounding.
     """
     completeness_error: _builtins.float
     """With gradients, but for ATTRIBUTION_METHOD_FROZEN: |sum over all positions - difference| / |difference|, at least 0. Where the
@@ -336,7 +336,7 @@ class WordAttribution(_message.Message):
 
     @_builtins.property
     def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """What each adds, signed, in the unit of the target's scale."""
+        """The number that each adds, signed, in the unit of the target's scale."""
 
     @_builtins.property
     def sums(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -394,7 +394,7 @@ class AttributeWordsResponse(_message.Message):
     method: Global___AttributionMethod.ValueType
     """The method, never unspecified."""
     absent: Global___AbsentText.ValueType
-    """What absent words left behind, never unspecified."""
+    """The text that absent words left behind, never unspecified."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___WordAttribution]:
         """One for each input, in order."""

@@ -8,6 +8,9 @@
 from typing import Literal
 
 __all__ = [
+    "AbsentText",
+    "AttributionMethod",
+    "AttributionUnit",
     "DataType",
     "Decoding",
     "LensNormalisation",
@@ -26,6 +29,7 @@ __all__ = [
     "StatePooling",
     "StateQuantity",
     "StateUnit",
+    "TargetScale",
     "TemplateChoice",
 ]
 
@@ -81,3 +85,11 @@ LensNormalisation = Literal["none", "final"]
 """The states between layers that the masked-LM head reads: as they are, or after the model's last normalisation."""
 Decoding = Literal["independent", "left_to_right", "confidence_first", "beam"]
 """The order in which several masks of a text are filled."""
+AttributionMethod = Literal["shapley", "occlusion", "integrated_gradients", "gradient", "frozen"]
+"""How a number is divided among words."""
+AbsentText = Literal["mask", "deleted", "zero"]
+"""The trace of a word that is absent: mask tokens, none, or states of zeros."""
+AttributionUnit = Literal["word", "piece"]
+"""The units that an attribution gives values to."""
+TargetScale = Literal["logit", "log_probability", "probability"]
+"""The scale of a number that is attributed."""

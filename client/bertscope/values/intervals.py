@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
-from bertscope.values.bootstrap import MIN_ITEMS, SPREADLESS, over_spread, resampled, studentized_ends
+from bertscope.values.bootstrap import MIN_ITEMS, SPREADLESS, over_spread, resampled, student_quantile, studentized_ends
 
 __all__ = ["Interval"]
 
@@ -146,6 +146,19 @@ def mean_interval(
         if not np.isnan(ends).any():
             return Interval(*map(float, np.clip(ends, *bounds)))
     return _adjusted_mean(groups, bounds, level)
+
+
+def mean_intervals(sums: Values, squares: Values, items: int, *, confidence: float = 0.95) -> tuple[Interval, ...] | None:
+    """Returns the interval of each of several means, from sums over items and sums of squares, by Student's t; None for fewer
+    than five items. Raises InvalidArgument for a confidence outside 0.5 to 0.999."""
+    level = _level(confidence)
+    if items < MIN_ITEMS:
+        return None
+    means = sums / items
+    # Rounding can make a variance of 0 slightly negative.
+    variances = np.maximum(squares - sums * means, 0) / (items - 1)
+    reach = student_quantile(items - 1, (1 + level) / 2) * np.sqrt(variances / items)
+    return tuple(map(Interval, (means - reach).tolist(), (means + reach).tolist()))
 
 
 def wilson_interval(found: int, of: int, *, confidence: float = 0.95) -> Interval:

@@ -10,8 +10,8 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.scores.comparison import read_compared_sets
-from bertscope.questions.scores.inputs import EAGER_TEXTS
 from bertscope.questions.scores.sets import asked_sets
+from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values.bootstrap import mcnemar
 from bertscope.values.intervals import mean_interval, ratio_interval, wilson_interval

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, cast
 
 from bertscope.errors import invalid_argument
+from bertscope.rpc.sections import PART_WORK, TOKEN_BYTES, WORD, asked_in_sections, row_work
 from bertscope.v1 import cloze_scores_pb2, common_pb2
 from bertscope.values import validation
 from bertscope.values.display import record
@@ -20,15 +20,6 @@ BAR = "|"
 """Stands on both sides of what is scored, in a text in one line."""
 CLOSING = ".,;:!?)]}'’”…%"
 """Marks that no blank stands before."""
-WORD = re.compile(r"\w+|[^\w\s]")
-"""A word, or a mark of its own: about the words of a tokenizer."""
-TOKEN_BYTES = 4
-"""About the bytes of a token."""
-PART_WORK = 64 * 1024.0
-"""A text with more work is scored in several calls, of about 8,000 tokens each. A bert-base takes some 15 s for them on two
-cores."""
-EAGER_TEXTS = 256
-"""The texts of a longer list are read as they are needed."""
 
 
 @record
@@ -119,16 +110,11 @@ def text_of(given: ToScore) -> TextOrPair:
 
 def asked_sections(texts: ToScore | Iterable[ToScore]) -> Asked[Section]:
     """Returns the sections of any number of texts, in order. A short list is checked at once, all else as it is read."""
-    numbers = list[int]()
     if isinstance(texts, (str, ScoredInput)) or _is_pair(texts):
         texts = validation.Many([cast("ToScore", texts)])
     many = validation.many("inputs", texts, "texts")
     checked = (to_score(f"inputs[{index}]", value) for index, value in enumerate(many))
-    if isinstance(many, Sized) and len(many) <= EAGER_TEXTS:
-        sections = [section for index, given in enumerate(checked) for section in sections_of(index, given)]
-        numbers += [section.number for section in sections]
-        return Asked(iter(sections), len(sections), numbers)
-    return Asked(_sections(checked, numbers), None, numbers)
+    return asked_in_sections(many, (section for index, given in enumerate(checked) for section in sections_of(index, given)))
 
 
 def _is_pair(value: object) -> bool:
@@ -140,25 +126,17 @@ def to_score(field: str, value: object) -> ToScore:
     return value if isinstance(value, ScoredInput) else validation.text_or_pair(field, value)
 
 
-def _sections(texts: Iterable[ToScore], numbers: list[int]) -> Iterator[Section]:
-    for index, given in enumerate(texts):
-        for section in sections_of(index, given):
-            numbers.append(index)
-            yield section
-
-
 def sections_of(index: int, given: ToScore) -> Iterator[Section]:
     """Yields the sections of a text: one, unless it is long.
 
     How many words a tokenizer finds is only estimated, so the last section takes all that are left, and one may have none.
     """
     parts, spans = _texts(given), _spans(given)
-    size = sum(len(part.encode()) for part in parts)
     scored = [parts[part.segment][part.start : part.end] for part in spans if part.segment < len(parts)] or parts
     words = sum(len(WORD.findall(part)) for part in scored)
-    row_work = 2.0 * max(TOKEN_BYTES, size)
+    each = row_work(text_of(given))
     rows = max(words, sum(map(len, scored)) / TOKEN_BYTES)
-    width = max(1, int(PART_WORK / row_work * words / max(rows, 1)))
+    width = max(1, int(PART_WORK / each * words / max(rows, 1)))
     for start in range(0, max(words, 1), width):
         last = start + width >= words
         message = scored_input(given)
@@ -166,7 +144,7 @@ def sections_of(index: int, given: ToScore) -> Iterator[Section]:
         if not last:
             message.max_words = width
         share = min(width, words - start) / max(words, 1)
-        yield Section(index, given, message, last, row_work * max(1.0, rows * share))
+        yield Section(index, given, message, last, each * max(1.0, rows * share))
 
 
 def scored_input(given: ToScore) -> cloze_scores_pb2.ScoredInput:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bertscope.errors import InvalidArgument, InvalidReply
+from bertscope.errors import InvalidReply
 from bertscope.questions.scores.inputs import Section, text_of
 from bertscope.questions.scores.texts import ScoredPiece, ScoredText
-from bertscope.rpc.splitting import OnRejected
+from bertscope.rpc.sections import SectionAssembly
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
@@ -62,51 +62,27 @@ def read_sections(sections: Sequence[Section], response: scores_pb2.ScoreTextsRe
     ]
 
 
-class Assembly:
-    """Joins the sections of each text. A text of which a section was rejected is left out."""
+class Assembly(SectionAssembly[SectionScore, ScoredText]):
+    """Joins the scores of the sections of each text."""
 
-    def __init__(self) -> None:
-        self._scores: list[SectionScore] = []
-        self._rejected: set[int] = set()
-
-    def rejecting(self, on_rejected: OnRejected) -> OnRejected:
-        """Returns the same function, called once for each text, whatever number of its sections is rejected."""
-
-        def reject(index: int, error: InvalidArgument) -> None:
-            if index not in self._rejected:
-                self._rejected.add(index)
-                on_rejected(index, error)
-
-        return reject
-
-    def add(self, score: SectionScore) -> ScoredText | None:
-        """Adds the next section. Returns the text if it is whole."""
-        if self._scores and self._scores[-1].section.number != score.section.number:
-            self._scores = []
-        self._scores.append(score)
-        if not score.section.last or score.section.number in self._rejected:
-            return None
-        found, self._scores = self._scores, []
-        return _whole(found)
-
-
-def _whole(scores: Sequence[SectionScore]) -> ScoredText:
-    first, messages = scores[0], [score.message for score in scores]
-    pieces = sum(message.scored_pieces for message in messages)
-    if not pieces:
-        raise InvalidReply("the server scored no piece of a text")
-    return made(
-        ScoredText,
-        text=text_of(first.section.given),
-        log_likelihood=math.fsum(message.log_likelihood for message in messages),
-        scored_pieces=pieces,
-        scored_words=sum(message.scored_words for message in messages),
-        pieces=tuple(_piece(piece) for message in messages for piece in message.pieces),
-        tokens=first.message.tokens,
-        truncated_tokens=first.message.truncated_tokens,
-        scoring=first.scoring,
-        provenance=first.provenance,
-    )
+    def whole(self, answers: Sequence[SectionScore]) -> ScoredText:
+        """Returns the score of a text. Raises InvalidReply if no piece of it was scored."""
+        first, messages = answers[0], [score.message for score in answers]
+        pieces = sum(message.scored_pieces for message in messages)
+        if not pieces:
+            raise InvalidReply("the server scored no piece of a text")
+        return made(
+            ScoredText,
+            text=text_of(first.section.given),
+            log_likelihood=math.fsum(message.log_likelihood for message in messages),
+            scored_pieces=pieces,
+            scored_words=sum(message.scored_words for message in messages),
+            pieces=tuple(_piece(piece) for message in messages for piece in message.pieces),
+            tokens=first.message.tokens,
+            truncated_tokens=first.message.truncated_tokens,
+            scoring=first.scoring,
+            provenance=first.provenance,
+        )
 
 
 def _piece(message: scores_pb2.ScoredPiece) -> ScoredPiece:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import NamedTuple
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.scores.inputs import EAGER_TEXTS, ScoredInput, ToScore, scored_input, sections_of, to_score
+from bertscope.questions.scores.inputs import ScoredInput, ToScore, scored_input, sections_of, to_score
+from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.values import validation
 from bertscope.values.display import record

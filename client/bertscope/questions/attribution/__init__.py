@@ -1,0 +1,1 @@
+"""Words, and how much of a score is due to each."""
