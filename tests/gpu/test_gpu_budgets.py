@@ -51,7 +51,7 @@ BUDGETS = {
     "SweepHeads": Budget(0, to_device=1, to_host=0),
     "logits of all tokens": Budget(12),
     "ReadLens": Budget(12),
-    "difference": Budget(12),
+    "AttributeWords": Budget(12),
     "AttributeLogits": Budget(59),
     "Inspect": Budget(12, row=12, to_device_row=1),
     "hidden states": Budget(12, to_device=1),

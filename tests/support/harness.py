@@ -15,6 +15,7 @@ import numpy as np
 from bertscope.v1 import (
     ablation_pb2_grpc,
     attention_pb2_grpc,
+    attribution_pb2_grpc,
     classification_pb2_grpc,
     cloze_pb2_grpc,
     common_pb2,
@@ -79,6 +80,7 @@ class Host:
         self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
         self.answering = question_answering_pb2_grpc.QuestionAnsweringServiceStub(self.channel)
         self.ablation = ablation_pb2_grpc.AblationServiceStub(self.channel)
+        self.attribution = attribution_pb2_grpc.AttributionServiceStub(self.channel)
 
     def connect(self) -> grpc.Channel:
         """A connection of its own: another client, as far as the server can tell."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from bertscope_service.analyses.attention import AttentionObserver
 from bertscope_service.analyses.observers.attention_statistics import SPECIAL, StatisticsObserver, TokenKinds
-from bertscope_service.analyses.observers.attribution import AttributionObserver, DifferenceObserver
+from bertscope_service.analyses.observers.attribution import AttributionObserver
 from bertscope_service.analyses.observers.columns import ColumnObserver
 from bertscope_service.analyses.observers.geometry import GeometryObserver, TextVectors
 from bertscope_service.analyses.observers.importance import GradientObserver
@@ -25,6 +25,7 @@ from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.state_quantities import StateQuantity
+from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.observers.word_maps import Words
 from bertscope_service.analyses.observers.word_pairs import PairObserver
 from bertscope_service.analyses.observers.word_products import WordProductsObserver
@@ -95,7 +96,7 @@ QUESTIONS: Mapping[str, Make] = {
     "SweepHeads": lambda encoder, length: PrefixObserver(1),
     "logits of all tokens": lambda encoder, length: LogitsObserver(),
     "ReadLens": lambda encoder, length: LensObserver((3,), (0, 1, encoder.shape.layers), 3, np.array([[11]]), True),
-    "difference": lambda encoder, length: DifferenceObserver(3, (11, 12)),
+    "AttributeWords": lambda encoder, length: EntryTarget(3, (11, 12)),
     "AttributeLogits": lambda encoder, length: AttributionObserver(3, (11, 12)),
     "Inspect": _inspection,
     "hidden states": lambda encoder, length: HiddenObserver(),

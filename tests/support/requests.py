@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from bertscope.inference import open_inference_pb2 as oip
-from bertscope.v1 import ablation_pb2, attention_pb2, benchmark_pb2, classification_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import (
+    ablation_pb2,
+    attention_pb2,
+    benchmark_pb2,
+    classification_pb2,
+    cloze_pb2,
+    common_pb2,
+    model_pb2,
+    target_pb2,
+)
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
+from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
@@ -54,6 +64,8 @@ KNOWN = facts.Fact(subject=WORD, objects=[WORD, "the"], primes=[WORD])
 ASKED = answering.Question(question=SAID, passage=f"{WORD} sat. " * 40)
 LENS = lens.LensInput(text=SAID, text_pair=WORD)
 TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
+THE_OVER_CAT = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
+EXPLAINED = attribution.AttributedText(text=SAID, text_pair=WORD, target=THE_OVER_CAT, spans=SPANS)
 PROBED = probes.ProbeText(input=INPUT, spans=[probes.LabelledSpan(span=span, label=index) for index, span in enumerate(SPANS)])
 GROWN = structural.TreeText(input=INPUT, words=[structural.TreeWord(span=span, head=index) for index, span in enumerate(SPANS)])
 CLASSIFIED = application.ProbedText(
@@ -116,6 +128,7 @@ def good(folder: Path) -> dict[str, Message]:
             inputs=[LENS, lens.LensInput(text=SAID, spans=SPANS)], candidates=["the"], top_k=2
         ),
         "AttributeLogits": lens.AttributeLogitsRequest(inputs=[TAKEN_APART], ablate=True),
+        "AttributeWords": attribution.AttributeWordsRequest(inputs=[EXPLAINED], interactions=True),
         "Classify": classification_pb2.ClassifyRequest(model="models/sorter", inputs=[INPUT]),
         "PredictValues": classification_pb2.PredictValuesRequest(model="models/rater", inputs=[INPUT]),
         "ClassifyTokens": classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=2),
@@ -205,6 +218,12 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ReadLayers", lens.ReadLayersRequest(inputs=[LENS], layers=[99])),
     ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[TAKEN_APART, lens.AttributedInput(text=WORD)])),
     ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[lens.AttributedInput(text=SAID, answer="the", other_answer=WORD)])),
+    ("AttributeWords", attribution.AttributeWordsRequest(inputs=[EXPLAINED, attribution.AttributedText(text=SAID)])),
+    ("AttributeWords", attribution.AttributeWordsRequest(inputs=[EXPLAINED], absent=attribution.ABSENT_TEXT_ZERO)),
+    (
+        "AttributeWords",
+        attribution.AttributeWordsRequest(inputs=[EXPLAINED], interactions=True, exact_units=1),
+    ),
     ("Classify", classification_pb2.ClassifyRequest(inputs=[INPUT])),
     ("Classify", classification_pb2.ClassifyRequest(model="models/sorter", inputs=[LONG])),
     ("PredictValues", classification_pb2.PredictValuesRequest(inputs=[INPUT])),

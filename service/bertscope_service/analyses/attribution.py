@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.candidates import Word, spell
 from bertscope_service.analyses.lens import require_entry
-from bertscope_service.analyses.observers.attribution import AttributionObserver, AttributionScores, DifferenceObserver
+from bertscope_service.analyses.observers.attribution import AttributionObserver, AttributionScores
 from bertscope_service.analyses.observers.predictions import LossObserver
+from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
 from bertscope_service.encoders.base import Shape, TokenSequence
@@ -134,7 +135,7 @@ class LogitDifference:
     def __init__(self, texts: Sequence[AttributedText]) -> None:
         self.items = self.pieces = len(texts)
         self.sequences: Sequence[TokenSequence] = [text.tokenized.sequence for text in texts]
-        self.observers: Sequence[Observer] = [DifferenceObserver(text.position, text.ids) for text in texts]
+        self.observers: Sequence[Observer] = [EntryTarget(text.position, text.ids) for text in texts]
 
     def later_observers(self, untouched: Sequence[object]) -> Sequence[Observer]:
         return self.observers

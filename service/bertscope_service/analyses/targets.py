@@ -147,7 +147,7 @@ class TargetReader:
             raise InvalidArgument(f"{field}.mask.mask", message, "SEVERAL_MASKS")
         number = query.mask or 0
         if number >= len(positions):
-            message = f"{field}.mask.mask is {number} and the text has masks 0 to {len(positions) - 1}"
+            message = f"{field}.mask.mask is {number}; the text has masks 0 to {len(positions) - 1}"
             raise InvalidArgument(f"{field}.mask.mask", message, "MASK_OUT_OF_RANGE")
         return positions[number]
 

@@ -24,20 +24,6 @@ from bertscope_service.encoders.state import State, to_device
 
 
 @dataclass(frozen=True, slots=True)
-class DifferenceObserver(Observer):
-    """Reads the logit of one entry minus that of another at a position: a float64 array []."""
-
-    position: int
-    answers: tuple[int, int]
-
-    @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        read = _reading(encoder, observers)
-        read.advance(state, gates)
-        return Readout((_differences(state, read),), lambda arrays: list(arrays[0]))
-
-
-@dataclass(frozen=True, slots=True)
 class AttributionScores:
     """The terms of a difference of logits: heads float32 [layers, heads]; feed_forward, biases, shifts float32 [layers];
     embeddings, head, and the difference as the model gives it."""
@@ -132,7 +118,7 @@ class Terms:
         return [AttributionScores(*own[:4], *map(float, own[4:])) for own in columns]
 
 
-def _reading(encoder: Encoder, observers: Sequence[DifferenceObserver] | Sequence[AttributionObserver]) -> Reading:
+def _reading(encoder: Encoder, observers: Sequence[AttributionObserver]) -> Reading:
     """Returns the reading of a position of each row, with its two entries, int64 [n, 2]."""
     answers = np.array([observer.answers for observer in observers], dtype=np.int64)
     return Reading(encoder, [(observer.position,) for observer in observers], answers)

@@ -1,0 +1,475 @@
+"""AttributeWords through gRPC: values of every head and both runtimes are those of plain loops over transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+from math import factorial
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import attribution_pb2 as attribution
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import target_pb2
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForNextSentencePrediction,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.tiny import LABELS, TAGS, write_checkpoint
+
+Target = target_pb2.Target
+Request = attribution.AttributeWordsRequest
+Numbers = Callable[[Any, list[int]], float]
+"""Returns the target from the output of a transformers model for one text, whose positions are those of these ids."""
+MASKED = "The cats [MASK] on a unplayable mat."
+PLAIN, OTHER = "The cat sat outside.", "A dog is in the house."
+QUESTION, PASSAGE = "Who sat?", "The cat sat here."
+MASK, DELETED = attribution.ABSENT_TEXT_MASK, attribution.ABSENT_TEXT_DELETED
+LOG, SHARE = target_pb2.TARGET_SCALE_LOG_PROBABILITY, target_pb2.TARGET_SCALE_PROBABILITY
+ZEROED = common.HeadIntervention(layer=1, heads=[1], mode=common.HeadIntervention.MODE_ZERO)
+# Float32 on both sides; the two libraries add in different orders.
+CLOSE = {"rtol": 0.0, "atol": 2e-5}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question about a text, and the same number from transformers' own output."""
+
+    model: str
+    kind: Any
+    texts: tuple[str, ...]
+    target: Target
+    number: Numbers
+    also: bool = True
+    """Whether words may be deleted."""
+
+
+def span(text: str, word: str, segment: int = 0) -> common.CharacterSpan:
+    start = text.index(word)
+    return common.CharacterSpan(start=start, end=start + len(word), segment=segment)
+
+
+@cache
+def reference(folder: Path, kind: Any) -> tuple[Any, Any]:
+    return kind.from_pretrained(folder, attn_implementation="eager").eval(), AutoTokenizer.from_pretrained(folder)
+
+
+def masked(other: str | None, scale: int = 0) -> tuple[Target, Numbers]:
+    def number(output: Any, ids: list[int]) -> float:
+        logits = output.logits[0, ids.index(MASKS["bert"])].double()
+        scores = {0: logits, LOG: logits.log_softmax(-1), SHARE: logits.softmax(-1)}[scale]
+        return float(scores[ENTRIES["cat"]] - (scores[ENTRIES["the"]] if other else 0))
+
+    return Target(mask=target_pb2.MaskTarget(answer="cat", other=other), scale=scale), number
+
+
+def pooled(output: Any, ids: list[int]) -> float:
+    vector = output.last_hidden_state[0].double().mean(dim=0)
+    return float(torch.nn.functional.cosine_similarity(vector, VECTORS["other"], dim=0))
+
+
+def answered(output: Any, ids: list[int], scale: int = 0) -> float:
+    """The answer is "cat", the third word of the passage's four, and the third piece from behind but two."""
+    place = len(ids) - 1 - PASSAGE_TOKENS["after"]
+    sides = (output.start_logits[0].double(), output.end_logits[0].double())
+    if scale:
+        found = sum(float(side.log_softmax(-1)[place]) for side in sides)
+        return found if scale == LOG else float(np.exp(found))
+    return sum(float(side[place]) for side in sides)
+
+
+ENTRIES: dict[str, int] = {}
+MASKS: dict[str, int] = {}
+PASSAGE_TOKENS: dict[str, int] = {}
+VECTORS: dict[str, torch.Tensor] = {}
+Sequences, Words, Answers = AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoModelForQuestionAnswering
+CASES = {
+    "entry": Case("bert", AutoModelForMaskedLM, (MASKED,), *masked(None)),
+    "entry over another": Case("bert", AutoModelForMaskedLM, (MASKED,), *masked("the")),
+    "log of an entry": Case("bert", AutoModelForMaskedLM, (MASKED,), *masked(None, LOG)),
+    "share of an entry": Case("bert", AutoModelForMaskedLM, (MASKED,), *masked("the", SHARE)),
+    "label": Case(
+        "sorter",
+        Sequences,
+        (PLAIN,),
+        Target(label=target_pb2.LabelTarget(label=LABELS[1])),
+        lambda output, ids: float(output.logits[0, 1]),
+    ),
+    "label over another": Case(
+        "sorter",
+        Sequences,
+        ("The cat", "sat."),
+        Target(label=target_pb2.LabelTarget(label=LABELS[1], other=LABELS[0]), scale=SHARE),
+        lambda output, ids: float(output.logits[0].double().softmax(-1) @ torch.tensor([-1.0, 1.0, 0.0]).double()),
+    ),
+    "one of several labels": Case(
+        "topics",
+        Sequences,
+        (PLAIN,),
+        Target(label=target_pb2.LabelTarget(label=LABELS[2]), scale=LOG),
+        lambda output, ids: float(torch.nn.functional.logsigmoid(output.logits[0, 2].double())),
+    ),
+    "word's label": Case(
+        "tagger",
+        Words,
+        (PLAIN,),
+        Target(word_label=target_pb2.WordLabelTarget(word=span(PLAIN, "cat"), label=TAGS[1])),
+        lambda output, ids: float(output.logits[0, 2, 1]),
+        also=False,
+    ),
+    "answer": Case(
+        "answerer",
+        Answers,
+        (QUESTION, PASSAGE),
+        Target(answer=target_pb2.AnswerTarget(answer=span(PASSAGE, "cat", 1))),
+        answered,
+        also=False,
+    ),
+    "share of an answer": Case(
+        "answerer",
+        Answers,
+        (QUESTION, PASSAGE),
+        Target(answer=target_pb2.AnswerTarget(answer=span(PASSAGE, "cat", 1)), scale=SHARE),
+        lambda output, ids: answered(output, ids, SHARE),
+        also=False,
+    ),
+    "value": Case(
+        "rater", Sequences, (PLAIN,), Target(value=target_pb2.ValueTarget()), lambda output, ids: float(output.logits[0, 0])
+    ),
+    "similarity": Case(
+        "bert",
+        AutoModel,
+        (PLAIN,),
+        Target(similarity=target_pb2.SimilarityTarget(other=common.TextInput(text=OTHER))),
+        pooled,
+    ),
+    "next sentence": Case(
+        "related",
+        AutoModelForNextSentencePrediction,
+        ("The cat", "sat."),
+        Target(next_sentence=target_pb2.NextSentenceTarget()),
+        lambda output, ids: float(output.logits[0, 0] - output.logits[0, 1]),
+    ),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Here, transformers runs beside the server."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folders(
+    checkpoints: dict[str, Path], sorters: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    related = write_checkpoint("bert", tmp_path_factory.mktemp("related") / "related", relates=True)
+    found = {
+        "bert": checkpoints["bert"],
+        "related": related,
+        **{name: sorters[name] for name in sorters if name != "distilled"},
+    }
+    tokenizer = AutoTokenizer.from_pretrained(found["bert"])
+    ENTRIES.update({word: tokenizer.convert_tokens_to_ids(word) for word in ("cat", "the")})
+    MASKS["bert"] = tokenizer.mask_token_id
+    pieces = tokenizer(PASSAGE, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    PASSAGE_TOKENS["after"] = sum(start >= PASSAGE.index("cat") for start, _ in pieces)
+    model, _ = reference(found["bert"], AutoModel)
+    with torch.no_grad():
+        VECTORS["other"] = model(**tokenizer(OTHER, return_tensors="pt")).last_hidden_state[0].double().mean(dim=0)
+    return found
+
+
+@pytest.fixture(scope="module", params=["torch", pytest.param("onnx", marks=pytest.mark.slow)])
+def zoo(request: pytest.FixtureRequest, loop: LoopThread, folders: dict[str, Path], export_cache: Path) -> Iterator[Host]:
+    models = [f"{name}={folder}" for name, folder in folders.items()]
+    with launched(loop, model=models, runtime=request.param, cache_folder=export_cache) as running:
+        yield running
+
+
+def ask(host: Host, case: Case, **fields: Any) -> attribution.WordAttribution:
+    text, pair = (*case.texts, None)[:2]
+    given = attribution.AttributedText(text=text, text_pair=pair, target=case.target)
+    request = Request(model=f"models/{case.model}", inputs=[given], **fields)
+    (found,) = host.attribution.AttributeWords(request, timeout=CALL_SECONDS).results
+    return found
+
+
+class Loop:
+    """The number of a text with some of its words absent, one run of transformers for each set."""
+
+    def __init__(self, case: Case, folder: Path, *, deleted: bool) -> None:
+        self.case, self.deleted = case, deleted
+        self.model, tokenizer = reference(folder, case.kind)
+        encoded = tokenizer(*case.texts)
+        self.ids, self.segments, self.mask = encoded["input_ids"], encoded["token_type_ids"], tokenizer.mask_token_id
+        which = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True))
+        own = [word for word, token in zip(which, self.ids, strict=True) if word[0] is not None and token != self.mask]
+        self.words = [[place for place, word in enumerate(which) if word == name] for name in dict.fromkeys(own)]
+        self.known: dict[frozenset[int], float] = {}
+
+    def value(self, present: frozenset[int]) -> float:
+        if present not in self.known:
+            absent = {place for word, places in enumerate(self.words) if word not in present for place in places}
+            ids = [self.mask if place in absent else token for place, token in enumerate(self.ids)]
+            kept = [place for place in range(len(ids)) if not (self.deleted and place in absent)]
+            row = [ids[place] for place in kept]
+            segments = [self.segments[place] for place in kept]
+            with torch.no_grad():
+                output = self.model(input_ids=torch.tensor([row]), token_type_ids=torch.tensor([segments]))
+            # With masks in their places, positions are those of the whole text.
+            self.known[present] = self.case.number(output, row if self.deleted else self.ids)
+        return self.known[present]
+
+    def shapley(self) -> list[float]:
+        count = len(self.words)
+        found = np.zeros(count)
+        for order in permutations(range(count)):
+            there: frozenset[int] = frozenset()
+            for word in order:
+                found[word] += self.value(there | {word}) - self.value(there)
+                there |= {word}
+        return list(found / factorial(count))
+
+    def occlusion(self) -> list[float]:
+        everything = frozenset(range(len(self.words)))
+        return [self.value(everything) - self.value(everything - {word}) for word in range(len(self.words))]
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["mask", "deleted"])
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_loops_over_transformers(zoo: Host, folders: dict[str, Path], name: str, deleted: bool) -> None:
+    case = CASES[name]
+    absent = DELETED if deleted else MASK
+    if deleted and not case.also:
+        with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+            ask(zoo, case, absent=absent)
+        assert failures[0].info.reason == "ABSENT_UNSUPPORTED"
+        return
+    plain = Loop(case, folders[case.model], deleted=deleted)
+    everything = frozenset(range(len(plain.words)))
+    exact = ask(zoo, case, absent=absent)
+    np.testing.assert_allclose(exact.values, plain.shapley(), **CLOSE)
+    assert exact.value == pytest.approx(plain.value(everything), abs=2e-5)
+    assert exact.value_absent == pytest.approx(plain.value(frozenset()), abs=2e-5)
+    assert abs(exact.rest) < 1e-9
+    assert exact.evaluations == 2 ** len(plain.words) + (name == "similarity")
+    one_by_one = ask(zoo, case, absent=absent, method=attribution.ATTRIBUTION_METHOD_OCCLUSION)
+    np.testing.assert_allclose(one_by_one.values, plain.occlusion(), **CLOSE)
+    assert sum(one_by_one.values) + one_by_one.rest == pytest.approx(exact.value - exact.value_absent, abs=4e-5)
+    sampled = ask(zoo, case, absent=absent, exact_units=0, pairs=60, seed=1)
+    assert sampled.pairs == 60 and sum(sampled.values) == pytest.approx(exact.value - exact.value_absent, abs=4e-5)
+    spread = np.sqrt(np.array(sampled.sums_of_squares) / 60 - np.square(sampled.values)) / np.sqrt(60)
+    assert np.all(np.abs(np.array(sampled.values) - exact.values) < 6 * spread + 4e-5)
+
+
+@pytest.mark.parametrize("name", ["entry over another", "label", "similarity"])
+def test_interventions_act_in_every_row(zoo: Host, folders: dict[str, Path], name: str) -> None:
+    """A zeroed head is the columns of the projection that read it."""
+    case = CASES[name]
+    plain = Loop(case, folders[case.model], deleted=False)
+    weight = dict(plain.model.named_modules())[
+        next(path for path, _ in plain.model.named_modules() if path.endswith("encoder.layer.1.attention.output.dense"))
+    ].weight
+    before, vector = weight.detach().clone(), VECTORS["other"]
+    try:
+        with torch.no_grad():
+            weight[:, 8:16] = 0
+            if name == "similarity":
+                tokenizer = reference(folders[case.model], AutoModel)[1]
+                states_of_other = plain.model(**tokenizer(OTHER, return_tensors="pt")).last_hidden_state[0]
+                VECTORS["other"] = states_of_other.double().mean(dim=0)
+        expected = plain.shapley()
+    finally:
+        VECTORS["other"] = vector
+        with torch.no_grad():
+            weight.copy_(before)
+    np.testing.assert_allclose(ask(zoo, case, interventions=[ZEROED]).values, expected, **CLOSE)
+    assert not np.allclose(expected, ask(zoo, case).values, **CLOSE)
+
+
+def test_texts_of_a_call_are_those_of_calls_of_their_own(zoo: Host) -> None:
+    """Also with targets of several kinds, of other lengths, and with marked parts."""
+    inputs = [
+        attribution.AttributedText(text=MASKED, target=CASES["entry"].target),
+        attribution.AttributedText(text=PLAIN, target=CASES["similarity"].target, spans=[span(PLAIN, "cat sat")]),
+        attribution.AttributedText(text=f"{MASKED} {PLAIN}", target=CASES["share of an entry"].target),
+    ]
+    together = zoo.attribution.AttributeWords(Request(inputs=inputs, pairs=5), timeout=CALL_SECONDS).results
+    assert [len(one.units) for one in together] == [7, 1, 12]
+    for given, found in zip(inputs, together, strict=True):
+        (alone,) = zoo.attribution.AttributeWords(Request(inputs=[given], pairs=5), timeout=CALL_SECONDS).results
+        np.testing.assert_allclose(found.values, alone.values, **CLOSE)
+        assert [unit.text for unit in found.units] == [unit.text for unit in alone.units]
+    assert together[1].units[0].text == "cat sat"
+
+
+def test_pairs_of_other_calls_add_up(host: Host) -> None:
+    given = [attribution.AttributedText(text=MASKED, target=CASES["entry"].target)]
+
+    def sums(first: int, pairs: int) -> Any:
+        request = Request(inputs=given, exact_units=2, pairs=pairs, first_pair=first, seed=7)
+        (found,) = host.attribution.AttributeWords(request, timeout=CALL_SECONDS).results
+        return np.array([found.sums, found.sums_of_squares])
+
+    np.testing.assert_allclose(sums(0, 3) + sums(3, 5), sums(0, 8), rtol=0, atol=1e-4)
+
+
+def test_pieces_and_the_models_own_choice(lab: Host) -> None:
+    pieces = attribution.ATTRIBUTION_UNIT_PIECE
+    given = attribution.AttributedText(text=PLAIN, target=Target(label=target_pb2.LabelTarget()))
+    request = Request(model="models/sorter", inputs=[given], unit=pieces)
+    (found,) = lab.attribution.AttributeWords(request, timeout=CALL_SECONDS).results
+    by_label = []
+    for label in LABELS[:3]:
+        named = attribution.AttributedText(text=PLAIN, target=Target(label=target_pb2.LabelTarget(label=label)))
+        (one,) = lab.attribution.AttributeWords(
+            Request(model="models/sorter", inputs=[named], unit=pieces), timeout=CALL_SECONDS
+        ).results
+        by_label.append(one)
+    best = max(by_label, key=lambda one: one.value)
+    assert (found.label, list(found.values)) == (best.label, pytest.approx(list(best.values), abs=2e-5))
+    assert [unit.text for unit in found.units] == ["the", "cat", "sat", "outside", "."] or len(found.units) > 5
+
+
+def test_interactions_are_symmetric_and_zero_on_the_diagonal(host: Host) -> None:
+    given = [attribution.AttributedText(text=MASKED, target=CASES["entry"].target)]
+    (found,) = host.attribution.AttributeWords(Request(inputs=given, interactions=True), timeout=CALL_SECONDS).results
+    matrix = np.frombuffer(found.interactions.data, "<f4").reshape(found.interactions.shape)
+    assert matrix.shape == (7, 7) and np.abs(matrix).max() > 1e-4
+    np.testing.assert_array_equal(matrix, matrix.T)
+    assert not matrix.diagonal().any()
+
+
+def input_with(**changes: Any) -> attribution.AttributedText:
+    return attribution.AttributedText(**{"text": MASKED, "target": CASES["entry"].target} | changes)
+
+
+def mask_target(**fields: Any) -> Target:
+    return Target(mask=target_pb2.MaskTarget(**{"answer": "cat"} | fields))
+
+
+LABEL = Target(label=target_pb2.LabelTarget(label="no such label"))
+FIRST = common.CharacterSpan(start=0, end=3)
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "fields", "field", "reason"),
+    [
+        ("bert", {"target": None}, {}, "inputs[0].target", None),
+        ("bert", {"target": Target()}, {}, "inputs[0].target", "TARGET_MISSING"),
+        ("bert", {"text": "A cat."}, {}, "inputs[0]", "NO_MASK"),
+        ("bert", {"text": "A [MASK] [MASK]."}, {}, "inputs[0].target.mask.mask", "SEVERAL_MASKS"),
+        ("bert", {"target": mask_target(mask=1)}, {}, "inputs[0].target.mask.mask", "MASK_OUT_OF_RANGE"),
+        ("bert", {"target": mask_target(answer="unplayable")}, {}, "inputs[0].target.mask.answer", "NOT_ONE_PIECE"),
+        ("bert", {"target": mask_target(other="cat")}, {}, "inputs[0].target.mask.other", "SAME_ANSWER"),
+        ("bert", {"text": "[MASK]"}, {}, "inputs[0]", "NO_UNITS"),
+        ("bert", {"spans": [span(MASKED, "[MASK]")]}, {}, "inputs[0].spans[0]", "NO_UNITS"),
+        ("bert", {"spans": [FIRST, FIRST]}, {}, "inputs[0].spans[1]", "SPANS_OVERLAP"),
+        ("bert", {"spans": [common.CharacterSpan(start=1, end=2)]}, {}, "inputs[0].spans[0]", "NO_PIECE"),
+        ("bert", {}, {"interactions": True, "exact_units": 3}, "interactions", "INTERACTIONS_NOT_EXACT"),
+        ("bert", {}, {"interactions": True, "method": 2}, "interactions", "INTERACTIONS_NOT_EXACT"),
+        ("bert", {}, {"absent": attribution.ABSENT_TEXT_ZERO}, "absent", "ABSENT_UNSUPPORTED"),
+        ("bert", {}, {"absent": DELETED, "method": 3}, "absent", "ABSENT_UNSUPPORTED"),
+        ("bert", {}, {"absent": MASK, "method": 5}, "absent", "ABSENT_UNSUPPORTED"),
+        ("bert", {"target": masked(None, LOG)[0]}, {"method": 5}, "inputs[0].target.scale", "SCALE_UNSUPPORTED"),
+        ("bert", {}, {"exact_units": 13}, "exact_units", "EXACT_UNITS_OUT_OF_RANGE"),
+        ("bert", {}, {"pairs": 10_001}, "pairs", "PAIRS_OUT_OF_RANGE"),
+        ("bert", {}, {"steps": 0}, "steps", "STEPS_OUT_OF_RANGE"),
+        ("bert", {}, {"method": 3, "steps": 20, "max_steps": 10}, "max_steps", "MAX_STEPS_OUT_OF_RANGE"),
+        ("bert", {}, {"tolerance": 0.0}, "tolerance", "TOLERANCE_OUT_OF_RANGE"),
+        ("bert", {}, {"tolerance": float("nan")}, "tolerance", "TOLERANCE_OUT_OF_RANGE"),
+        ("bert", {}, {"method": 9}, "method", "UNKNOWN_METHOD"),
+        ("bert", {}, {"absent": 9}, "absent", "UNKNOWN_ABSENT"),
+        ("bert", {}, {"pairs": 10_000, "exact_units": 0}, "inputs[0]", "TOO_MANY_TOKENS"),
+        ("sorter", {"target": LABEL}, {}, "inputs[0].target.label.label", "UNKNOWN_LABEL"),
+        (
+            "sorter",
+            {"target": Target(label=target_pb2.LabelTarget(label=LABELS[0], other=LABELS[0]))},
+            {},
+            "inputs[0].target.label.other",
+            "SAME_LABEL",
+        ),
+        (
+            "rater",
+            {"target": Target(value=target_pb2.ValueTarget(), scale=LOG)},
+            {},
+            "inputs[0].target.scale",
+            "SCALE_UNSUPPORTED",
+        ),
+        (
+            "answerer",
+            {"text_pair": PASSAGE, "target": Target(answer=target_pb2.AnswerTarget(answer=FIRST))},
+            {},
+            "inputs[0].target.answer.answer.segment",
+            "SEGMENT_OUT_OF_RANGE",
+        ),
+        (
+            "tagger",
+            {"target": Target(word_label=target_pb2.WordLabelTarget(word=common.CharacterSpan(start=9, end=200)))},
+            {},
+            "inputs[0].target.word_label.word.end",
+            "SPAN_OUT_OF_RANGE",
+        ),
+        (
+            "bert",
+            {"target": Target(similarity=target_pb2.SimilarityTarget(other=common.TextInput(text=" ")))},
+            {},
+            "inputs[0].target.similarity.other.text",
+            "EMPTY_TEXT",
+        ),
+    ],
+)
+def test_what_cannot_be_attributed_is_refused_by_its_field(
+    lab: Host, model: str, changes: dict[str, Any], fields: dict[str, Any], field: str, reason: str | None
+) -> None:
+    request = Request(model=f"models/{model}", inputs=[input_with(**changes)], **fields)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
+    assert [*failures[0].fields] == [field]
+    assert reason in (None, failures[0].info.reason)
+    assert ";" in failures[0].message
+
+
+HEADLESS: Sequence[tuple[str, Target, str]] = [
+    ("sorter", CASES["entry"].target, "NO_MASKED_LM_HEAD"),
+    ("bert", CASES["label"].target, "NO_CLASSIFICATION_HEAD"),
+    ("rater", CASES["label"].target, "NO_CLASSIFICATION_HEAD"),
+    ("sorter", CASES["word's label"].target, "NO_TOKEN_CLASSIFICATION_HEAD"),
+    ("tagger", CASES["answer"].target, "NO_QUESTION_ANSWERING_HEAD"),
+    ("topics", CASES["value"].target, "NO_REGRESSION_HEAD"),
+    ("answerer", CASES["next sentence"].target, "NO_NEXT_SENTENCE_HEAD"),
+    (
+        "bert",
+        Target(
+            similarity=target_pb2.SimilarityTarget(other=common.TextInput(text=OTHER), pooling=states.STATE_POOLING_DECLARED)
+        ),
+        "NO_DECLARED_POOLING",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "target", "reason"), HEADLESS, ids=[f"{model}-{reason}" for model, _, reason in HEADLESS])
+def test_a_model_without_the_head_is_refused_by_name(lab: Host, model: str, target: Target, reason: str) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        request = Request(model=f"models/{model}", inputs=[input_with(target=target)])
+        lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
+    assert failures[0].info.reason == reason
+    assert f"models/{model}" in failures[0].message

@@ -1,0 +1,135 @@
+"""Shapley values: closed forms, all orders by brute force, and samples whose sums add up and whose mean is right."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+import pytest
+from bertscope_service.analyses.shapley import ExactShapley, Game, Occlusion, SampledShapley, Shares
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def play(game: Game, values: Floats) -> Shares:
+    """Divides a game whose value of each set is given by the bits of its number."""
+    units = len(game.present(0))
+    sets = [int(game.present(row) @ (1 << np.arange(units))) for row in range(game.rows)]
+    return game.divide(values[sets])
+
+
+def random_game(units: int, seed: int = 1) -> Floats:
+    return np.random.default_rng(seed).normal(size=1 << units)
+
+
+def members(units: int) -> Floats:
+    """Which units each set has, 1 or 0 [2^units, units]."""
+    return ((np.arange(1 << units)[:, None] >> np.arange(units)) & 1).astype(np.float64)
+
+
+def by_all_orders(values: Floats, units: int) -> Floats:
+    found = np.zeros(units)
+    for order in permutations(range(units)):
+        there = 0
+        for unit in order:
+            found[unit] += values[there | (1 << unit)] - values[there]
+            there |= 1 << unit
+    return found / factorial(units)
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 6])
+def test_exact_values_are_means_over_all_orders(units: int) -> None:
+    values = random_game(units)
+    found = play(ExactShapley(units), values)
+    np.testing.assert_allclose(found.values, by_all_orders(values, units), rtol=0, atol=1e-12)
+    assert found.values.sum() == pytest.approx(values[-1] - values[0], abs=1e-12)
+    assert (found.value, found.value_absent) == (values[-1], values[0])
+
+
+def test_an_additive_game_gives_each_unit_its_own_part_by_every_method() -> None:
+    parts = np.array([3.0, -1.5, 0.0, 2.25, 0.5])
+    values = 7 + members(5) @ parts
+    for game in (ExactShapley(5), SampledShapley(5, range(3), 0), Occlusion(5)):
+        np.testing.assert_allclose(play(game, values).values, parts, rtol=0, atol=1e-12)
+
+
+def test_a_unit_that_changes_nothing_gets_nothing_and_equal_units_get_the_same() -> None:
+    there = members(4)
+    values = np.sin(there[:, 0] + there[:, 1]) * (1 + there[:, 3])  # 0 and 1 are alike, 2 does nothing
+    found = play(ExactShapley(4), values).values
+    assert found[2] == pytest.approx(0, abs=1e-15)
+    assert found[0] == pytest.approx(found[1], abs=1e-15)
+    assert abs(found[0]) > 0.1
+
+
+def test_interactions_of_a_game_of_pairs_are_its_coefficients() -> None:
+    draw = np.random.default_rng(2)
+    pairs = np.triu(draw.normal(size=(5, 5)), 1)
+    there = members(5)
+    values = there @ draw.normal(size=5) + np.einsum("si,ij,sj->s", there, pairs, there)
+    found = play(ExactShapley(5, interactions=True), values).interactions
+    assert found is not None
+    np.testing.assert_allclose(found, pairs + pairs.T, rtol=0, atol=1e-6)
+
+
+def test_interactions_are_those_of_the_definition() -> None:
+    values, units = random_game(4), 4
+    found = play(ExactShapley(units, interactions=True), values).interactions
+    assert found is not None
+    for first, second in ((0, 1), (1, 3), (2, 0)):
+        expected = 0.0
+        for without in range(1 << units):
+            if without >> first & 1 or without >> second & 1:
+                continue
+            size = without.bit_count()
+            weight = factorial(size) * factorial(units - size - 2) / factorial(units - 1)
+            one, other = 1 << first, 1 << second
+            both = values[without | one | other] - values[without | one] - values[without | other] + values[without]
+            expected += weight * both
+        assert found[first, second] == pytest.approx(expected, abs=1e-6)
+
+
+def test_occlusion_is_what_is_lost_without_each_unit() -> None:
+    values = random_game(3)
+    found = play(Occlusion(3), values)
+    np.testing.assert_array_equal(found.values, values[7] - values[[6, 5, 3]])
+    assert (found.value, found.value_absent) == (values[7], values[0])
+
+
+def test_sums_of_pairs_do_not_depend_on_how_they_are_divided_among_calls() -> None:
+    values = random_game(6)
+    whole = play(SampledShapley(6, range(12), 5), values)
+    parts = [play(SampledShapley(6, pairs, 5), values) for pairs in (range(5), range(5, 12))]
+    for name in ("sums", "sums_of_squares"):
+        np.testing.assert_allclose(sum(getattr(part, name) for part in parts), getattr(whole, name), rtol=1e-12)
+    assert [part.pairs for part in parts] == [5, 7]
+    np.testing.assert_allclose(whole.values, whole.sums / 12 if whole.sums is not None else 0, rtol=1e-12)
+    assert not np.allclose(whole.values, play(SampledShapley(6, range(12), 6), values).values)
+
+
+def test_sampled_values_approach_the_exact_ones_and_sum_to_the_difference() -> None:
+    values = random_game(6)
+    exact = play(ExactShapley(6), values).values
+    found = play(SampledShapley(6, range(4000), 0), values)
+    assert found.sums_of_squares is not None and found.sums is not None
+    errors = np.sqrt((found.sums_of_squares / 4000 - found.values**2) / 4000)
+    assert np.all(np.abs(found.values - exact) < 5 * errors)
+    assert found.values.sum() == pytest.approx(values[-1] - values[0], abs=1e-9)
+
+
+def test_an_order_and_its_reverse_make_a_pair() -> None:
+    game = SampledShapley(5, range(1), 3)
+    joined = [np.flatnonzero(game.present(row)) for row in range(2, game.rows)]
+    first, second = joined[:4], joined[4:]
+    assert [len(one) for one in first] == [len(one) for one in second] == [1, 2, 3, 4]
+    for size in range(4):
+        assert set(first[size]) | set(second[3 - size]) == set(range(5))
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_texts_of_few_units_can_be_sampled(units: int) -> None:
+    values = random_game(units)
+    found = play(SampledShapley(units, range(2), 0), values)
+    np.testing.assert_allclose(found.values, play(ExactShapley(units), values).values, rtol=0, atol=1e-12)
