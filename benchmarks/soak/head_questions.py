@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bertscope
 import numpy as np
 from transformers import BertForQuestionAnswering, BertForSequenceClassification, BertForTokenClassification
 
@@ -40,11 +43,31 @@ async def answer_questions(caller: Caller, model: str, seconds: float) -> Answer
     return Answer(found[0].provenance.weights_digest, arrays=scores)
 
 
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """Calls AttributeWords about the number of a head, by occlusion."""
+
+    target: Any
+    texts: Sequence[str | tuple[str, str]]
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        found = await caller.client.attribute_words(self.texts, self.target, model=model, method="occlusion", timeout=seconds)
+        return Answer(found[0].provenance.weights_digest, arrays=[one.values for one in found])
+
+
+PLAIN = texts_of_lengths([6, 14], mask=False)
 HEADS: dict[str, tuple[Role, Ask]] = {
     "Classify": (Role.CLASSIFIER, classify),
     "ClassifyTokens": (Role.TAGGER, classify_tokens),
     "PredictValues": (Role.RATER, predict_values),
     "AnswerQuestions": (Role.ANSWERER, answer_questions),
+    "AttributeWords, label": (Role.CLASSIFIER, Explain(bertscope.TextLabel(), PLAIN)),
+    "AttributeWords, word's label": (Role.TAGGER, Explain(bertscope.WordLabel((0, 1)), PLAIN)),
+    "AttributeWords, value": (Role.RATER, Explain(bertscope.TextValue(), PLAIN)),
+    "AttributeWords, answer": (
+        Role.ANSWERER,
+        Explain(bertscope.PassageAnswer((0, 1)), [("where is it", text) for text in PLAIN]),
+    ),
 }
 
 MODELS: dict[Role, tuple[Any, int]] = {

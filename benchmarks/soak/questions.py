@@ -108,6 +108,14 @@ async def read_layers(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(found[0].provenance.weights_digest, arrays=[np.array(rows)])
 
 
+async def attribute_words(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls AttributeWords: Shapley values, exact and sampled, of an answer and of a similarity."""
+    masked, plain = texts_of_lengths([9, 18], mask=True), texts_of_lengths([7], mask=False)
+    targets = [bertscope.Answer("paris", "water")] * 2 + [bertscope.SimilarTo("where is it")]
+    found = await caller.client.attribute_words([*masked, *plain], targets, model=model, exact_units=7, timeout=seconds)
+    return Answer(found[0].provenance.weights_digest, arrays=[one.values for one in found])
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Calls SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so it is not
@@ -277,6 +285,7 @@ REDUCTIONS: dict[str, Ask] = {
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),
     "ExtractHiddenStates": hidden_states,
     "ReadLayers": read_layers,
+    "AttributeWords": attribute_words,
     "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
 }
 

@@ -10,12 +10,13 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
+from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
-from bertscope.v1 import common_pb2
+from bertscope.v1 import common_pb2, target_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
@@ -508,6 +509,60 @@ ATTRIBUTIONS = st.builds(
     reference_texts=mostly(st.just([]), REFERENCES),
     truncate=st.booleans(),
 )
+TARGETS = st.builds(
+    target_pb2.Target,
+    mask=maybe(st.builds(target_pb2.MaskTarget, answer=mostly(st.just("the"), TEXTS), other=maybe(TEXTS), mask=maybe(NUMBERS))),
+    scale=mostly(st.integers(0, 3), ENUMS),
+) | st.one_of(
+    st.builds(target_pb2.Target, label=st.builds(target_pb2.LabelTarget, label=mostly(st.just(""), TEXTS), other=maybe(TEXTS))),
+    st.builds(
+        target_pb2.Target,
+        word_label=st.builds(
+            target_pb2.WordLabelTarget, word=SPANS, label=mostly(st.sampled_from(["", "O"]), TEXTS), other=maybe(TEXTS)
+        ),
+    ),
+    st.builds(target_pb2.Target, answer=st.builds(target_pb2.AnswerTarget, answer=SPANS), scale=mostly(st.just(0), ENUMS)),
+    st.builds(target_pb2.Target, value=st.just(target_pb2.ValueTarget())),
+    st.builds(
+        target_pb2.Target,
+        similarity=st.builds(
+            target_pb2.SimilarityTarget,
+            other=st.builds(common_pb2.TextInput, text=mostly(PLAIN, TEXTS), text_pair=maybe(TEXTS)),
+            pooling=mostly(st.integers(0, 4), ENUMS),
+        ),
+    ),
+    st.builds(target_pb2.Target, next_sentence=st.just(target_pb2.NextSentenceTarget())),
+)
+EXPLAINED = st.builds(
+    attribution.AttributeWordsRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    inputs=mostly(
+        some(
+            st.builds(
+                attribution.AttributedText,
+                text=mostly(MASKED, TEXTS),
+                text_pair=maybe(PLAIN),
+                target=mostly(TARGETS, st.just(target_pb2.Target())),
+                spans=mostly(st.just([]), lists(SPANS)),
+            )
+        ),
+        st.just([]),
+    ),
+    method=mostly(st.integers(0, 5), ENUMS),
+    absent=mostly(st.integers(0, 3), ENUMS),
+    unit=mostly(st.integers(0, 2), ENUMS),
+    exact_units=mostly(st.none() | st.integers(0, 4), NUMBERS),
+    pairs=mostly(st.integers(1, 3), NUMBERS),
+    seed=NUMBERS,
+    first_pair=NUMBERS,
+    steps=mostly(st.integers(1, 3), NUMBERS),
+    max_steps=mostly(st.integers(3, 9), NUMBERS),
+    tolerance=mostly(st.none() | st.just(0.5), SCALES),
+    interactions=st.booleans(),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    truncate=st.booleans(),
+)
 SHARES = st.sampled_from([0.0, -0.0, 0.15, 0.5, 1.0, 1.1, -1.0, 1e-300, float("nan"), float("inf")])
 
 
@@ -826,6 +881,7 @@ RICH = {
     "TrainLens": TUNED,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
+    "AttributeWords": EXPLAINED,
     "ApplyProbe": APPLIED,
     "ListModels": LISTS,
     "GetModel": GETS,

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
+from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
@@ -29,6 +31,7 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
+from bertscope.v1 import target_pb2
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
@@ -44,6 +47,17 @@ from tests.support.tiny import ARCHITECTURES, FAMILY, SENTENCES, write_checkpoin
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SECONDS = granted(300)
 TEXTS = ("Paris is the capital of [MASK].", "The [MASK] sat.", "She plays the [MASK] in the garden near the old house.")
+ANSWER = target_pb2.Target(mask=target_pb2.MaskTarget(answer="a", other="the"))
+LABEL = target_pb2.Target(label=target_pb2.LabelTarget())
+IN_PASSAGE = common.CharacterSpan(start=4, end=7, segment=1)
+HEAD_TARGETS: dict[str, tuple[target_pb2.Target, tuple[str, ...]]] = {
+    "sorter": (LABEL, ("The cat sat.",)),
+    "topics": (LABEL, ("The cat sat.", "a")),
+    "tagger": (target_pb2.Target(word_label=target_pb2.WordLabelTarget(word=common.CharacterSpan(end=3))), ("The cat sat.",)),
+    "answerer": (target_pb2.Target(answer=target_pb2.AnswerTarget(answer=IN_PASSAGE)), ("Who sat?", "The cat sat.")),
+    "rater": (target_pb2.Target(value=target_pb2.ValueTarget()), ("The cat sat.",)),
+}
+"""A target, and a text, by the model with the head that it needs."""
 PRECISIONS = {"fp32": common.PRECISION_FLOAT32, "fp16": common.PRECISION_FLOAT16, "bf16": common.PRECISION_BFLOAT16}
 Values = NDArray[np.floating]
 Step = compression.CompressionStep
@@ -253,6 +267,18 @@ def attributed(host: Host, name: str) -> Values:
     return np.array([[one.difference, one.embeddings, *one.feed_forward, *matrix(one.heads).ravel()] for one in found])
 
 
+def explained(host: Host, name: str, target: target_pb2.Target = ANSWER, text: tuple[str, ...] = ()) -> Values:
+    """Values by Shapley, exact and sampled, and by occlusion."""
+    texts = [text] if text else [(one,) for one in TEXTS]
+    inputs = [attribution.AttributedText(text=one, text_pair=(*pair, None)[0], target=target) for one, *pair in texts]
+    found = list[float]()
+    for fields in ({"exact_units": 5, "pairs": 2}, {"method": attribution.ATTRIBUTION_METHOD_OCCLUSION}):
+        request = attribution.AttributeWordsRequest(model=f"models/{name}", inputs=inputs, **fields)  # type: ignore[arg-type]
+        for one in host.attribution.AttributeWords(request, timeout=SECONDS).results:
+            found += one.values
+    return np.array(found)
+
+
 def probed(host: Host, name: str) -> Values:
     """Probes of one epoch: whether a word of a text is its first."""
     texts = []
@@ -318,6 +344,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "alike": alike,
     "read": read,
     "attributed": attributed,
+    "explained": explained,
     "probed": probed,
     "tuned": tuned_lens,
 }
@@ -336,6 +363,7 @@ def asked_meanwhile(host: Host) -> Iterator[None]:
     """Callers of both runtimes, all of whose answers must be what they were before."""
     asked = {(what, name): ask for what, ask in QUESTIONS.items() for name in ("graphs", "weights")}
     asked |= {("its head", name): ask for name, ask in HEADS.items()}
+    asked |= {("why", name): partial(explained, target=target, text=text) for name, (target, text) in HEAD_TARGETS.items()}
     expected = {key: ask(host, key[1]) for key, ask in asked.items()}
     stopped, done = threading.Event(), []
 
