@@ -54,7 +54,7 @@ class Outputs:
         return [*(hidden[index, :length] for hidden in self.hidden), *maps, self.logits[index, :length]]
 
 
-class _Editing(TorchFunctionMode):
+class Editing(TorchFunctionMode):
     """Edits the attention maps of one unpadded row on their way through a forward pass, whatever the architecture: they are
     what a softmax over [rows, heads, n, n] gives. Layers are counted by their calls, since ALBERT's has no number."""
 
@@ -125,7 +125,7 @@ class Reference:
     @torch.inference_mode()
     def run_edited(self, sequence: TokenSequence, edits: Edits) -> Outputs:
         """One text whose heads are edited; the maps are those before the edits."""
-        with _Editing(edits) as editing:
+        with Editing(edits) as editing:
             output = self.model(**self.inputs([sequence]), output_hidden_states=True)
         return Outputs((len(sequence),), list(output.hidden_states), editing.maps, output.logits)
 

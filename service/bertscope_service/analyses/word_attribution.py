@@ -11,6 +11,7 @@ import numpy as np
 
 from bertscope_service.analyses.lazy_sequence import LazySequence
 from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
+from bertscope_service.analyses.path_attribution import GradientWork, Steps
 from bertscope_service.analyses.shapley import ExactShapley, Game, Occlusion, SampledShapley, Shares
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.targets import TargetQuery, TargetReader, Unresolved
@@ -142,7 +143,12 @@ class TextAttribution:
     def _begin(self, target: Target) -> None:
         if isinstance(target, (LabelTarget, WordLabelTarget)):
             self.label = target.labels[0]
-        self._work = ForwardWork(self.units, target, game_of(len(self.units), self._settings), self._mask_id)
+        method, settings = self._settings.method, self._settings
+        if not method.needs_gradients:
+            self._work = ForwardWork(self.units, target, game_of(len(self.units), settings), self._mask_id)
+            return
+        steps = Steps(settings.steps, settings.max_steps, settings.tolerance) if method is Method.INTEGRATED_GRADIENTS else None
+        self._work = GradientWork(self.units, target, self._mask_id, steps, frozen=method is Method.FROZEN)
 
     @property
     def work(self) -> Work:

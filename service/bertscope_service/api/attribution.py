@@ -21,7 +21,7 @@ from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_gradients
+from bertscope_service.api.requirements import require_frozen, require_gradients
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
@@ -56,6 +56,8 @@ class AttributionServicer(attribution_pb2_grpc.AttributionServiceServicer):
             gates = await call.gates(conditions)
             if plan.settings.method.needs_gradients:
                 model = await registry.with_gradients(model)
+            if plan.settings.method is Method.FROZEN:
+                require_frozen(model)
             await run_texts(call, plan.texts, model, gates)
             return await call.compute(partial(render_attribution, plan, model))
 

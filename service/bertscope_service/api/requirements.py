@@ -12,6 +12,7 @@ from bertscope_service.analyses.objectives.rated import RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
+from bertscope_service.encoders.decomposition import Freezes, decomposition_of
 from bertscope_service.errors import Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
@@ -186,3 +187,12 @@ def require_gradients(model: LoadedModel) -> None:
             "the model that it was made from, loaded from safetensors"
         )
         raise Unsupported(message, "NO_GRADIENTS", model=model.name)
+
+
+def require_frozen(model: LoadedModel) -> None:
+    """Raises Unsupported for a model with gradients whose layers can't be frozen."""
+    decomposition: object = decomposition_of(model.encoder)
+    why = decomposition.frozen_refusal if isinstance(decomposition, Freezes) else "it has no gradients; load it in fp32"
+    if why is not None:
+        message = f"{model.name} can't freeze its layers: {why}"
+        raise Unsupported(message, "FREEZING_UNSUPPORTED", model=model.name)

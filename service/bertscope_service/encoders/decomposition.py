@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -174,6 +175,20 @@ class Decomposition(Protocol):
 
     def normalise_last(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the last normalisation of the model to states [n, hidden_size]."""
+
+
+@runtime_checkable
+class Freezes(Protocol):
+    """A decomposition whose encoder has gradients, and can hold constant in them what makes it nonlinear."""
+
+    @property
+    def frozen_refusal(self) -> str | None:
+        """Why this encoder can't, with the remedy, to continue "it can't ...:"; None if it can."""
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """Holds attention weights, deviations of normalisations, and factors activation(z) / z constant in the gradients of
+        what runs inside: a score is then affine in the states that it is computed from, and its value stays. A product of an
+        activation with another input, as in a gated feed-forward block, holds the activation."""
 
 
 def decomposition_of(encoder: Encoder) -> Decomposition | None:

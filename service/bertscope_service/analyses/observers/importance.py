@@ -35,7 +35,7 @@ class GradientObserver:
     def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
         losses, gradients = [], []
         with torch.inference_mode(False), torch.enable_grad():
-            for part in _parts(state):
+            for part in parts_of(state):
                 own = [observer.loss for observer in observers[part]]
                 placed = _differentiable(encoder, gates, part, len(own))
                 loss = type(own[0]).losses(encoder, _rows(state, part), placed, own)
@@ -49,7 +49,8 @@ class GradientObserver:
         return Readout((torch.cat(losses), torch.cat(gradients)), deal)
 
 
-def _parts(state: State) -> Iterator[slice]:
+def parts_of(state: State) -> Iterator[slice]:
+    """Yields slices of a batch's rows, each for one backward pass."""
     rows, length = state.hidden.shape[:2]
     size = max(1, size_limits(state.hidden.device).gradient_tokens // length)
     return (slice(begin, begin + size) for begin in range(0, rows, size))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +21,7 @@ from bertscope_service.encoders.decomposition import (
 )
 from bertscope_service.encoders.gating import LayerRun, gated_weights
 from bertscope_service.encoders.state import State
+from bertscope_service.encoders.torch.frozen import Frozen, refusal_of
 from bertscope_service.encoders.torch.packing import PackedLinear
 
 if TYPE_CHECKING:
@@ -119,6 +122,15 @@ class TorchDecomposition:
         frozen = FrozenNorm.of(norm.weight, norm.bias, norm.eps, activation(read))
         factor = activation_factor(read, activation)
         return HeadStream(lambda terms: dense(terms) - bias, bias, factor, frozen, weight[ids].float(), biases)
+
+    @property
+    def frozen_refusal(self) -> str | None:
+        return refusal_of(self._architecture.model.config)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        with self._encoder.in_padded_rows(), Frozen():
+            yield
 
     @property
     def _last_norm(self) -> torch.nn.Module | None:

@@ -103,8 +103,7 @@ class TorchEncoder:
         # If inputs become integers, a last digit may change one of them, and the next layers amplify that.
         self._exact = precision == INT8
         self._unpadded_layers = UnpaddedLayers(architecture, has_varlen(device, self.dtype, architecture.head_size))
-        self._shown = False
-        """True while activations are watched, in padded rows."""
+        self._in_padded_rows = False
         self._padding_id = int(config.pad_token_id or 0)
         self._kept_shares = kept_shares
         self._mask_id: int | None = getattr(config, "mask_token_id", None)
@@ -141,7 +140,7 @@ class TorchEncoder:
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
         memory = MapMemory() if watch else None
-        plain = gates is None and not watch and not taps and not self._shown and not torch.is_grad_enabled()
+        plain = gates is None and not watch and not taps and not self._in_padded_rows and not torch.is_grad_enabled()
         if plain and state.layer == 0 and stop == self.shape.layers and state.context is None:
             self._unpadded_layers.run_graph(state)
         while state.layer < stop:
@@ -173,7 +172,7 @@ class TorchEncoder:
 
     def _unpads(self, state: State, run: LayerRun) -> bool:
         """Returns whether the state's layer runs without padding: where nobody watches it, and where that saves time."""
-        watched = run.on_maps is not None or run.on_context is not None or self._shown
+        watched = run.on_maps is not None or run.on_context is not None or self._in_padded_rows
         if not self.capabilities.unpadded or watched or state.context is not None or not self._kept_heads(state.layer):
             return False
         return self._unpadded_layers.worth(state)
@@ -259,12 +258,17 @@ class TorchEncoder:
 
     @contextmanager
     def watching_activations(self, layer: int, watcher: ActivationWatcher) -> Iterator[None]:
-        self._shown = True
+        with self.in_padded_rows(), watching_activations(self.architecture, layer, watcher):
+            yield
+
+    @contextmanager
+    def in_padded_rows(self) -> Iterator[None]:
+        """Keeps the padding of rows while layers run: where activations are watched, or attention is computed apart."""
+        self._in_padded_rows = True
         try:
-            with watching_activations(self.architecture, layer, watcher):
-                yield
+            yield
         finally:
-            self._shown = False
+            self._in_padded_rows = False
 
     def _in_parts(self, layer: int) -> bool:
         return self.architecture.in_parts and self._kept_heads(layer)
