@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,23 +28,21 @@ from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.base import Encoder, TokenSequence
-from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
+from benchmarks.lib.in_process import results
 from benchmarks.lib.measure import machine
 from benchmarks.lib.rounding import Rounded, e4m3, tf32
 from benchmarks.lib.texts import cloze_texts
 from benchmarks.serving.scores import read_sentences
 
-BATCH = 32
 WORDS = range(4, 61)
 """The words of a sentence that is taken."""
 MOST_LINES = 100_000
 SEED = 0
 TOP = 5
-Rows = Sequence[tuple[TokenSequence, Observer]]
 Format = tuple[Encoder, Callable[[], AbstractContextManager[object]]]
 """A model, and what its products are computed in."""
 
@@ -152,21 +149,6 @@ def scores(encoder: Encoder, tokenizer: TextTokenizer, texts: Sequence[str]) -> 
     plan = ScorePlan(ScoreQuery(inputs, Scoring.WITHIN_WORD, False, 100_000_000), tokenizer)
     seen = results(encoder, list(zip(plan.masked.sequences, plan.masked.observers, strict=True)))
     return np.array([score.log_likelihood for score in plan.answer(seen)])
-
-
-def results(encoder: Encoder, rows: Rows) -> list[Any]:
-    """Runs rows in batches of neighbours by length. Returns what each observer saw."""
-    found: list[Any] = [None] * len(rows)
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
-    for start in range(0, len(order), BATCH):
-        part = order[start : start + BATCH]
-        observers = [rows[index][1] for index in part]
-        state = encoder.begin([rows[index][0] for index in part])
-        readout = type(observers[0]).run(encoder, state, None, observers)
-        dealt = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
-        for index, result in zip(part, dealt, strict=True):
-            found[index] = result
-    return found
 
 
 def loss(what: str, expected: Answers, found: Answers) -> Loss:
