@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.text_sets import save_accuracy as save_accuracy
     from bertscope_workbench.plots.trees import plot_trees as plot_trees
     from bertscope_workbench.plots.trees import save_trees as save_trees
+    from bertscope_workbench.plots.word_attribution import plot_word_attribution as plot_word_attribution
+    from bertscope_workbench.plots.word_attribution import save_word_attribution as save_word_attribution
     from bertscope_workbench.readers.answer_rows import read_fact_rows as read_fact_rows
     from bertscope_workbench.readers.answer_rows import read_pair_rows as read_pair_rows
     from bertscope_workbench.readers.fact_files import read_facts as read_facts
@@ -564,6 +566,7 @@ _WORKBENCH = {
     "plot_surprisal",
     "plot_sweep",
     "plot_trees",
+    "plot_word_attribution",
     "read_answered",
     "read_conllu",
     "read_conllu_features",
@@ -613,6 +616,7 @@ _WORKBENCH = {
     "save_surprisal",
     "save_sweep",
     "save_trees",
+    "save_word_attribution",
     "write_items",
     "write_states",
 }

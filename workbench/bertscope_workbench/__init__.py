@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
     from bertscope_workbench.plots.text_sets import plot_accuracy, save_accuracy
     from bertscope_workbench.plots.trees import plot_trees, save_trees
+    from bertscope_workbench.plots.word_attribution import plot_word_attribution, save_word_attribution
     from bertscope_workbench.readers.answer_rows import read_fact_rows, read_pair_rows
     from bertscope_workbench.readers.fact_files import read_facts, read_templates, read_words
     from bertscope_workbench.readers.files import (
@@ -118,6 +119,7 @@ _PLACES = {
     "plot_surprisal": "bertscope_workbench.plots.scores",
     "plot_sweep": "bertscope_workbench.plots.sweeps",
     "plot_trees": "bertscope_workbench.plots.trees",
+    "plot_word_attribution": "bertscope_workbench.plots.word_attribution",
     "read_answered": "bertscope_workbench.readers.files",
     "read_conllu": "bertscope_workbench.readers.treebanks",
     "read_conllu_features": "bertscope_workbench.readers.treebanks",
@@ -167,6 +169,7 @@ _PLACES = {
     "save_surprisal": "bertscope_workbench.plots.scores",
     "save_sweep": "bertscope_workbench.plots.sweeps",
     "save_trees": "bertscope_workbench.plots.trees",
+    "save_word_attribution": "bertscope_workbench.plots.word_attribution",
     "write_items": "bertscope_workbench.readers.items.run",
     "write_states": "bertscope_workbench.readers.state_files",
 }
@@ -214,6 +217,7 @@ __all__ = [
     "plot_surprisal",
     "plot_sweep",
     "plot_trees",
+    "plot_word_attribution",
     "read_answered",
     "read_conllu",
     "read_conllu_features",
@@ -263,6 +267,7 @@ __all__ = [
     "save_surprisal",
     "save_sweep",
     "save_trees",
+    "save_word_attribution",
     "write_items",
     "write_states",
 ]

@@ -165,6 +165,23 @@ def target_message(field: str, value: object) -> target_pb2.Target:
     return value._message()
 
 
+def described(target: ScoreTarget, label: str = "") -> str:
+    """Returns a target in words, with the label that was explained: logit of "are" minus that of "is"."""
+    if isinstance(target, TextValue):
+        return "value"
+    if isinstance(target, SimilarTo):
+        return f'cosine with "{target.other if isinstance(target.other, str) else " / ".join(target.other)}"'
+    scale = target.scale.replace("_", "-")
+    if isinstance(target, NextSentence):
+        return f"{scale} of the second text following the first"
+    if isinstance(target, PassageAnswer):
+        return f"{scale} of the answer at {target.answer[0]}-{target.answer[1]}"
+    name = target.answer if isinstance(target, Answer) else label or target.label
+    place = f" at {target.word[0]}-{target.word[1]}" if isinstance(target, WordLabel) else ""
+    other = f' minus that of "{target.other}"' if target.other else ""
+    return f'{scale} of "{name}"{place}{other}'
+
+
 def _named(field: str, value: object) -> str:
     name = validation.text(field, value)
     if not name.strip():

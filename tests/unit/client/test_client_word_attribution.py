@@ -347,4 +347,4 @@ def test_a_notebook_shows_signed_words_in_colour() -> None:
     assert "mathjax_ignore" in page
     many = bertscope.WordAttributions([found] * 12)._repr_html_()
     assert "2 more texts are not shown" in many
-    assert "7 more words" in answered(" ".join(["word"] * 307), pairs=1)[0]._repr_html_()
+    assert "7 more words" in answered(" ".join(["word"] * 407), pairs=1)[0]._repr_html_()

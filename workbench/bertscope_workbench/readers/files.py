@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, SupportsIndex, TypeVar
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
@@ -64,6 +64,13 @@ class ItemKind(Generic[T]):
     """Columns that are read where they are."""
     item: Callable[[Row], T]
     """Returns the item. Raises InvalidArgument for values that can't be one."""
+
+
+class AttributedRow(NamedTuple):
+    """A text or a pair, and the columns of its line that name a number of it."""
+
+    text: TextOrPair
+    own: Mapping[str, Any]
 
 
 def read_prompts(
@@ -233,6 +240,12 @@ CANDIDATES = ItemKind(
 """A text or a pair, and its own candidates: columns "text", "candidates", and "text_pair" if there is one."""
 INPUTS = ItemKind(("text",), ("text_pair",), _input)
 """A text or a pair of texts: column "text", and "text_pair" if there is one."""
+ATTRIBUTED = ItemKind(
+    ("text",),
+    ("text_pair", "answer", "other", "label"),
+    lambda row: AttributedRow(_input(row), {name: row[name] for name in ("answer", "other", "label") if name in row}),
+)
+"""A text or a pair, and what names its number: columns "text", "text_pair", "answer" and "other", or "label"."""
 PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row, "bad")))
 """A minimal pair: columns "good" and "bad"."""
 QUESTIONS = ItemKind(("question", "passage"), (), lambda row: (_text(row, "question"), _text(row, "passage")))

@@ -18,7 +18,7 @@ from bertscope.values.display import data_frame, record
 from bertscope.values.intervals import Interval, mean_intervals
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Results, Token
-from bertscope.values.score_targets import ScoreTarget
+from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ class WordAttribution:
         """Returns the columns of `write_items`; ends of 95 % intervals where values were sampled."""
         ends = self.interval()
         return {
+            "target": described(self.target, self.label),
             "words": list(self.words),
             "values": self.values.tolist(),
             "low": None if ends is None else [each.low for each in ends],
@@ -138,7 +139,6 @@ class WordAttribution:
             "value_absent": self.value_absent,
             "rest": self.rest,
             "error": self.error,
-            "label": self.label,
             "interactions": None if self.interactions is None else self.interactions.tolist(),
             "method": self.method,
             "absent": self.absent,

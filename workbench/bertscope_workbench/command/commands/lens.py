@@ -1,5 +1,5 @@
 """Show what a model would predict at every layer, or with --attribute which of its parts favour an answer; with --train,
-train a tuned lens."""
+train a tuned lens. `bertscope attribute` shows which words do."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -44,7 +44,8 @@ def lens(
     attribute: Annotated[
         str | None,
         option(
-            "--attribute A,B", "Instead, show what each head and feed-forward block adds to the logit of A minus that of B."
+            "--attribute A,B",
+            "Instead, show what each head and feed-forward block adds to the logit of A minus that of B; for words: attribute.",
         ),
     ] = None,
     mask: Annotated[int | None, option("--mask", "With --attribute: which mask, from 0, if there are several.", min=0)] = None,

@@ -122,6 +122,7 @@ class AskedItems:
         method: Callable[[Client], Callable[..., Generator[Any, None, None]]],
         show: Callable[[Console, Any], None],
         fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict,
+        /,
         **asked: Any,
     ) -> None:
         """Asks about the items by a method of the client, and prints each answer as it comes, or the `fields` of all in one

@@ -1,0 +1,116 @@
+"""Show which words made a score, of any head: how much of it is due to each.
+
+Values are exact Shapley values for texts of up to 10 words, and means over sampled orders, with intervals, beyond; --method
+names others. `bertscope lens --attribute` shows which parts of the model made a score.
+
+With --output, a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short. A
+file may name the score of each line in the columns "answer" and "other", or "label".
+"""
+
+from collections.abc import Generator, Iterator
+from functools import partial
+from itertools import tee
+from typing import TYPE_CHECKING, Annotated, Any
+
+from bertscope import AbsentText, AttributionMethod, WordAttribution
+from rich.console import Console
+
+from bertscope_workbench.command.groups import DASHED, Offered, option
+from bertscope_workbench.command.options import CallOptions
+from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
+from bertscope_workbench.command.options.results import OutputOptions, print_written
+from bertscope_workbench.command.options.targets import TargetOptions
+from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.views.progress import waiting
+from bertscope_workbench.command.views.word_attribution import document, print_attribution
+from bertscope_workbench.plots.word_attribution import save_word_attribution
+from bertscope_workbench.readers import files
+
+if TYPE_CHECKING:
+    from bertscope import Client
+
+
+def attribute(
+    *,
+    to: AskingOptions,
+    given: PairArguments,
+    target: TargetOptions,
+    method: Annotated[AttributionMethod, option("--method", "How the score is divided among words."), DASHED] = "shapley",
+    absent: Annotated[
+        AbsentText | None,
+        option("--absent", "What an absent word leaves behind; mask tokens unless set, zero with gradients alone."),
+    ] = None,
+    pieces: Annotated[bool, option("--pieces", "Give values to pieces of the vocabulary, not to words.")] = False,
+    exact_units: Annotated[
+        int | None, option("--exact-units N", "The most words with exact Shapley values; 10 unless set.", min=0, max=12)
+    ] = None,
+    pairs: Annotated[int | None, option("--pairs N", "Pairs of orders that longer texts sample; 10 unless set.", min=1)] = None,
+    seed: Annotated[int, option("--seed N", "Chooses the orders.", min=0)] = 0,
+    steps: Annotated[
+        int | None, option("--steps N", "Of integrated gradients, to begin with; 10 unless set.", min=1, max=1000)
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        option("--tolerance SHARE", "The error that ends integrated gradients; 0.01 unless set.", min=0.0001, max=1),
+    ] = None,
+    interactions: Annotated[bool, option("--interactions", "Also show which two words act together.")] = False,
+    out: Annotated[OutputOptions, Offered("plot", "dark", plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
+    file: Annotated[ItemFileOptions, Offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.')],
+    call: CallOptions,
+) -> None:
+    alone = file.file is None and len(given.texts or []) == 1 and given.texts != ["-"]
+    if out.plot is not None and not alone:
+        raise UsageError("--plot goes with exactly one TEXT")
+    own = file.file is not None and not target.given
+    if not (own or target.given):
+        raise UsageError(
+            "name the score: --answer, --label, --top-label, --word-label, --answer-span, --value, --similar-to, ..."
+        )
+    asked = AskedItems(to, given, file, call, files.ATTRIBUTED if own else files.INPUTS)
+
+    def show(screen: Console, found: WordAttribution) -> None:
+        print_attribution(screen, found)
+        print_written(screen, out.write({}, partial(save_word_attribution, found)))
+
+    def fields(found: WordAttribution) -> dict[str, Any]:
+        out.write({}, partial(save_word_attribution, found))
+        return document(found)
+
+    asked.answer(
+        "attributing",
+        lambda client: partial(attribute_words, client, alone=alone),
+        show,
+        fields,
+        target=target,
+        method=method,
+        absent=absent,
+        unit="piece" if pieces else "word",
+        exact_units=exact_units,
+        pairs=pairs,
+        seed=seed,
+        steps=steps,
+        tolerance=tolerance,
+        interactions=interactions,
+        truncate=call.truncate,
+    )
+
+
+def attribute_words(
+    client: "Client", items: Iterator[Any], *, target: TargetOptions, alone: bool, **asked: Any
+) -> Generator[WordAttribution, None, None]:
+    """Asks as the client's method, whose name it has in files of rows, about texts, or about texts with columns of their own
+    that name the number; shows that work runs if there is one text `alone`."""
+
+    def with_targets() -> Iterator[tuple[Any, Any]]:
+        for index, item in enumerate(items):
+            text, own = item if isinstance(item, files.AttributedRow) else (item, None)
+            yield text, target.of(f"inputs[{index}]", text, own)
+
+    texts, targets = tee(with_targets())
+    answers = client.attribute_words_stream((text for text, _ in texts), (one for _, one in targets), **asked)
+    if alone:
+        with waiting("attributing"):
+            found = [*answers]
+        yield from found
+    else:
+        yield from answers

@@ -1,0 +1,108 @@
+"""Options for the number of a text that is explained, or measured under changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from bertscope import Answer, NextSentence, PassageAnswer, SimilarTo, TargetScale, TextLabel, TextValue, WordLabel
+from bertscope.errors import invalid_argument
+from bertscope.values.score_targets import ScoreTarget
+from bertscope.values.validation import TextOrPair
+
+from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
+from bertscope_workbench.command.views.output import UsageError
+
+PLACE = re.compile(r"(\d+)-(\d+)")
+"""The place of a word, code points."""
+KINDS = ("answer", "label", "top_label", "word_label", "answer_span", "value", "similar_to", "next_sentence")
+OWN = ("answer", "other", "label")
+"""Columns of a file that name the number of each line."""
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The number: one kind, the same for all texts; or, of a file without one, that which each line names."""
+
+    answer: Annotated[str | None, option("--answer WORD", "The score of a word at the mask.")] = None
+    label: Annotated[str | None, option("--label NAME", "The score of a label of the text.")] = None
+    top_label: Annotated[bool, option("--top-label", "The score of the label that the model prefers.")] = False
+    word_label: Annotated[
+        str | None,
+        option(
+            "--word-label WORD[=NAME]", "The score of a label of a word, or of its place 0-5; the preferred one unless named."
+        ),
+    ] = None
+    answer_span: Annotated[
+        str | None,
+        option("--answer-span WORDS", "The score of words of the second text, or of their place 0-5, as the answer."),
+    ] = None
+    value: Annotated[bool, option("--value", "The value of a regression model.")] = False
+    similar_to: Annotated[str | None, option("--similar-to TEXT", "The cosine with the vector of another text.")] = None
+    next_sentence: Annotated[bool, option("--next-sentence", "The score of the second text following the first.")] = False
+    other: Annotated[
+        str | None, option("--other NAME", "A word or label whose score is subtracted: why --answer are, and not --other is.")
+    ] = None
+    mask: Annotated[int | None, option("--mask", "With --answer: which mask, from 0, if there are several.", min=0)] = None
+    score_scale: Annotated[TargetScale, option("--as", "The scale of scores."), DASHED] = "logit"
+
+    def __post_init__(self) -> None:
+        """Rejects options of another number, and several numbers."""
+        given = self.given
+        if len(given) > 1:
+            raise UsageError(f"{given[0]} and {given[1]} exclude each other; name one score")
+        kind = given[0] if given else ""
+        if kind not in ("--answer", "--label", "--top-label", "--word-label"):
+            refuse(values_of(self, "other"), "goes with --answer, --label, --top-label or --word-label")
+        if kind not in ("--answer", ""):
+            refuse(values_of(self, "mask"), "goes with --answer")
+        if kind in ("--value", "--similar-to") and self.score_scale != "logit":
+            raise UsageError(f"--as does not go with {kind}, which has one scale")
+
+    @property
+    def given(self) -> list[str]:
+        """The options that name a number."""
+        return [name for name, value in values_of(self, *KINDS).items() if value not in (None, False)]
+
+    def of(self, field: str, text: TextOrPair, own: Mapping[str, Any] | None = None) -> ScoreTarget:
+        """Returns the number of a text. `own` has the columns of its line, if those name it."""
+        if own is not None:
+            named: dict[str, Any] = {name: str(own[name]) for name in OWN if own.get(name) not in (None, "")}
+            if ("answer" in named) == ("label" in named):
+                raise invalid_argument(
+                    field, 'needs a value in the column "answer" or in "label"; or give an option for all texts'
+                )
+            return replace(self, **named)._target(field, text)  # of the same class
+        return self._target(field, text)
+
+    def _target(self, field: str, text: TextOrPair) -> ScoreTarget:
+        scale = self.score_scale
+        if self.answer is not None:
+            return Answer(self.answer, self.other, self.mask, scale)
+        if self.word_label is not None:
+            word, _, label = self.word_label.partition("=")
+            return WordLabel(_place(field, text, word), label or None, self.other, scale)
+        if self.answer_span is not None:
+            if isinstance(text, str):
+                raise invalid_argument(field, "is a single text; --answer-span is in the second text of a pair (--pair)")
+            return PassageAnswer(_place(field, text[1], self.answer_span), scale)
+        if self.similar_to is not None:
+            return SimilarTo(self.similar_to)
+        if self.value:
+            return TextValue()
+        return NextSentence(scale) if self.next_sentence else TextLabel(self.label, self.other, scale)
+
+
+def _place(field: str, text: TextOrPair, words: str) -> tuple[int, int]:
+    """Returns the place of words, which are written as such, or as "0-5". Raises InvalidArgument unless a text has them
+    once."""
+    found = PLACE.fullmatch(words)
+    if found:
+        return int(found[1]), int(found[2])
+    one = text if isinstance(text, str) else text[0]
+    places = [each.start() for each in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", one)] if words.strip() else []
+    if len(places) != 1:
+        raise invalid_argument(field, f"has {words!r} {len(places)} times; write its place, such as 0-5")
+    return places[0], places[0] + len(words)
