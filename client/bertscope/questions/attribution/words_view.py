@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ MAX_WORDS = 400
 FOR, AGAINST, OPACITY = "36,112,179", "217,113,28", 0.7
 """Blue for the number and orange against it, which colour-blind people tell apart, and how much of the page the largest value
 hides: text in the page's own colour is readable on all of the scale, on light pages and on dark ones."""
+MOST_DIGITS = 6
 WORD = "display:inline-block;text-align:center;margin:2px 1px;padding:1px 4px;border-radius:3px"
 NUMBER = "font-variant-numeric:tabular-nums"
 
@@ -40,8 +42,9 @@ def shown_parts(found: WordAttribution) -> Iterator[tuple[str, int | None]]:
 
 
 def signed(found: WordAttribution, value: float) -> str:
-    """Returns a value with its sign: to hundredths, or to thousandths if no value reaches 1."""
-    digits = 2 if abs(found.values).max(initial=0) >= 1 else 3
+    """Returns a value with its sign, to hundredths, or to three digits of the largest value if that is below 1."""
+    most = float(abs(found.values).max(initial=0))
+    digits = min(MOST_DIGITS, max(2, 2 - math.floor(math.log10(most)))) if most else 2
     return f"{round(value, digits) + 0.0:+.{digits}f}"  # 0.0 is added so that no 0 has a minus sign.
 
 
