@@ -93,7 +93,7 @@ class WordLabel(TargetMessage):
 
     def _message(self) -> target_pb2.Target:
         """Returns the message."""
-        target = target_pb2.WordLabelTarget(word=_span("word", self.word), **_labels(self))
+        target = target_pb2.WordLabelTarget(word=common_pb2.CharacterSpan(**span("word", self.word)._asdict()), **_labels(self))
         return target_pb2.Target(word_label=target, scale=_scale(self.scale))
 
 
@@ -109,8 +109,7 @@ class PassageAnswer(TargetMessage):
 
     def _message(self) -> target_pb2.Target:
         """Returns the message."""
-        place = _span("answer", self.answer)
-        place.segment = 1
+        place = common_pb2.CharacterSpan(**span("answer", self.answer)._replace(segment=1)._asdict())
         return target_pb2.Target(answer=target_pb2.AnswerTarget(answer=place), scale=_scale(self.scale))
 
 
@@ -192,11 +191,6 @@ def _named(field: str, value: object) -> str:
 def _labels(target: TextLabel | WordLabel) -> dict[str, Any]:
     names = {"label": target.label, "other": target.other}
     return {field: _named(field, name) for field, name in names.items() if name is not None}
-
-
-def _span(field: str, value: object) -> common_pb2.CharacterSpan:
-    start, end, segment = span(field, value)
-    return common_pb2.CharacterSpan(start=start, end=end, segment=segment)
 
 
 def _scale(name: str) -> target_pb2.TargetScale.ValueType:

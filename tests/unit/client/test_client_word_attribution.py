@@ -124,6 +124,7 @@ def test_a_target_becomes_its_message() -> None:
         (lambda: answered([TEXT, TEXT], spans=[(0, 3)]), "spans: are parts of one text"),
         (lambda: answered(TEXT, spans=[[(0, 3)], [(0, 3)]]), "spans: has more than"),
         (lambda: answered(TEXT, spans=[(0,)]), r"spans\[0\]\[0\]"),
+        (lambda: answered(TEXT, spans=[3]), r"spans\[0\]\[0\]"),
         (lambda: request(method="shap"), "method: must be one of"),
         (lambda: request(absent="pad"), "absent"),
         (lambda: request(unit="span"), "unit"),
@@ -150,7 +151,8 @@ def test_each_text_has_its_target_and_its_parts() -> None:
     assert [section.message.target.WhichOneof("kind") for section in sections] == ["mask", "label"]
     assert [len(section.message.spans) for section in sections] == [1, 0]
     assert [section.target for section in sections] == targets
-    for alone in ([(0, 3), (4, 8, 0)], [[(0, 3), (4, 8)]]):
+    assert not next(asked_sections(TEXT, TARGET, [], request()).items).message.spans
+    for alone in ([(0, 3), (4, 8, 0)], [[(0, 3), (4, 8)]], [np.array([0, 3]).tolist(), (np.int64(4), 8)]):
         (section,) = asked_sections(TEXT, TARGET, alone, request()).items
         assert [(span.start, span.end) for span in section.message.spans] == [(0, 3), (4, 8)]
 

@@ -67,8 +67,10 @@ def asked_sections(
     request: Request,
 ) -> Asked[Section]:
     """Returns the sections of any number of texts, in order. A short list is checked at once, all else as it is read."""
-    alone = isinstance(texts, str) or (isinstance(texts, tuple) and any(isinstance(part, str) for part in texts))
-    many = [texts] if alone and not isinstance(texts, validation.Many) else validation.many("inputs", texts, "texts")
+    alone = isinstance(texts, str) or (
+        isinstance(texts, tuple) and not isinstance(texts, validation.Many) and any(isinstance(part, str) for part in texts)
+    )
+    many = [texts] if alone else validation.many("inputs", texts, "texts")
     targets = repeat(target) if isinstance(target, ScoreTarget) else validation.many("target", target, "targets")
     return asked_in_sections(many, _sections(many, targets, _spans(spans, alone=alone), request))
 
@@ -80,10 +82,11 @@ def _spans(spans: Any, *, alone: bool) -> Iterable[Any]:
     many = validation.many("spans", spans, "parts of a text")
     if not isinstance(many, Sequence):
         return many
-    flat = bool(many) and all(isinstance(part, (tuple, list)) and part and isinstance(part[0], int) for part in many)
+    several = (tuple, list)
+    flat = any(not isinstance(part, several) or (part and not isinstance(part[0], several)) for part in many)
     if flat and not alone:
         raise invalid_argument("spans", "are parts of one text; give a list of parts for each text")
-    return [many] if flat else many
+    return [many] if flat or (alone and not many) else many
 
 
 def _sections(texts: Iterable[Any], targets: Iterable[Any], spans: Iterable[Any], request: Request) -> Iterator[Section]:
@@ -130,7 +133,9 @@ def _of(number: int, given: tuple[Any, Any, Any], request: Request) -> Iterator[
         text=text if isinstance(text, str) else text[0],
         text_pair=None if isinstance(text, str) else text[1],
         target=target_message(f"target[{number}]", given[1]),
-        spans=[_span(f"spans[{number}][{index}]", part) for index, part in enumerate(parts)],
+        spans=[
+            common_pb2.CharacterSpan(**span(f"spans[{number}][{index}]", part)._asdict()) for index, part in enumerate(parts)
+        ],
     )
     count, each = _unit_count(message, request), row_work(text)
     pairs = request.pairs if request.HasField("pairs") else PAIRS
@@ -150,11 +155,6 @@ def _of(number: int, given: tuple[Any, Any, Any], request: Request) -> Iterator[
 
 def _exact_units(request: Request) -> int:
     return request.exact_units if request.HasField("exact_units") else EXACT_UNITS
-
-
-def _span(field: str, value: object) -> common_pb2.CharacterSpan:
-    start, end, segment = span(field, value)
-    return common_pb2.CharacterSpan(start=start, end=end, segment=segment)
 
 
 def _unit_count(message: attribution_pb2.AttributedText, request: Request) -> int:
