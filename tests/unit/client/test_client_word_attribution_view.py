@@ -79,6 +79,7 @@ def test_what_does_not_add_up_is_told() -> None:
     assert "+0.010" in lines
     assert "3 tokens were cut away" in lines
     assert "error 0.40 % of the difference" in lines
+    assert "(1 run)" in printed(attribution(method="frozen", evaluations=1))
 
 
 def test_interactions_are_named_strongest_first() -> None:

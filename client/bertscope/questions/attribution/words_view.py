@@ -55,7 +55,8 @@ def sum_line(found: WordAttribution) -> str:
         for number in (float(found.values.sum()), found.value, abs(found.rest), abs(found.value_absent))
     )
     more = "" if not float(rest) else f" {'+' if found.rest > 0 else '-'} rest {rest}"
-    runs = f"{found.evaluations:,} text{'' if found.evaluations == 1 else 's'}"
+    noun = "text" if found.method in ("shapley", "occlusion") else "run"  # Gradients run mixtures of two texts.
+    runs = f"{found.evaluations:,} {noun}{'' if found.evaluations == 1 else 's'}"
     return f"sum {sums}{more} = {value} {'+' if found.value_absent < 0 else '-'} {absent} ({runs})"
 
 
