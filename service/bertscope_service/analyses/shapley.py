@@ -141,7 +141,7 @@ class SampledShapley:
 
 
 class Occlusion:
-    """What the number loses without each unit: v(all) - v(all - i). The first two sets are none and all."""
+    """The loss of the number without each unit, v(all) - v(all - i). The first two sets are none and all."""
 
     def __init__(self, units: int) -> None:
         self._units = units

@@ -18,7 +18,7 @@ from bertscope_service.errors import InvalidArgument
 
 
 class Absent(Enum):
-    """What an absent unit leaves behind; see bertscope.v1.AbsentText."""
+    """The trace that an absent unit leaves; see bertscope.v1.AbsentText."""
 
     MASK = "mask"
     DELETED = "deleted"

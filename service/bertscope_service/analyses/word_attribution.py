@@ -1,4 +1,4 @@
-"""Which words made a score: divides one number of each text among its units."""
+"""Attribution to words: divides one number of each text among its units."""
 
 from __future__ import annotations
 
