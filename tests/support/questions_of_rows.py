@@ -18,6 +18,7 @@ from bertscope_service.analyses.observers.lens import LensObserver
 from bertscope_service.analyses.observers.map_views import MapView
 from bertscope_service.analyses.observers.masks import Entries, LogitObserver, MaskObserver
 from bertscope_service.analyses.observers.means import ContextObserver
+from bertscope_service.analyses.observers.path_gradients import Base, PathObserver
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.analyses.observers.prefix import PrefixObserver
@@ -86,6 +87,14 @@ def _states(encoder: Encoder, units: Units | None) -> Observer:
     return StatesObserver(layers, torch.float32, True, size, units, StateQuantity.HIDDEN)
 
 
+def _on_a_path(*, from_zeros: bool, frozen: bool = False) -> Make:
+    def make(encoder: Encoder, length: int) -> Observer:
+        base: Base = np.full(length, True) if from_zeros else TokenSequence([9] * length, [0] * length)
+        return PathObserver(EntryTarget(3, (11, 12)), base, 0.5, frozen)
+
+    return make
+
+
 QUESTIONS: Mapping[str, Make] = {
     "FillMask": lambda encoder, length: MaskObserver((3,), 5, NONE),
     "FillMask candidates": lambda encoder, length: MaskObserver((3, 5), 2, np.array([[11, 12], [13, 14]])),
@@ -97,6 +106,9 @@ QUESTIONS: Mapping[str, Make] = {
     "logits of all tokens": lambda encoder, length: LogitsObserver(),
     "ReadLens": lambda encoder, length: LensObserver((3,), (0, 1, encoder.shape.layers), 3, np.array([[11]]), True),
     "AttributeWords": lambda encoder, length: EntryTarget(3, (11, 12)),
+    "AttributeWords gradients": _on_a_path(from_zeros=False),
+    "AttributeWords zeros": _on_a_path(from_zeros=True),
+    "AttributeWords frozen": _on_a_path(from_zeros=True, frozen=True),
     "AttributeLogits": lambda encoder, length: AttributionObserver(3, (11, 12)),
     "Inspect": _inspection,
     "hidden states": lambda encoder, length: HiddenObserver(),
