@@ -1,6 +1,6 @@
 """The tiny configs of every architecture that is hosted, with the kind of tokenizer that each has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,22 @@ THREE = ("bert", "modernbert", "albert")
 """The architectures that differ most, the most different ones first. BERT is the plain one, ModernBERT has rotary positions,
 windows and no biases, and ALBERT shares one layer below narrow embeddings: its graphs hold BERT's operations."""
 
+VARIANTS: list[tuple[str, Mapping[str, Any]]] = [
+    ("deberta", {"pos_att_type": ["c2p"]}),
+    ("deberta", {"relative_attention": False, "position_biased_input": True, "type_vocab_size": 2}),
+    ("deberta", {"max_relative_positions": -1, "legacy": False}),
+    ("deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu", "legacy": False}),
+    ("deberta-v2", {"share_att_key": False, "position_buckets": -1, "norm_rel_ebd": "none"}),
+    ("esm", {"position_embedding_type": "absolute", "token_dropout": False, "emb_layer_norm_before": True}),
+    ("gte", {"type_vocab_size": 0}),
+    ("roc_bert", {"concat_input": False}),
+    ("roformer", {"rotary_value": True, "embedding_size": 32}),
+    ("convbert", {"num_groups": 2, "embedding_size": 32, "head_ratio": 4}),
+    ("squeezebert", {"q_groups": 4, "output_groups": 1}),
+    ("xmod", {"pre_norm": True, "ln_before_adapter": False, "adapter_layer_norm": True}),
+    ("xmod", {"adapter_reuse_layer_norm": False, "default_language": "en_XX"}),
+]
+"""Settings of a config under which an architecture computes in another way."""
 
 ACTIVATIONS = ("hidden_act", "hidden_activation", "activation")
 SWITCHES = ("norm", "bias", "embed", "use_", "input", "bottleneck", "concat", "legacy", "rotary", "gelu_activation")

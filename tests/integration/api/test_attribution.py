@@ -38,7 +38,7 @@ Numbers = Callable[[Any, list[int]], float]
 MASKED = "The cats [MASK] on a unplayable mat."
 PLAIN, OTHER = "The cat sat outside.", "A dog is in the house."
 QUESTION, PASSAGE = "Who sat?", "The cat sat here."
-MASK, DELETED = attribution.ABSENT_TEXT_MASK, attribution.ABSENT_TEXT_DELETED
+MASK, DELETED, ZERO = attribution.ABSENT_TEXT_MASK, attribution.ABSENT_TEXT_DELETED, attribution.ABSENT_TEXT_ZERO
 LOG, SHARE = target_pb2.TARGET_SCALE_LOG_PROBABILITY, target_pb2.TARGET_SCALE_PROBABILITY
 ZEROED = common.HeadIntervention(layer=1, heads=[1], mode=common.HeadIntervention.MODE_ZERO)
 # Float32 on both sides; the two libraries add in different orders.
@@ -278,6 +278,51 @@ def test_values_are_those_of_loops_over_transformers(zoo: Host, folders: dict[st
     assert sampled.pairs == 60 and sum(sampled.values) == pytest.approx(exact.value - exact.value_absent, abs=4e-5)
     spread = np.sqrt(np.array(sampled.sums_of_squares) / 60 - np.square(sampled.values)) / np.sqrt(60)
     assert np.all(np.abs(np.array(sampled.values) - exact.values) < 6 * spread + 4e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_divide_the_same_number(zoo: Host, folders: dict[str, Path], name: str) -> None:
+    """With masks for absent words, and with zeros; of the PyTorch checkpoint where the model runs as graphs. The numbers are
+    those of transformers, and values that are left out are in `rest`."""
+    case = CASES[name]
+    plain = Loop(case, folders[case.model], deleted=False)
+    whole = plain.value(frozenset(range(len(plain.words))))
+    integrated, gradient, frozen = (
+        attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS,
+        attribution.ATTRIBUTION_METHOD_GRADIENT,
+        attribution.ATTRIBUTION_METHOD_FROZEN,
+    )
+    found = {
+        (method, absent): ask(zoo, case, method=method, absent=absent, tolerance=0.001)
+        for method, absent in ((integrated, MASK), (integrated, ZERO), (gradient, MASK), (gradient, ZERO))
+    }
+    if case.target.scale in (target_pb2.TARGET_SCALE_UNSPECIFIED, target_pb2.TARGET_SCALE_LOGIT):
+        found[frozen, ZERO] = ask(zoo, case, method=frozen)
+    for (method, absent), one in found.items():
+        assert len(one.values) == len(plain.words)
+        assert one.value == pytest.approx(whole, abs=2e-5)
+        assert sum(one.values) + one.rest == pytest.approx(one.value - one.value_absent, abs=1e-9)
+        assert np.abs(one.values).max() > 1e-5
+        assert one.HasField("completeness_error") == (method != frozen)
+        if absent == MASK:
+            assert one.value_absent == pytest.approx(plain.value(frozenset()), abs=2e-5)
+        if method == integrated:
+            assert one.completeness_error <= 0.001 and one.steps >= 10
+            size = max(abs(one.value - one.value_absent), 0.1 * np.abs(one.values).sum())
+            assert one.evaluations == one.steps + 2 + (name == "similarity")
+            assert absent == ZERO or abs(one.rest) <= 0.001 * size + 1e-9
+    assert found[gradient, MASK].evaluations == 2 + (name == "similarity")
+    assert (frozen, ZERO) not in found or found[frozen, ZERO].value_absent == 0
+
+
+def test_a_model_that_cannot_be_frozen_is_refused_by_name(loop: LoopThread, tmp_path: Path) -> None:
+    folder = write_checkpoint("bert", tmp_path / "sigmoid", settings={"hidden_act": "sigmoid"})
+    with launched(loop, model=[f"sigmoid={folder}"]) as host, refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        given = attribution.AttributedText(text=MASKED, target=mask_target())
+        request = Request(inputs=[given], method=attribution.ATTRIBUTION_METHOD_FROZEN)
+        host.attribution.AttributeWords(request, timeout=CALL_SECONDS)
+    assert failures[0].info.reason == "FREEZING_UNSUPPORTED"
+    assert "hidden_act 'sigmoid'" in failures[0].message
 
 
 @pytest.mark.parametrize("name", ["entry over another", "label", "similarity"])

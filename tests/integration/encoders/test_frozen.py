@@ -27,8 +27,7 @@ from bertscope_service.encoders.torch.frozen import FORMS, Frozen, activations_o
 from numpy.typing import NDArray
 from transformers.activations import ACT2FN
 
-from tests.integration.encoders.test_variants import VARIANTS
-from tests.support.family import FAMILY, optional_settings
+from tests.support.family import FAMILY, VARIANTS, optional_settings
 from tests.support.reference import EDITS, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows

@@ -13,25 +13,10 @@ from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
 from tests.support.exports import load_exported
-from tests.support.family import FAMILY, optional_settings
+from tests.support.family import FAMILY, VARIANTS, optional_settings
 from tests.support.reference import Reference, Subject, assert_close, assert_equal
 from tests.support.tiny import TASKS, write_checkpoint
 
-VARIANTS: list[tuple[str, Mapping[str, Any]]] = [
-    ("deberta", {"pos_att_type": ["c2p"]}),
-    ("deberta", {"relative_attention": False, "position_biased_input": True, "type_vocab_size": 2}),
-    ("deberta", {"max_relative_positions": -1, "legacy": False}),
-    ("deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu", "legacy": False}),
-    ("deberta-v2", {"share_att_key": False, "position_buckets": -1, "norm_rel_ebd": "none"}),
-    ("esm", {"position_embedding_type": "absolute", "token_dropout": False, "emb_layer_norm_before": True}),
-    ("gte", {"type_vocab_size": 0}),
-    ("roc_bert", {"concat_input": False}),
-    ("roformer", {"rotary_value": True, "embedding_size": 32}),
-    ("convbert", {"num_groups": 2, "embedding_size": 32, "head_ratio": 4}),
-    ("squeezebert", {"q_groups": 4, "output_groups": 1}),
-    ("xmod", {"pre_norm": True, "ln_before_adapter": False, "adapter_layer_norm": True}),
-    ("xmod", {"adapter_reuse_layer_norm": False, "default_language": "en_XX"}),
-]
 ONE_SEGMENT = [
     name for name, member in FAMILY.items() if member.segments and not ARCHITECTURES[name].unexportable(member.config)
 ]
