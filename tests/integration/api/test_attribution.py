@@ -518,31 +518,3 @@ def test_a_model_without_the_head_is_refused_by_name(lab: Host, model: str, targ
         lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
     assert failures[0].info.reason == reason
     assert f"models/{model}" in failures[0].message
-
-
-GRADIENTS = {
-    "integrated gradients": attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS,
-    "gradient": attribution.ATTRIBUTION_METHOD_GRADIENT,
-    "frozen": attribution.ATTRIBUTION_METHOD_FROZEN,
-}
-
-
-@pytest.mark.parametrize("method", GRADIENTS)
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.target.scale == 0])
-def test_gradients_are_those_of_the_checkpoint(zoo: Host, lab: Host, folders: dict[str, Path], name: str, method: str) -> None:
-    """Of graphs too, whose checkpoint is read for that; loops over transformers are in analyses/test_path_attribution.py."""
-    case = CASES[name]
-    fields = (
-        {"method": GRADIENTS[method], "tolerance": 0.001} if method == "integrated gradients" else {"method": GRADIENTS[method]}
-    )
-    found = ask(zoo, case, **fields)
-    assert found.value == pytest.approx(ask(zoo, case).value, abs=2e-5)
-    assert found.rest == pytest.approx(found.value - found.value_absent - sum(found.values), abs=1e-9)
-    if method == "frozen":
-        assert (found.value_absent, found.HasField("completeness_error")) == (0, False)
-        assert found.evaluations == 1 + (name == "similarity")
-    if method == "integrated gradients":
-        assert found.completeness_error < 0.001 and found.steps % 10 == 0
-        assert found.value_absent == pytest.approx(ask(zoo, case).value_absent, abs=2e-5)
-    if case.model != "related":
-        np.testing.assert_allclose(found.values, ask(lab, case, **fields).values, rtol=1e-4, atol=2e-5)
