@@ -25,7 +25,15 @@ LONG = "The old man walked to the market every day. " * 12
 
 def request(**fields: Any) -> attribution_pb2.AttributeWordsRequest:
     none = dict.fromkeys(("model", "absent", "exact_units", "pairs", "steps", "max_steps", "tolerance"))
-    given = {"method": "shapley", "unit": "word", "seed": 0, "interactions": False, "interventions": (), "reference_texts": ()}
+    given = {
+        "method": "shapley",
+        "unit": "word",
+        "seed": 0,
+        "first_pair": 0,
+        "interactions": False,
+        "interventions": (),
+        "reference_texts": (),
+    }
     return attribute_words_request(**none | given | {"truncate": False} | fields)  # type: ignore[arg-type]
 
 
@@ -180,6 +188,8 @@ def test_the_pairs_of_a_long_text_are_divided_among_calls() -> None:
     sent = with_sections(asking, [sections[1]])
     assert (sent.first_pair, sent.pairs, len(sent.inputs)) == (len(sections[0].pairs or ()), len(sections[1].pairs or ()), 1)
     (found,) = answered(LONG, pairs=40)
+    later = asked_sections(LONG, TARGET, None, request(pairs=40, first_pair=7)).items
+    assert [number for section in later for number in section.pairs or ()] == list(range(7, 47))
     assert found.sampled == ((0, 0, 40),)
     assert found.sums[0] == sum(range(40))
     assert found.sums_of_squares[0] == sum(number**2 for number in range(40))
@@ -238,6 +248,9 @@ def test_parts_with_other_pairs_add_up() -> None:
     (first,), (second,) = answered(words, pairs=6), answered(words, pairs=6, seed=1)
     both = first + second
     assert (both.pairs, both.sampled, both.evaluations) == (12, ((0, 0, 6), (1, 0, 6)), 24)
+    (rest,) = answered(words, pairs=4, first_pair=6)
+    assert (rest.sampled, (first + rest).sampled) == (((0, 6, 4),), ((0, 0, 10),))
+    assert np.array_equal((first + rest).values, answered(words, pairs=10)[0].values)
     np.testing.assert_allclose(both.values, (first.values + second.values) / 2)
     assert both.rest == pytest.approx(both.value - both.value_absent - both.values.sum())
     assert bertscope.WordAttribution.merge([first, second, *answered(words, pairs=3, seed=2)]).pairs == 15

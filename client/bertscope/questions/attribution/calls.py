@@ -38,6 +38,7 @@ class AsyncAttributionCalls(AsyncManyTexts):
         exact_units: SupportsIndex | None = None,
         pairs: SupportsIndex | None = None,
         seed: SupportsIndex = 0,
+        first_pair: SupportsIndex = 0,
         steps: SupportsIndex | None = None,
         max_steps: SupportsIndex | None = None,
         tolerance: float | None = None,
@@ -56,6 +57,7 @@ class AsyncAttributionCalls(AsyncManyTexts):
 
         `method` "shapley" gives Shapley values: exact up to `exact_units` words (10 unless set, 12 at most), from 2^n texts
         each; beyond, means over `pairs` (10) of orders, which `seed` chooses, with an interval for each word from 5 pairs on.
+        Answers about other pairs, from number `first_pair` on, are added by `+`.
         "occlusion" takes one word away at a time. "integrated_gradients" runs `steps` (10), which are tripled until the error
         is under `tolerance` (0.01) or `max_steps` (1,000) is reached. "gradient" and "frozen" run the text once. An `absent`
         word is "mask" tokens (unless set), "deleted", or with gradients "zero" states.
@@ -76,6 +78,7 @@ class AsyncAttributionCalls(AsyncManyTexts):
             exact_units=exact_units,
             pairs=pairs,
             seed=seed,
+            first_pair=first_pair,
             steps=steps,
             max_steps=max_steps,
             tolerance=tolerance,

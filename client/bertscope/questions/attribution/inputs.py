@@ -148,9 +148,10 @@ def _of(number: int, given: tuple[Any, Any, Any], request: Request) -> Iterator[
     if width >= pairs:
         yield Section(number, text, target, message, None, True, each * (2 + pairs * rows))
         return
-    starts = [*range(0, pairs, width), pairs]
+    first, end = request.first_pair, request.first_pair + pairs
+    starts = [*range(first, end, width), end]
     for start, stop in pairwise(starts):
-        yield Section(number, text, target, message, range(start, stop), stop == pairs, each * (2 + (stop - start) * rows))
+        yield Section(number, text, target, message, range(start, stop), stop == end, each * (2 + (stop - start) * rows))
 
 
 def _exact_units(request: Request) -> int:

@@ -69,7 +69,8 @@ def _attribution(
     shared: dict[str, Any],
 ) -> WordAttribution:
     count, sampled = len(message.units), message.pairs
-    asked = section.pairs or range(request.pairs if request.HasField("pairs") else PAIRS)
+    pairs = request.pairs if request.HasField("pairs") else PAIRS
+    asked = section.pairs or range(request.first_pair, request.first_pair + pairs)
     if sampled not in (0, len(asked)):
         raise InvalidReply(f"the server sampled {sampled} pairs and not {len(asked)}")
     if message.HasField("interactions") != request.interactions:

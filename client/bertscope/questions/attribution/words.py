@@ -91,8 +91,8 @@ class WordAttribution:
     def merge(cls, parts: Iterable[WordAttribution]) -> WordAttribution:
         """Returns the attribution over the pairs of all parts: the one of a call that samples all of them.
 
-        Raises InvalidArgument unless the parts are sampled values of one text and target, of other pairs each (another `seed`),
-        and FailedPrecondition for parts of models with other weights.
+        Raises InvalidArgument unless the parts are sampled values of one text and target, of other pairs each (another
+        `seed`, or `first_pair`), and FailedPrecondition for parts of models with other weights.
         """
         found = [*parts]
         source = same_weights(part.provenance for part in found)
