@@ -41,6 +41,12 @@ def looks(tab: Page) -> None:
     expect(tab.locator(".looks")).to_contain_text("looks at", timeout=60_000)
 
 
+def explained(tab: Page) -> None:
+    """Waits until the words of the sentence have their exact values."""
+    looks(tab)
+    expect(tab.locator(".words .status-line")).to_contain_text("exact", timeout=120_000)
+
+
 def measured(tab: Page) -> None:
     """Measures every head."""
     looks(tab)
@@ -85,6 +91,7 @@ SENTENCES = (
 CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
 SHOTS = (
     Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
+    Shot("explore-words", "#explore?why=1&over=paris", explained),
     Shot("explore-worth", "#explore", measured),
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
     Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),

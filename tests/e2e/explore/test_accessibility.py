@@ -9,6 +9,7 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
+from tests.support.patience import granted
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +26,10 @@ def measured(tab: Tab) -> None:
     explore_is_drawn(tab)
     tab.get_by_role("button", name="Measure every head").click()
     expect(tab.locator(".worth .status-line")).to_contain_text("one by one")
+
+
+def explained(tab: Tab) -> None:
+    expect(tab.locator(".words .status-line")).to_contain_text("exact", timeout=granted(60_000))
 
 
 def menu_is_open(tab: Tab) -> None:
@@ -63,6 +68,11 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "matrix": ("#explore?as=matrix&special=hidden&large=1", explore_is_drawn),
     "long": (f"#explore?text={LONG}", lambda tab: expect(tab.locator(".looks")).to_contain_text("several tokens")),
     "measured": ("#explore", measured),
+    "words": ("#explore?why=1&over=paris", explained),
+    "a word masked": (
+        "#explore?why=1&mask=1&answer=france&text=Paris+is+the+[MASK]+of+[MASK].&taken=[[13,%22capital%22]]",
+        explained,
+    ),
     "menu": ("#explore", menu_is_open),
     "no such model": (
         "#explore?model=nothing",

@@ -290,10 +290,14 @@ def test_pictures(visit: Visit, client: bertscope.Client) -> None:
         "model",
         "reference",
         "words",
+        "why",
+        "answer",
+        "over",
+        "taken",
     ],
 )
 def test_hostile_links_are_harmless(visit: Visit, key: str) -> None:
-    tab = visit(f"#explore?{key}={HOSTILE.replace(' ', '+')}").tab
+    tab = visit(f"#explore?why=1&{key}={HOSTILE.replace(' ', '+')}").tab
     expect(tab.locator(".sentence textarea")).to_be_visible()
     if key == "text":
         expect(tab.locator(".sentence textarea")).to_have_value(HOSTILE)

@@ -22,6 +22,15 @@ GOOD: dict[str, dict[str, object]] = {
         "words": True,
     },
     "worth": {"texts": [TEXT], "model": "bert", "mode": "scale", "factor": 0.5, "changes": [], "reference_texts": ["a"]},
+    "attribute": {
+        "text": TEXT,
+        "model": "bert",
+        "answer": "the",
+        "other": "of",
+        "mask": 0,
+        "changes": [CHANGE],
+        "reference_texts": [],
+    },
     "compare": {"text": TEXT, "model": "bert", "other": "bert", "changes": [CHANGE], "top_k": 2, "detail": [DETAIL]},
     "benchmark": {
         "models": ["nothing"],

@@ -9,6 +9,7 @@ from bertscope import AsyncClient
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.questions.annotated import pairs, relations
+from bertscope_workbench.explore.questions.attribute import attribute
 from bertscope_workbench.explore.questions.benchmark import benchmark
 from bertscope_workbench.explore.questions.compare import compare
 from bertscope_workbench.explore.questions.inspect import inspect, worth
@@ -26,6 +27,7 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
         for question in (
             inspect,
             worth,
+            attribute,
             compare,
             sentences,
             pairs,

@@ -12,6 +12,7 @@ import {create as createPictures} from "../parts/pictures.js";
 import {create as createPredictions} from "../parts/predictions.js";
 import {create as createSentence} from "../parts/sentence.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
+import {createWords} from "./explore_words.js";
 import {createWorth} from "./explore_worth.js";
 
 const EXAMPLES = ["Paris is the capital of [MASK].", "The doctor said that [MASK] would call tomorrow.", "The keys to the cabinet [MASK] on the table.",
@@ -28,8 +29,9 @@ export function mount(container, context) {
   let answer = null;
   let asked = "";
 
-  const sentence = createSentence((text, pause) => set({text, row: null, window: null, mask: null}, !pause), EXAMPLES);
-  const predictions = createPredictions(number => set({mask: String(number)}, false));
+  const sentence = createSentence((text, pause) => set({text, row: null, window: null, mask: null, answer: null, over: null, taken: null}, !pause), EXAMPLES);
+  const predictions = createPredictions(number => set({mask: String(number), answer: null, over: null}, false), (token, against) => set({[against ? "over" : "answer"]: token}, true));
+  const words = createWords(context, (patch, push) => set(patch, push));
   const grid = createGrid(painted, letter);
   const chips = createChips(places => setChanges(changes => { for (const place of places) changes.delete(place); }, true));
   const detail = createDetail((patch, push) => set(patch, push), row => {
@@ -53,12 +55,13 @@ export function mount(container, context) {
     h("div", {class: "brush-line"}, h("span", {class: "soft"}, "A click"), brush.element, factorLabel), reference,
     h("div", {class: "grid-scroll"}, grid.element), legend, chips.element, h("div", {class: "grid-buttons"}, undo, reset, worth.button), worth.element);
   const panels = h("div", {class: "explore-panels"}, predictionPanel, gridPanel, detail.element);
+  const whole = h("div", null, words.element, panels);
   const pictures = createPictures(() => ({
-    drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Attention", svg: detail.toSvg}], view: panels,
+    drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Attention", svg: detail.toSvg}], view: whole,
     labels: {name: `bertscope-${modelName()}`, caption: `${modelName()}: ${now().text}`},
   }), status.error);
   const copies = [linkButton(context), copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce)];
-  replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));
+  replace(container, sentence.element, whole, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));
 
   const now = () => ({text: EXAMPLES[0], show: "maps", brush: "look", factor: "0.5", ...state.get()});
   const modelName = () => context.model()?.name.replace("models/", "") ?? "";
@@ -117,12 +120,14 @@ export function mount(container, context) {
     return inside ? [Number(found[1]), Number(found[2])] : [0, 0];
   }
 
+  /** The question about the sentence, without the head that is looked at. */
+  const question = () => ({text: now().text, model: state.get().model ?? "", changes: changing.asked(changes()), reference_texts: references(), words: now().words === "1"});
+
   /** Asks for what the state shows, if it is not what was asked last. */
   async function refresh() {
     const [layer, head] = place();
     const window = (now().window ?? "").split("-").map(Number);
-    const body = {text: now().text, model: state.get().model ?? "", changes: changing.asked(changes()), reference_texts: references(), words: now().words === "1",
-      detail: [{layer, head, ...(window.length === 4 && {rows: window.slice(0, 2), columns: window.slice(2)})}]};
+    const body = {...question(), detail: [{layer, head, ...(window.length === 4 && {rows: window.slice(0, 2), columns: window.slice(2)})}]};
     const key = JSON.stringify(body);
     if (key === asked) return;
     asked = key;
@@ -130,10 +135,11 @@ export function mount(container, context) {
       status.note("Write reference texts: the mean of a head is taken over them.");
       return;
     }
-    const same = answer && key.replace(/"detail".*/, "") === answer.key.replace(/"detail".*/, "");
+    const of = JSON.stringify(question());
+    const same = answer?.of === of;
     const began = performance.now();
     /** @type {any} */
-    const next = same ? {...answer, key, detail: null} : {key, moved: null, pictures: null, detail: null};
+    const next = same ? {...answer, detail: null} : {of, moved: null, pictures: null, detail: null};
     const onEvent = (/** @type {any} */ event) => {
       Object.assign(next, event);
       if (event.pictures) next.pictures = decode(event.pictures);
@@ -169,11 +175,12 @@ export function mount(container, context) {
     undo.disabled = !state.canUndo();
     reset.disabled = !changes().size;
     panels.classList.toggle("large", values.large === "1");
+    words.update({now: values, start: answer?.of === JSON.stringify(question()) ? answer.start : null, changes: changes(), references: references()});
     if (!answer?.start) return;
     const {start, moved, pictures: small, detail: map} = answer;
     const [layer, head] = place();
     const data = {layers: start.layers, heads: start.heads, show: values.show, pictures: small, moved, worth: worth.effects(), changes: changes(), at: `${layer}.${head}`, theme: context.theme()};
-    predictions.update({masks: start.masks, number: Number(values.mask ?? 0), masked_lm: start.masked_lm, compared: start.compared});
+    predictions.update({masks: start.masks, number: Number(values.mask ?? 0), masked_lm: start.masked_lm, compared: start.compared, explained: words.explained()});
     grid.update(data);
     chips.update({changes: data.changes, heads: start.heads});
     worth.update(start);
@@ -207,5 +214,5 @@ export function mount(container, context) {
 
   draw();
   update(state.get(), new Set());
-  return {update, unmount: () => { asker.stop(); worth.stop(); }};
+  return {update, unmount: () => { asker.stop(); worth.stop(); words.stop(); }};
 }
