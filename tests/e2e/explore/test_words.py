@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from urllib.parse import quote
 
 import bertscope
 import pytest
@@ -107,13 +108,13 @@ def test_a_longer_sentence_has_intervals(visit: Visit, client: bertscope.Client)
     tab = visit(f"#explore?why=1&answer=food&text={LONG.replace(' ', '+')}").tab
     expect(status(tab)).to_contain_text("Shapley values over 5 pairs of orders", timeout=WAIT)
     word(tab, "market").hover()
-    expect(tab.locator(".words .readout")).to_contain_text(
+    expect(tab.locator(".word-readout")).to_contain_text(
         re.compile(r"^market [+-][\d.]+, 95 % interval [+-][\d.]+ to [+-][\d.]+\.")
     )
     tab.locator(".headline").hover()
-    expect(tab.locator(".words .readout")).not_to_contain_text("market")
+    expect(tab.locator(".word-readout")).not_to_contain_text("market")
     word(tab, "market").focus()
-    expect(tab.locator(".words .readout")).to_contain_text("market")
+    expect(tab.locator(".word-readout")).to_contain_text("market")
     expect(word(tab, "market")).to_have_accessible_name(re.compile("95 % interval"))
 
 
@@ -144,7 +145,7 @@ def test_words_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> None
     tab.keyboard.press("Space")
     shows(tab, explained(client, TEXT, bertscope.Answer("france")))
     tab.locator(".word-values [tabindex='0']").focus()
-    expect(tab.locator(".words .readout")).to_contain_text(re.compile(r"^Paris [+-]"))
+    expect(tab.locator(".word-readout")).to_contain_text(re.compile(r"^Paris [+-]"))
     tab.keyboard.press("End")
     tab.keyboard.press("ArrowLeft")
     tab.keyboard.press("ArrowLeft")
@@ -220,3 +221,27 @@ def test_the_command_and_the_python_of_what_is_shown(visit: Visit, client: berts
     found: dict[str, bertscope.WordAttributions] = {}
     exec(tab.evaluate("navigator.clipboard.readText()"), found)
     assert found["found"][0].values == pytest.approx(expected.values, rel=1e-4)
+
+
+def test_places_are_code_points(visit: Visit, client: bertscope.Client) -> None:
+    text = "\U0001f98a: Paris is the capital of [MASK]."
+    tab = visit(f"#explore?why=1&answer=france&text={quote(text)}").tab
+    shows(tab, explained(client, text, bertscope.Answer("france")))
+    word(tab, "capital").click()
+    expect(tab.locator(".sentence textarea")).to_have_value("\U0001f98a: Paris is the [MASK] of [MASK].")
+    tab.get_by_role("button", name="[MASK] capital").click()
+    expect(tab.locator(".sentence textarea")).to_have_value(text)
+
+
+def test_a_saved_view_has_the_numbers(visit: Visit, client: bertscope.Client) -> None:
+    tab = visit("#explore?why=1&answer=france").tab
+    found = explained(client, TEXT, bertscope.Answer("france"))
+    shows(tab, found)
+    tab.get_by_text("Save picture").click()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Whole view, HTML").click()
+    saved = tab.context.new_page()
+    saved.set_content(download.value.path().read_text())
+    assert saved.locator(".word-number").all_inner_texts()[:5] == [signed(found, value) for value in found.values[:5]]
+    expect(saved.locator("body")).not_to_contain_text("Press a word")
+    expect(saved.locator(".words .status-line")).to_contain_text("sum")

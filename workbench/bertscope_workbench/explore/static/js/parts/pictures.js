@@ -81,7 +81,7 @@ export function saveHtml(view, labels) {
     const field = /** @type {HTMLInputElement} */ (fields[index]);
     each.replaceWith(field.tagName === "TEXTAREA" ? h("p", {class: "saved-text"}, field.value) : "");
   });
-  copy.querySelectorAll("details.menu, .page-footer button, .words-controls, script").forEach(each => each.remove());
+  copy.querySelectorAll("details.menu, .page-footer button, .words-line, .word-readout, script").forEach(each => each.remove());
   copy.querySelectorAll("button").forEach(each => each.setAttribute("disabled", ""));
   const rules = [...document.styleSheets].flatMap(sheet => [...sheet.cssRules].map(rule => rule.cssText)).join("\n");
   const page = document.implementation.createHTMLDocument(labels.caption);

@@ -17,14 +17,14 @@ export function createWords(context, set) {
   const asker = context.api.latest();
   const status = createStatus();
   const values = createValues(pressed, part => say(part));
-  const readout = h("p", {class: "readout soft"}, HINT);
+  const readout = h("p", {class: "word-readout soft"}, HINT);
   const box = h("input", {type: "checkbox", role: "switch", onchange: () => set({why: box.checked ? "1" : null}, true)});
   const [answers, others] = ["answer", "over"].map(key => h("select", {onchange: (/** @type {any} */ event) => set({[key]: event.target.value || null}, true)}));
   const controls = h("div", {class: "words-controls"}, h("label", {class: "inline"}, "Why ", answers), h("label", {class: "inline"}, "and not ", others),
     copyButton("Command", shellLine, context.announce), copyButton("Python", pythonText, context.announce));
   const shownPart = h("div", null, values.element, readout, status.element);
   const element = h("section", {class: "words", "aria-label": "Words"},
-    h("div", {class: "words-line"}, h("label", {class: "inline words-switch"}, box, "words", h("span", {class: "soft"}, ": which of them made the prediction")), controls), shownPart);
+    h("div", {class: "words-line"}, h("label", {class: "inline words-switch"}, box, h("strong", null, "words"), h("span", {class: "soft"}, "which of them made the prediction")), controls), shownPart);
   /** @type {Shown} */ let shown = {now: {}, start: null, changes: new Map(), references: []};
   /** The newest values of the question in `asked`. @type {any} */
   let found = null;
