@@ -28,6 +28,8 @@ COMPARED = (
     Quantity.LAYER_NORMS,
     Quantity.LAYER_OUTPUT_NORMS,
     Quantity.ROLLOUT,
+    Quantity.ALTI,
+    Quantity.GLOBENC,
 )
 
 

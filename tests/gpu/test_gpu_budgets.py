@@ -63,6 +63,8 @@ BUDGETS = {
     "ExtractAttention words": Budget(12),
     "ExtractAttention rollout": Budget(27),
     "ExtractAttention layer_output_norms": Budget(12),
+    "ExtractAttention alti": Budget(59),
+    "ExtractAttention globenc": Budget(76),
     "DescribeAttention": Budget(44),
     "ScoreRelations": Budget(69),
     "features": Budget(25),

@@ -3,7 +3,7 @@ vector A[i,j] f(x_j) is built."""
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,24 +15,17 @@ from numpy.typing import NDArray
 from tests.support.reference import Edits, Reference, Subject
 
 Numbers = NDArray[np.float64]
-PATHS: dict[str, tuple[str, str, str | None]] = {
-    "albert": ("attention.value", "attention.dense", "attention.LayerNorm"),
-    "distilbert": ("attention.v_lin", "attention.out_lin", "sa_layer_norm"),
-    "mobilebert": ("attention.self.value", "attention.output.dense", None),
-    "modernbert": ("attn.Wqkv", "attn.Wo", None),
-}
-"""Below a layer: what makes values, what projects contexts, and what normalises their sum with the layer's input."""
-BERT = ("attention.self.value", "attention.output.dense", "attention.output.LayerNorm")
 
 
 @dataclass
 class Captured:
-    """One layer of one text: values [L, heads * head_size], the layer's input and the input of its normalisation [L, size], the
-    output of its projection [L, size], and the map [heads, L, L] after its edits."""
+    """One layer of one text: values [L, heads * head_size], the layer's input, the inputs of its normalisations, the output of
+    the first one and that of its projection, all [L, size], and the map [heads, L, L] after its edits."""
 
     values: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     before: torch.Tensor = field(default_factory=lambda: torch.empty(0))
-    summed: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    summed: tuple[torch.Tensor, ...] = ()
+    attended: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     projected: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     maps: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     weights: torch.Tensor = field(default_factory=lambda: torch.empty(0))
@@ -44,16 +37,12 @@ class Definitions:
     def __init__(self, subject: Subject, dtype: torch.dtype = torch.float64) -> None:
         self.reference: Reference = copy.copy(subject.reference)
         self.reference.model = copy.deepcopy(subject.reference.model).to(dtype)
-        self.architecture = subject.architecture
         self.layers, self.heads = subject.encoder.shape.layers, subject.encoder.shape.heads
-        model = self.reference.model
-        parts = [getattr(model.base_model, name) for name in ("encoder", "transformer") if hasattr(model.base_model, name)]
-        body = parts[0] if parts else model.base_model
-        if self.architecture == "albert":
-            self.modules = [body.albert_layer_groups[0].albert_layers[0]] * self.layers
-        else:
-            self.modules = list(body.layer if hasattr(body, "layer") else body.layers)
-        self.value, self.dense, self.norm = PATHS.get(self.architecture, BERT)
+        # Of the declaration the names of modules alone are taken, here below the reference's own layers.
+        architecture = type(subject.encoder.architecture)(self.reference.model)
+        self.modules, self.dense, self.fused = architecture.layers, architecture.output, architecture.fused
+        self.value = f"{architecture.attention}.{architecture.inputs[-1]}"
+        self.norms_of_sums = None if architecture.norm is None else (architecture.norm, architecture.end_norm)
 
     def capture(self, sequence: TokenSequence, edits: Edits) -> list[Captured]:
         """Every layer of a text."""
@@ -61,12 +50,12 @@ class Definitions:
         with self._counted(self.value) as values, self._counted(self.dense) as dense:
             values.append(lambda layer, given, made: self._note_values(found[layer], given, made))
             dense.append(lambda layer, _, made: setattr(found[layer], "projected", made[0].clone()))
-            if self.norm is None:
+            with ExitStack() as stack:
+                for path in self.norms_of_sums or ():
+                    stack.enter_context(self._counted(path)).append(
+                        lambda layer, given, made: self._note_norm(found[layer], given[0], made[0])
+                    )
                 maps = self.reference.run_edited(sequence, edits).maps
-            else:
-                with self._counted(self.norm) as norms:
-                    norms.append(lambda layer, given, _: setattr(found[layer], "summed", given[0].clone()))
-                    maps = self.reference.run_edited(sequence, edits).maps
         for layer, one in enumerate(found):
             one.maps = maps[layer][0]
             one.weights = one.maps.clone()
@@ -79,8 +68,13 @@ class Definitions:
         one.before = given[0].clone()
         one.values = self._values_of(made)[0].clone()
 
+    def _note_norm(self, one: Captured, given: torch.Tensor, made: torch.Tensor) -> None:
+        if not one.summed:
+            one.attended = made.clone()
+        one.summed += (given.clone(),)
+
     def _values_of(self, made: torch.Tensor) -> torch.Tensor:
-        return made.chunk(3, dim=-1)[2] if self.architecture == "modernbert" else made
+        return made.chunk(self.fused, dim=-1)[-1]
 
     @contextmanager
     def _counted(self, path: str) -> Iterator[list[Callable[[int, torch.Tensor, torch.Tensor], Any]]]:
@@ -126,19 +120,43 @@ class Definitions:
         ]
         return torch.stack(found).numpy()
 
+    def normalised(self, one: Captured, layer: int, norms: int) -> torch.Tensor:
+        """[L, L, size]: what each token gives to a layer after so many of its normalisations."""
+        assert self.norms_of_sums is not None
+        vectors = self.contributions(one, layer).sum(0)
+        for token in range(len(vectors)):
+            vectors[token, token] += one.before[token]
+        for path, summed in list(zip(self.norms_of_sums, one.summed, strict=True))[:norms]:
+            norm = self.modules[layer].get_submodule(path)
+            deviation = (summed.var(dim=-1, correction=0) + norm.eps).sqrt()
+            vectors = (vectors - vectors.mean(-1, keepdim=True)) / deviation[:, None, None] * norm.weight
+        return vectors
+
     @torch.inference_mode()
     def layer_output_norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
         """[layers, 1, L, L]"""
-        assert self.norm is not None
-        found = []
+        captured = enumerate(self.capture(sequence, edits))
+        return torch.stack([self.normalised(one, layer, 1).norm(dim=-1)[None] for layer, one in captured]).numpy()
+
+    @torch.inference_mode()
+    def alti(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, 1, L, L]"""
+        product, found = torch.eye(len(sequence), dtype=self.reference.model.dtype), []
         for layer, one in enumerate(self.capture(sequence, edits)):
-            norm = self.modules[layer].get_submodule(self.norm)
-            vectors = self.contributions(one, layer).sum(0)
-            for token in range(len(sequence)):
-                vectors[token, token] += one.before[token]
-            deviation = (one.summed.var(dim=-1, correction=0) + norm.eps).sqrt()
-            scaled = (vectors - vectors.mean(-1, keepdim=True)) / deviation[:, None, None] * norm.weight
-            found.append(scaled.norm(dim=-1)[None])
+            output = one.attended[:, None]
+            distances = (output - self.normalised(one, layer, 1)).abs().sum(-1)
+            near = (output.abs().sum(-1) - distances).clamp(min=0)
+            product = near / near.sum(-1, keepdim=True) @ product
+            found.append(product[None])
+        return torch.stack(found).numpy()
+
+    @torch.inference_mode()
+    def globenc(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+        """[layers, 1, L, L]"""
+        product, found = torch.eye(len(sequence), dtype=self.reference.model.dtype), []
+        for layer, one in enumerate(self.capture(sequence, edits)):
+            product = self.normalised(one, layer, 2).norm(dim=-1) @ product
+            found.append((product / product.sum(-1, keepdim=True))[None])
         return torch.stack(found).numpy()
 
     def rollout(self, sequence: TokenSequence, edits: Edits, *, residual: bool = True) -> Numbers:

@@ -117,6 +117,8 @@ QUESTIONS: Mapping[str, Make] = {
     "ExtractAttention words": _maps(Quantity.WEIGHTS, words=True),
     "ExtractAttention rollout": _maps(Quantity.ROLLOUT),
     "ExtractAttention layer_output_norms": _maps(Quantity.LAYER_OUTPUT_NORMS),
+    "ExtractAttention alti": _maps(Quantity.ALTI),
+    "ExtractAttention globenc": _maps(Quantity.GLOBENC),
     "DescribeAttention": lambda encoder, length: StatisticsObserver(tuple(range(encoder.shape.layers)), _kinds(length)),
     "ScoreRelations": lambda encoder, length: PairObserver(_words(length), np.array([[1, 2], [2, 1]]), np.array([-1, 1])),
     "features": lambda encoder, length: ColumnObserver(np.array([1, 2]), 0),

@@ -42,8 +42,10 @@ class AttentionCalls(TensorStreams):
 
         `quantity` is what the numbers are: "weights"; "norms" of weighted vectors (Kobayashi et al. 2020); "layer_norms", those
         of their sum over heads, and "layer_output_norms", with residual connection and layer normalisation (2021); "rollout"
-        and "rollout_without_residual" (Abnar & Zuidema 2020); "value_zeroing" (Mohebbi et al. 2023). All but the first two are
-        of whole layers: they take no `heads`, and have one map for each layer, `maps.layer(3)`.
+        and "rollout_without_residual" (Abnar & Zuidema 2020); "value_zeroing" (Mohebbi et al. 2023); "alti" (Ferrando et al.
+        2022) and "globenc" (Modarressi et al. 2022), rollouts of whole layers, which are no attributions: they have no sign and
+        no target. All but the first two are of whole layers: they take no `heads`, and have one map for each layer,
+        `maps.layer(3)`.
 
         The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
         `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,

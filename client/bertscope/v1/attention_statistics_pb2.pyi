@@ -57,10 +57,24 @@ class _AttentionQuantityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Att
     vectors of token j are zero in all heads; rows divided by their sums. 0 to 1, rows sum to 1, or to 0 where no value matters.
     Takes time proportional to the square of a text's tokens: a request may have as many pairs of tokens as it may have tokens.
     """
+    ATTENTION_QUANTITY_ALTI: _AttentionQuantity.ValueType  # 8
+    """ALTI (Ferrando et al. 2022), for each layer: max(0, |y_i| - |y_i - t_ij|) with L1 norms, y_i what the layer's attention block
+    gives at i after residual connection and normalisation, biases included, and t_ij token j's part of it, the vector whose norm
+    LAYER_OUTPUT_NORMS is; rows divided by their sums, multiplied up from layer 0 as rollouts are. 0 to 1, rows sum to 1, or to less
+    where no part comes near the output. It says how tokens mix, not which words made an answer: it has no sign and no target, and
+    is no attribution. UNIMPLEMENTED for architectures that don't normalise x + attention(x).
+    """
+    ATTENTION_QUANTITY_GLOBENC: _AttentionQuantity.ValueType  # 9
+    """GlobEnc (Modarressi et al. 2022), for each layer: the norms of the vectors t_ij after the layer's second normalisation, too:
+    ||(t - mean of t) / deviation * gamma||, the deviation that of y_i + feed_forward(y_i), and nothing else of the feed-forward
+    block; multiplied up from layer 0 as they are (so does its authors' code), then rows divided by their sums. 0 to 1, rows sum to
+    1. It has no sign and no target, and is no attribution, either. UNIMPLEMENTED for the same architectures, and for those whose
+    layers don't end with such a normalisation.
+    """
 
 class AttentionQuantity(_AttentionQuantity, metaclass=_AttentionQuantityEnumTypeWrapper):
     """A number for each pair of tokens, (i, j): how much token i takes from token j. Under interventions, A stands
-    for keep * A + uniform / L, except in weights and rollouts, and the mean that replaces a head belongs to no token.
+    for keep * A + uniform / L, except in weights and rollouts of weights, and the mean that replaces a head belongs to no token.
     """
 
 ATTENTION_QUANTITY_UNSPECIFIED: AttentionQuantity.ValueType  # 0
@@ -89,6 +103,20 @@ ATTENTION_QUANTITY_VALUE_ZEROING: AttentionQuantity.ValueType  # 7
 """Value zeroing (Mohebbi et al. 2023), for each layer: 1 - cos(h_i, h_i') of the layer's output at i, and its output if the value
 vectors of token j are zero in all heads; rows divided by their sums. 0 to 1, rows sum to 1, or to 0 where no value matters.
 Takes time proportional to the square of a text's tokens: a request may have as many pairs of tokens as it may have tokens.
+"""
+ATTENTION_QUANTITY_ALTI: AttentionQuantity.ValueType  # 8
+"""ALTI (Ferrando et al. 2022), for each layer: max(0, |y_i| - |y_i - t_ij|) with L1 norms, y_i what the layer's attention block
+gives at i after residual connection and normalisation, biases included, and t_ij token j's part of it, the vector whose norm
+LAYER_OUTPUT_NORMS is; rows divided by their sums, multiplied up from layer 0 as rollouts are. 0 to 1, rows sum to 1, or to less
+where no part comes near the output. It says how tokens mix, not which words made an answer: it has no sign and no target, and
+is no attribution. UNIMPLEMENTED for architectures that don't normalise x + attention(x).
+"""
+ATTENTION_QUANTITY_GLOBENC: AttentionQuantity.ValueType  # 9
+"""GlobEnc (Modarressi et al. 2022), for each layer: the norms of the vectors t_ij after the layer's second normalisation, too:
+||(t - mean of t) / deviation * gamma||, the deviation that of y_i + feed_forward(y_i), and nothing else of the feed-forward
+block; multiplied up from layer 0 as they are (so does its authors' code), then rows divided by their sums. 0 to 1, rows sum to
+1. It has no sign and no target, and is no attribution, either. UNIMPLEMENTED for the same architectures, and for those whose
+layers don't end with such a normalisation.
 """
 Global___AttentionQuantity: _TypeAlias = AttentionQuantity  # noqa: Y015
 

@@ -74,7 +74,15 @@ StatePooling = Literal["first", "last", "mean", "max", "declared"]
 Others = Literal["wait", "refuse"]
 """The treatment of calls for a device that a benchmark has for itself."""
 Quantity = Literal[
-    "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual", "value_zeroing"
+    "weights",
+    "norms",
+    "layer_norms",
+    "layer_output_norms",
+    "rollout",
+    "rollout_without_residual",
+    "value_zeroing",
+    "alti",
+    "globenc",
 ]
 """Numbers of attention for each pair of tokens."""
 MapFormat = Literal["float16", "float32", "uint8"]

@@ -530,7 +530,7 @@ def check_describe_attention_request(message: attention_statistics_pb2.DescribeA
             raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
         if not reference_text or reference_text.isspace():
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7):
+    if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9):
         raise invalid("quantity", f"is {message.quantity}; set one that AttentionQuantity names", "UNKNOWN_QUANTITY")
 
 
@@ -668,7 +668,7 @@ def check_extract_attention_request(message: attention_pb2.ExtractAttentionReque
             raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
         if not reference_text or reference_text.isspace():
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7):
+    if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9):
         raise invalid("quantity", f"is {message.quantity}; set one that AttentionQuantity names", "UNKNOWN_QUANTITY")
 
 

@@ -17,12 +17,13 @@ from bertscope_service.encoders.state import State
 class Part(Enum):
     """A part of a model that a `Decomposition` may lack.
 
-    CONTRIBUTIONS: `take_apart` and `projection`. NORMALISATION: `normalisation`. RERUN: `finish`. LAST: `normalise_last`.
-    STREAM: `stream` and `masked_lm_head`.
+    CONTRIBUTIONS: `take_apart` and `projection`. NORMALISATION: `normalisation`. END: `normalisation_at_end`. RERUN: `finish`.
+    LAST: `normalise_last`. STREAM: `stream` and `masked_lm_head`.
     """
 
     CONTRIBUTIONS = "contributions"
     NORMALISATION = "normalisation"
+    END = "end"
     RERUN = "rerun"
     LAST = "last"
     STREAM = "stream"
@@ -67,20 +68,11 @@ class LayerParts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Normalisation:
-    """The layer normalisation of x + attention(x): `scale` is gamma, float32 [hidden_size], `deviation` the deviation that it
-    divided each position by, float32 [rows, length]."""
-
-    scale: torch.Tensor
-    deviation: torch.Tensor
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class FrozenNorm:
-    """A layer normalisation at n positions with its statistics frozen, which makes it affine (Kobayashi et al. 2021, section
+    """A layer normalisation with its statistics at some positions frozen, which makes it affine (Kobayashi et al. 2021, section
     3.2): v becomes (v - mean(v)) / deviation * scale + shift.
 
-    scale, shift: float32 [size], shift None for zeros. deviation: float32 [n].
+    scale, shift: float32 [size], shift None for zeros. deviation: float32 [n] or [rows, length], one of each position.
     """
 
     scale: torch.Tensor
@@ -89,13 +81,17 @@ class FrozenNorm:
 
     @staticmethod
     def of(scale: torch.Tensor, shift: torch.Tensor | None, epsilon: float, read: torch.Tensor) -> FrozenNorm:
-        """Returns the normalisation of vectors [n, size]."""
+        """Returns the normalisation of vectors [..., size]."""
         variance = read.float().var(dim=-1, correction=0)
         return FrozenNorm(scale.float(), None if shift is None else shift.float(), torch.sqrt(variance + epsilon))
 
+    def undivided(self, terms: torch.Tensor) -> torch.Tensor:
+        """Applies all but the deviation and the shift to terms of a sum, [..., size]."""
+        return (terms - terms.mean(dim=-1, keepdim=True)) * self.scale
+
     def linear(self, terms: torch.Tensor) -> torch.Tensor:
         """Applies all but the shift to terms of a sum, [n, terms, size]."""
-        return (terms - terms.mean(dim=-1, keepdim=True)) / self.deviation[:, None, None] * self.scale
+        return self.undivided(terms) / self.deviation[:, None, None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,8 +156,12 @@ class Decomposition(Protocol):
     def projection(self, layer: int) -> torch.Tensor:
         """Returns the output projection of the layer's heads, without its bias: float32 [heads, head_size, size]."""
 
-    def normalisation(self, parts: LayerParts) -> Normalisation:
-        """Returns the normalisation of x + attention(x)."""
+    def normalisation(self, parts: LayerParts) -> tuple[FrozenNorm, torch.Tensor]:
+        """Returns the normalisation of x + attention(x) at all positions, and what it wrote, [rows, length, hidden_size]."""
+
+    def normalisation_at_end(self, layer: int, attended: torch.Tensor) -> FrozenNorm:
+        """Returns the normalisation of y + feed_forward(y) at all positions, y what the first normalisation of the layer
+        wrote."""
 
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         """Runs the rest of a layer for other contexts of one text, [n, length, heads * head_size]: [n, length, hidden_size].

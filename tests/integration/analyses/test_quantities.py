@@ -11,9 +11,9 @@ import torch
 from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
 from bertscope_service.analyses.layer_steps import LayerStep
-from bertscope_service.analyses.observers.quantities import Quantity, refusal, run_quantity
+from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal, run_quantity
 from bertscope_service.checkpoints.steps import Int8
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from tests.support.quantities import Definitions
 from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES, assert_like_float32
-from tests.support.subjects import on_three
+from tests.support.subjects import everywhere, on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
@@ -36,7 +36,10 @@ INPUTS: tuple[tuple[str, str | None], ...] = (
 )
 NONE: Edits = {}
 BEYOND = [quantity for quantity in Quantity if quantity is not Quantity.WEIGHTS]
-FROM_MAPS = [quantity for quantity in BEYOND if quantity.rolls_out]
+NORMALISED = (Quantity.LAYER_OUTPUT_NORMS, Quantity.ALTI, Quantity.GLOBENC)
+OTHERS = {"mobilebert", "modernbert", "convbert", "squeezebert", "deberta", "esm", "esmc", "eurobert", "flaubert", "xmod"}
+OTHERS |= {"megatron-bert", "roberta-prelayernorm", "xlm-roberta-xl"}
+OF_SHARES = [quantity for quantity in BEYOND if quantity.rolls_out or quantity is Quantity.VALUE_ZEROING]
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,7 @@ def extract(encoder: Encoder, plans: list[TextPlan], gates: Gates | None = None)
 
 
 def expected(definitions: Definitions, quantity: Quantity, plan: TextPlan, edits: Edits = NONE) -> NDArray[np.float64]:
-    if quantity.rolls_out:
+    if quantity in FROM_MAPS:
         return definitions.rollout(plan.sequence, edits, residual=quantity is Quantity.ROLLOUT)
     define: Callable[..., NDArray[np.float64]] = getattr(definitions, quantity.value)
     return define(plan.sequence, edits)
@@ -98,16 +101,13 @@ def assert_quantity(found: NDArray[np.float32], wanted: NDArray[np.float64], qua
     np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES * max(1.0, scale))
 
 
-@pytest.mark.parametrize("quantity", BEYOND, ids=lambda quantity: quantity.value)
+@pytest.mark.parametrize(
+    "quantity", sorted(set(BEYOND) - set(NORMALISED), key=BEYOND.index), ids=lambda quantity: quantity.value
+)
 def test_quantities_are_what_they_are_defined_as(
     subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity
 ) -> None:
-    if refusal(quantity, subject.encoder) is not None:
-        assert (subject.architecture, quantity) in [
-            ("mobilebert", Quantity.LAYER_OUTPUT_NORMS),
-            ("modernbert", Quantity.LAYER_OUTPUT_NORMS),
-        ]
-        return
+    """In a padded batch and alone."""
     plans = plans_of(subject, quantity)
     together = extract(subject.encoder, plans)
     for plan, found in zip(plans, together, strict=True):
@@ -115,6 +115,19 @@ def test_quantities_are_what_they_are_defined_as(
         assert_like_float32(found, expected(definitions, quantity, plan), expected(in_float32, quantity, plan))
         (alone,) = extract(subject.encoder, [plan])
         assert_quantity(alone, found.astype(np.float64), quantity)
+
+
+@everywhere
+@pytest.mark.every_architecture
+@pytest.mark.parametrize("quantity", NORMALISED, ids=lambda quantity: quantity.value)
+def test_quantities_of_normalised_sums(
+    subject: Subject, definitions: Definitions, in_float32: Definitions, quantity: Quantity
+) -> None:
+    """The same of every architecture that normalises them, behind heads and nothing beside them."""
+    if subject.architecture in OTHERS:
+        assert refusal(quantity, subject.encoder) is not None
+    else:
+        test_quantities_are_what_they_are_defined_as(subject, definitions, in_float32, quantity)
 
 
 @on_three
@@ -160,9 +173,11 @@ def test_contributions_add_up_to_the_output_of_attention(subject: Subject, defin
             torch.testing.assert_close(summed.norm(dim=-1), one.projected.norm(dim=-1), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("quantity", [*FROM_MAPS, Quantity.VALUE_ZEROING], ids=lambda quantity: quantity.value)
+@pytest.mark.parametrize("quantity", OF_SHARES, ids=lambda quantity: quantity.value)
 @pytest.mark.parametrize("words", [False, True])
 def test_rows_sum_to_1(subject: Subject, quantity: Quantity, words: bool) -> None:
+    if refusal(quantity, subject.encoder) is not None:
+        return
     for found in extract(subject.encoder, plans_of(subject, quantity, words=words)):
         np.testing.assert_allclose(found.sum(axis=-1), 1, rtol=0, atol=BOTH_SIDES)
         assert found.min() >= 0
@@ -175,7 +190,7 @@ def test_many_steps_give_the_same_numbers(subject: Subject, monkeypatch: pytest.
         return
     whole = extract(subject.encoder, plans_of(subject, quantity))
     monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
-    limit_sizes(monkeypatch, zeroing_tokens=40)
+    limit_sizes(monkeypatch, zeroing_tokens=40, contribution_bytes=1)
     plans = plans_of(subject, quantity)
     layers = subject.encoder.shape.layers
     if quantity is Quantity.VALUE_ZEROING:
@@ -200,6 +215,37 @@ def test_a_rollout_needs_the_layers_below(subject: Subject) -> None:
     run_quantity(Quantity.ROLLOUT, subject.encoder, state, last + 1, None, {last}, lambda _, maps: seen.append(maps.clone()))
     (only,) = seen
     np.testing.assert_allclose(only[0].numpy(), whole[last], rtol=0, atol=BOTH_SIDES)
+
+
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
+@torch.inference_mode()
+def test_equal_tokens_take_equally_from_each_other(subject: Subject) -> None:
+    """If all tokens are x, each head looks everywhere alike, and values come through as they are, then each token gives x / L,
+    and x more to itself; a shift that turns the output round leaves no contribution that comes near it."""
+    encoder = subject.load(pack=False)
+    layer, length = encoder.architecture.layers[0], 5
+    for module in (layer.attention.self.query, layer.attention.self.key):
+        module.weight.zero_()
+    for module in (layer.attention.self.value, layer.attention.output.dense):
+        module.weight.copy_(torch.eye(len(module.weight)))
+        module.bias.zero_()
+    norm = layer.attention.output.LayerNorm
+    norm.bias.zero_()
+    sequence = TokenSequence(list(range(10, 10 + length)), [0] * length)
+
+    def first_layer(quantity: Quantity) -> NDArray[np.float32]:
+        state, seen = encoder.begin([sequence]), list[torch.Tensor]()
+        state.hidden = state.hidden[:, :1].expand(1, length, -1)
+        run_quantity(quantity, encoder, state, 1, None, {0}, lambda _, maps: seen.append(maps.clone()))
+        return np.asarray(seen[0][0, 0])
+
+    shares = (np.full((length, length), 1 / length) + np.eye(length)) / 2
+    for quantity in (Quantity.ROLLOUT, Quantity.ALTI, Quantity.GLOBENC):
+        np.testing.assert_allclose(first_layer(quantity), shares, rtol=0, atol=BOTH_SIDES)
+    x = encoder.begin([sequence]).hidden[0, 0]
+    norm.bias.copy_(-2 * norm(x))
+    assert not first_layer(Quantity.ALTI).any()
+    np.testing.assert_allclose(first_layer(Quantity.GLOBENC), shares, rtol=0, atol=BOTH_SIDES)
 
 
 @pytest.mark.slow
@@ -245,10 +291,10 @@ def test_removed_heads_contribute_nothing(
     folder = prune(whole.folder, PRUNED, tmp_path / "pruned")
     encoder: Encoder = load(architecture, folder) if runtime == "torch" else load_exported(folder, export_cache)
     gates = whole.gates({(layer, head): (0.0, 0.0) for layer, heads in PRUNED.items() for head in heads})
-    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS, Quantity.VALUE_ZEROING):
+    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, *NORMALISED, Quantity.VALUE_ZEROING):
         if refusal(quantity, encoder) is not None:
             # A graph without attention in a layer has no sum to normalise there.
-            assert quantity is Quantity.LAYER_OUTPUT_NORMS
+            assert quantity in NORMALISED
             assert runtime == "onnx" or architecture == "modernbert"
             continue
         plans = plans_of(whole, quantity)
@@ -272,7 +318,7 @@ def test_half_precision_has_the_same_norms_roughly(subject: Subject, precision: 
         return
     half = subject.load(precision=precision, pack=True)
     assert refusal(Quantity.VALUE_ZEROING, half) is not None
-    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS):
+    for quantity in (Quantity.NORMS, Quantity.LAYER_NORMS, *NORMALISED):
         plans = plans_of(subject, quantity)
         for found, expected in zip(extract(half, plans), extract(subject.encoder, plans), strict=True):
             np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=0.05 * float(expected[0].max()))

@@ -109,6 +109,8 @@ def test_value_zeroing_of_too_many_pairs_of_tokens(launch: Callable[..., Host]) 
     ("architecture", "precision", "quantity"),
     [
         ("modernbert", "fp32", statistics.ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS),
+        ("modernbert", "fp32", statistics.ATTENTION_QUANTITY_ALTI),
+        ("modernbert", "fp32", statistics.ATTENTION_QUANTITY_GLOBENC),
         ("mobilebert", "fp32", statistics.ATTENTION_QUANTITY_LAYER_OUTPUT_NORMS),
         ("bert", "bf16", statistics.ATTENTION_QUANTITY_VALUE_ZEROING),
     ],
@@ -132,7 +134,7 @@ def describe(host: Host, **fields: Any) -> statistics.DescribeAttentionResponse:
     return reply
 
 
-@pytest.mark.parametrize("quantity", [0, 1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("quantity", sorted(set(Quantity.values()) - {statistics.ATTENTION_QUANTITY_VALUE_ZEROING}))
 def test_a_description_of_a_quantity(host: Host, quantity: int) -> None:
     reply = describe(host, quantity=quantity, layers=[2, 0], head_distances=True)
     assert reply.quantity == (quantity or statistics.ATTENTION_QUANTITY_WEIGHTS)

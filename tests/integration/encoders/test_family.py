@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.encoders.base import BatchGates
-from bertscope_service.encoders.decomposition import Part, decomposition_of
+from bertscope_service.encoders.decomposition import FrozenNorm, Part, decomposition_of
 
 from tests.support.reference import Subject, assert_close
 from tests.support.subjects import everywhere
@@ -44,6 +44,11 @@ def test_gradients_of_heads_are_finite_differences(subject: Subject) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=0.05 * max(map(abs, expected)))
 
 
+def applied(norm: FrozenNorm, summed: torch.Tensor) -> torch.Tensor:
+    """A normalisation of sums [1, length, size], by its frozen statistics."""
+    return norm.undivided(summed) / norm.deviation[:, :, None] + (0 if norm.shift is None else norm.shift)
+
+
 @torch.inference_mode()
 def test_a_layer_is_the_sum_that_it_is_taken_apart_into(subject: Subject) -> None:
     """Contributions of heads through the output projection, and what heads and the feed-forward block add, make up each layer;
@@ -64,6 +69,11 @@ def test_a_layer_is_the_sum_that_it_is_taken_apart_into(subject: Subject) -> Non
             by_head = contexts.unflatten(1, (encoder.shape.heads, -1))
             summed = torch.einsum("ihd,hds->is", by_head, decomposition.projection(layer))
             assert_close([summed + (0 if projection.bias is None else projection.bias)], [projection(contexts)])
+        if not any(refused[part] for part in (Part.CONTRIBUTIONS, Part.NORMALISATION, Part.END)):
+            first, attended = decomposition.normalisation(parts)
+            assert_close([applied(first, projection(contexts) + before)], [attended])
+            second = decomposition.normalisation_at_end(layer, attended)
+            assert_close([applied(second, attended + architecture.feed_forward(layer, attended))], [after[None]])
         if refused[Part.STREAM] is None:
             stream = [decomposition.stream(parts, places[place : place + 1]) for place in range(len(sequence))]
             attended = before + torch.stack([one.heads[0].sum(dim=0) for one in stream])

@@ -76,8 +76,8 @@ class AttentionDescription(ShownAsTable):
     provenance: Provenance
     """Provenance of the numbers."""
     quantity: str = "weights"
-    """The numbers of the maps: "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual"
-    or "value_zeroing"."""
+    """The numbers of the maps: "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual",
+    "value_zeroing", "alti" or "globenc"."""
     # End of what is generated.
 
     def __repr__(self) -> str:

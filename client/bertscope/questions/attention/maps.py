@@ -50,8 +50,8 @@ class AttentionMaps:
     provenance: Provenance
     """Provenance of the maps."""
     quantity: str = "weights"
-    """The numbers of the maps: "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual"
-    or "value_zeroing"."""
+    """The numbers of the maps: "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual",
+    "value_zeroing", "alti" or "globenc"."""
     # End of what is generated.
 
     def _repr_html_(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The numbers of attention maps: weights, norms, rollout, value zeroing."""
+"""The numbers of attention maps: weights, norms, rollouts, value zeroing."""
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2

@@ -1,4 +1,5 @@
-"""Reduces the parts of a layer to one number for each pair of tokens: norms of contributions, and value zeroing.
+"""Reduces the parts of a layer to one number for each pair of tokens: norms of contributions, how near they come to the
+output (ALTI), and value zeroing.
 
 f(x_j) = (x_j W_V + b_V) W_O is the transformed vector of a head, and a head adds A[i,j] f(x_j) to the output at i because of j.
 The vectors A[i,j] f(x_j) are never built: that would take length times the memory of the transformed vectors.
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 import torch
 
-from bertscope_service.encoders.decomposition import Decomposition, LayerParts
+from bertscope_service.encoders.decomposition import Decomposition, FrozenNorm, LayerParts
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import to_device
 
@@ -42,32 +43,75 @@ def layer_norms(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor
 
 
 def layer_output_norms(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor:
-    """Returns the norms after residual connection and layer normalisation (Kobayashi et al. 2021), likewise.
+    """Returns the norms after residual connection and layer normalisation (Kobayashi et al. 2021), likewise."""
+    projection = decomposition.projection(parts.layer)
+    return _by_rows(parts, lambda some: _normalised_norms(some, projection, decomposition.normalisation(some)[0]))
 
-    The normalisation subtracts the mean of a vector, which is linear, and divides by the deviation of the whole sum at i.
-    """
+
+def encoder_norms(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor:
+    """Returns the norms after both layer normalisations (N_Enc of Modarressi et al. 2022), likewise. The feed-forward
+    block, which is not linear, has a part in the deviation of the second one alone."""
     projection = decomposition.projection(parts.layer)
 
     def reduce(some: LayerParts) -> torch.Tensor:
-        normalisation = decomposition.normalisation(some)
-        vectors = _centred(_transformed(some.values, projection)) * normalisation.scale
-        found = summed_norms(some.weights, vectors)
-        own_weights = some.weights.diagonal(dim1=2, dim2=3).transpose(0, 1).flatten(1)
-        own = (own_weights[:, :, None] * vectors).sum(dim=0).unflatten(0, some.before.shape[:2])
-        own += _centred(some.before.float()) * normalisation.scale
-        found.diagonal(dim1=1, dim2=2).copy_(torch.linalg.vector_norm(own, dim=-1))
-        return found / normalisation.deviation[:, :, None]
+        first, attended = decomposition.normalisation(some)
+        return _normalised_norms(some, projection, first, decomposition.normalisation_at_end(some.layer, attended))
 
     return _by_rows(parts, reduce)
+
+
+def _normalised_norms(parts: LayerParts, projection: torch.Tensor, *norms: FrozenNorm) -> torch.Tensor:
+    """Returns the norms of what each token gives to x + attention(x), after some normalisations of it, [rows, length, length].
+
+    A normalisation subtracts the mean of a vector, which is linear, and divides by the deviation of the whole sum at i.
+    """
+    vectors, before = _transformed(parts.values, projection), parts.before.float()
+    for norm in norms:
+        vectors, before = norm.undivided(vectors), norm.undivided(before)
+    found = summed_norms(parts.weights, vectors)
+    own_weights = parts.weights.diagonal(dim1=2, dim2=3).transpose(0, 1).flatten(1)
+    own = (own_weights[:, :, None] * vectors).sum(dim=0).unflatten(0, before.shape[:2]) + before
+    found.diagonal(dim1=1, dim2=2).copy_(torch.linalg.vector_norm(own, dim=-1))
+    for norm in norms:
+        found = found / norm.deviation[:, :, None]
+    return found
+
+
+def nearness(decomposition: Decomposition, parts: LayerParts) -> torch.Tensor:
+    """Returns how near each token's contribution T_i(x_j) comes to the attention block's output y_i: max(0, ||y_i||_1 - ||y_i -
+    T_i(x_j)||_1), each row divided by its sum, [rows, 1, length, length]: a layer of ALTI (Ferrando et al. 2022)."""
+    projection = decomposition.projection(parts.layer)
+
+    def reduce(some: LayerParts) -> torch.Tensor:
+        norm, attended = decomposition.normalisation(some)
+        vectors, before = norm.undivided(_transformed(some.values, projection)), norm.undivided(some.before.float())
+        # All are multiplied by the deviation at i, which the sum of the row cancels.
+        return _nearness(some.weights, vectors, before, attended.float() * norm.deviation[:, :, None])
+
+    return shares_of_rows(_by_rows(parts, reduce))
+
+
+def _nearness(weights: torch.Tensor, vectors: torch.Tensor, before: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """Returns max(0, ||y_i|| - ||y_i - t_ij||), norms L1, with y the `output` [rows, length, size] and t_ij = sum_h
+    weights[r,h,i,j] vectors[h,(r,j)], and before[r,i] added where i = j. The vectors t_ij are built for some j at a time."""
+    rows, _, length, _ = weights.shape
+    by_token = vectors.transpose(0, 1).unflatten(0, (rows, length))
+    whole = torch.linalg.vector_norm(output, ord=1, dim=-1)
+    found = weights.new_empty((rows, length, length))
+    many = max(1, size_limits(weights.device).contribution_bytes // (4 * rows * length * output.shape[2]))
+    for start in range(0, length, many):
+        received = weights[..., start : start + many].permute(0, 3, 2, 1)
+        left = received @ by_token[:, start : start + many]
+        left.diagonal(offset=start, dim1=1, dim2=2).add_(before[:, start : start + many].transpose(1, 2))
+        left.sub_(output[:, None])
+        distances = torch.linalg.vector_norm(left, ord=1, dim=-1).transpose(1, 2)
+        found[..., start : start + many] = (whole[:, :, None] - distances).clamp_(min=0.0)
+    return found
 
 
 def _transformed(values: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
     """Returns the transformed vectors, float32 [heads, rows * length, size], of values [rows, heads, length, head_size]."""
     return values.float().transpose(0, 1).flatten(1, 2) @ projection
-
-
-def _centred(vectors: torch.Tensor) -> torch.Tensor:
-    return vectors - vectors.mean(dim=-1, keepdim=True)
 
 
 def _by_rows(parts: LayerParts, reduce: Callable[[LayerParts], torch.Tensor]) -> torch.Tensor:

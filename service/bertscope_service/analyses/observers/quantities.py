@@ -1,4 +1,4 @@
-"""Shows one quantity of attention of a batch, layer by layer: weights, norms, rollout or value zeroing."""
+"""Shows one quantity of attention of a batch, layer by layer: weights, norms, rollouts or value zeroing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from functools import partial
 import torch
 
 from bertscope_service.analyses.observers.contributions import (
+    encoder_norms,
     layer_norms,
     layer_output_norms,
+    nearness,
     norms,
     shares_of_rows,
     zeroed_distances,
 )
-from bertscope_service.analyses.observers.rollout import Rollout
+from bertscope_service.analyses.observers.rollout import Rollout, mixed_maps
 from bertscope_service.encoders.base import BatchGates, Encoder
 from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, decomposition_of
 from bertscope_service.encoders.state import State
@@ -35,6 +37,8 @@ class Quantity(Enum):
     ROLLOUT = "rollout"
     ROLLOUT_WITHOUT_RESIDUAL = "rollout_without_residual"
     VALUE_ZEROING = "value_zeroing"
+    ALTI = "alti"
+    GLOBENC = "globenc"
 
     @property
     def by_head(self) -> bool:
@@ -43,8 +47,8 @@ class Quantity(Enum):
 
     @property
     def rolls_out(self) -> bool:
-        """True for the rollouts, which continue from the layers below."""
-        return self in (Quantity.ROLLOUT, Quantity.ROLLOUT_WITHOUT_RESIDUAL)
+        """True for what is multiplied up, and continues from the layers below."""
+        return self in FROM_MAPS or self in (Quantity.ALTI, Quantity.GLOBENC)
 
     @property
     def is_norm(self) -> bool:
@@ -52,11 +56,15 @@ class Quantity(Enum):
         return self in (Quantity.NORMS, Quantity.LAYER_NORMS, Quantity.LAYER_OUTPUT_NORMS)
 
 
+FROM_MAPS = (Quantity.ROLLOUT, Quantity.ROLLOUT_WITHOUT_RESIDUAL)
+"""The rollouts of the maps themselves."""
 NEEDED: dict[Quantity, tuple[Part, ...]] = {
     Quantity.NORMS: (Part.CONTRIBUTIONS,),
     Quantity.LAYER_NORMS: (Part.CONTRIBUTIONS,),
     Quantity.LAYER_OUTPUT_NORMS: (Part.CONTRIBUTIONS, Part.NORMALISATION),
     Quantity.VALUE_ZEROING: (Part.CONTRIBUTIONS, Part.RERUN),
+    Quantity.ALTI: (Part.CONTRIBUTIONS, Part.NORMALISATION),
+    Quantity.GLOBENC: (Part.CONTRIBUTIONS, Part.NORMALISATION, Part.END),
 }
 """The parts of a layer that quantities are made of; the others need only maps."""
 
@@ -89,24 +97,31 @@ def run_quantity(
     if quantity is Quantity.WEIGHTS:
         encoder.advance(state, stop, gates, {layer: partial(see, layer) for layer in layers})
         return None
-    if quantity.rolls_out:
-        rollout = Rollout(encoder.shape, residual=quantity is Quantity.ROLLOUT, product=product)
+    rollout = Rollout(product, of_norms=quantity is Quantity.GLOBENC) if quantity.rolls_out else None
+
+    def show(layer: int, maps: torch.Tensor) -> None:
+        if rollout is not None:
+            rollout.multiply(maps)
+        if layer in layers:
+            see(layer, maps if rollout is None else rollout.shares())
+
+    needed = range(state.layer, stop) if quantity.rolls_out else sorted(layers)
+    if quantity in FROM_MAPS:
 
         def watch(layer: int, maps: torch.Tensor) -> None:
-            rolled = rollout.take(layer, maps)
-            if layer in layers:
-                see(layer, rolled)
+            heads = len(encoder.shape.heads_of(layer))
+            show(layer, mixed_maps(maps, heads, residual=quantity is Quantity.ROLLOUT))
 
-        encoder.advance(state, stop, gates, {layer: partial(watch, layer) for layer in range(state.layer, stop)})
+        encoder.advance(state, stop, gates, {layer: partial(watch, layer) for layer in needed})
         return rollout
     decomposition = _decomposition(encoder)
     reduce = _reduction(quantity, encoder.shape.heads)
-    for layer in sorted(layers):
+    for layer in needed:
         encoder.advance(state, layer, gates)
         parts = decomposition.take_apart(state, gates)
-        see(layer, reduce(decomposition, parts))
+        show(layer, reduce(decomposition, parts))
     encoder.advance(state, stop, gates)
-    return None
+    return rollout
 
 
 def show_shares(
@@ -123,9 +138,14 @@ def show_shares(
 
 def _reduction(quantity: Quantity, heads: int) -> Callable[[Decomposition, LayerParts], torch.Tensor]:
     """Returns the reduction of a layer's parts to its maps."""
-    if quantity is Quantity.NORMS:
-        return partial(norms, heads)
-    return layer_norms if quantity is Quantity.LAYER_NORMS else layer_output_norms
+    reductions: dict[Quantity, Callable[[Decomposition, LayerParts], torch.Tensor]] = {
+        Quantity.NORMS: partial(norms, heads),
+        Quantity.LAYER_NORMS: layer_norms,
+        Quantity.LAYER_OUTPUT_NORMS: layer_output_norms,
+        Quantity.ALTI: nearness,
+        Quantity.GLOBENC: encoder_norms,
+    }
+    return reductions[quantity]
 
 
 def zero_values(

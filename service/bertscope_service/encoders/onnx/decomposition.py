@@ -1,15 +1,10 @@
-"""Takes the layers of exported graphs apart.
-
-The values that this takes are not among those that an export names, so they are found from the named ones beside them.
-"""
+"""Takes the layers of exported graphs apart."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import onnx
 import torch
@@ -20,36 +15,18 @@ from bertscope_service.encoders.decomposition import (
     HeadStream,
     LayerParts,
     LayerStream,
-    Normalisation,
     Part,
     activation_factor,
     contexts_at,
 )
 from bertscope_service.encoders.gating import gated_weights
 from bertscope_service.encoders.onnx.parts import Parts
-from bertscope_service.encoders.onnx.streams import NormValues, find_head, find_streams
-from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, GATED, HIDDEN, LAST, OWN, VALID, at
+from bertscope_service.encoders.onnx.streams import NormValues, declare, find_head, find_streams, find_values, normalised_in
+from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, GATED, HIDDEN, LAST, VALID, at
 from bertscope_service.encoders.state import State, to_device
 
 if TYPE_CHECKING:
     from bertscope_service.encoders.onnx.encoder import OnnxEncoder
-
-
-@dataclass(frozen=True, slots=True)
-class LayerValues:
-    """Names of values of a layer that has heads.
-
-    values: V, [rows, length, heads * head_size]. projected: the output of the output projection. summed: its sum with the
-    residual connection. scale, epsilon: of the layer normalisation of x + attention(x); None and 0 without one. adds_input:
-    whether the residual connection is that of the layer's own input.
-    """
-
-    values: str
-    projected: str
-    summed: str
-    scale: str | None
-    epsilon: float
-    adds_input: bool
 
 
 class OnnxDecomposition:
@@ -77,8 +54,9 @@ class OnnxDecomposition:
             declare(fast, {self._head.dense, self._head.norm.read})
         # A graph can be cut only at values whose type it declares.
         names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)}
-        for norm in (norm for one in self._streams.values() for norm in (one.first, one.second) if norm is not None):
-            names |= {norm.read, norm.written}
+        norms = [one.norm for one in self._named.values()]
+        norms += [norm for one in self._streams.values() for norm in (one.first, one.second)]
+        names |= {name for norm in norms if norm is not None for name in (norm.read, norm.written)}
         declare(graph, names | ({self._before_last} if self._before_last else set()))
 
     @property
@@ -88,11 +66,9 @@ class OnnxDecomposition:
 
     def refusal(self, part: Part) -> str | None:
         encoder, layers = self._encoder, range(self._encoder.shape.layers)
+        these = f"layers of this {encoder.shape.architecture} model"
         if part is Part.LAST:
-            why = (
-                f"layers of this {encoder.shape.architecture} model end without a layer normalisation; read states as they are"
-            )
-            return None if self._before_last else why
+            return None if self._before_last else f"{these} end without a layer normalisation; read states as they are"
         with_heads = [layer for layer in layers if encoder.shape.heads_of(layer)]
         if encoder.precision not in ("fp32", "weight_only"):
             remedy = "load it in fp32" if encoder.precision in FLOAT32 else "load the model that it was made from"
@@ -101,8 +77,10 @@ class OnnxDecomposition:
             return "its graph is no sum of heads and feed-forward blocks, or has other weights; load it with runtime torch"
         if any(layer not in self._named for layer in with_heads):
             return "its graph is of a form in which layers can't be taken apart; load it with runtime torch"
-        if part is Part.NORMALISATION and any(layer not in self._named or not self._named[layer].scale for layer in layers):
-            return f"layers of this {encoder.shape.architecture} model don't normalise x + attention(x); ask for layer norms"
+        if part is Part.NORMALISATION and any(layer not in self._named or self._named[layer].norm is None for layer in layers):
+            return f"{these} don't normalise x + attention(x); ask for layer_norms or rollout"
+        if part is Part.END and any(layer not in self._streams or self._streams[layer].second is None for layer in layers):
+            return f"{these} don't end by normalising a sum; ask for alti"
         return None
 
     def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
@@ -141,13 +119,19 @@ class OnnxDecomposition:
         by_head: torch.Tensor = (found[:-1] - found[-1]).unflatten(0, (heads, self._head_size))
         return by_head
 
-    def normalisation(self, parts: LayerParts) -> Normalisation:
-        layer = parts.layer
-        named = self._named[layer]
-        session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (named.summed,))
+    def normalisation(self, parts: LayerParts) -> tuple[FrozenNorm, torch.Tensor]:
+        layer, shape = parts.layer, tuple(parts.before.shape)
+        norm = _known(self._named[layer].norm)
+        session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (norm.read, norm.written))
         feeds = {at(GATED, layer): self._by_head(parts.contexts()), at(HIDDEN, layer): parts.before}
-        summed = session.run(feeds, {named.summed: tuple(parts.before.shape)})[named.summed]
-        return Normalisation(self._constant(named.scale or ""), torch.sqrt(summed.var(dim=-1, correction=0) + named.epsilon))
+        found = session.run(feeds, {norm.read: shape, norm.written: shape})
+        return self._frozen(norm, found[norm.read]), found[norm.written]
+
+    def normalisation_at_end(self, layer: int, attended: torch.Tensor) -> FrozenNorm:
+        first, norm = _known(self._streams[layer].first), _known(self._streams[layer].second)
+        session = self._parts.get(ANALYSIS, (first.written,), (norm.read,))
+        summed = session.run({first.written: attended}, {norm.read: tuple(attended.shape)})[norm.read]
+        return self._frozen(norm, summed)
 
     def _constant(self, name: str) -> torch.Tensor:
         """Returns a small weight, and keeps it."""
@@ -183,14 +167,12 @@ class OnnxDecomposition:
         return LayerStream(
             torch.einsum("nhs,hsd->nhd", contexts, self.projection(layer)),
             self._biases[layer],
-            self._frozen(named.first, found[named.summed]),
+            self._frozen(named.first, found[named.summed]) if named.first else None,
             found[after] - found[read],
-            self._frozen(named.second, found[after]),
+            self._frozen(named.second, found[after]) if named.second else None,
         )
 
-    def _frozen(self, norm: NormValues | None, read: torch.Tensor) -> FrozenNorm | None:
-        if norm is None:
-            return None
+    def _frozen(self, norm: NormValues, read: torch.Tensor) -> FrozenNorm:
         shift = self._constant(norm.shift) if norm.shift else None
         return FrozenNorm.of(self._constant(norm.scale), shift, norm.epsilon, read)
 
@@ -213,8 +195,6 @@ class OnnxDecomposition:
         rows = (weight if head.transposed else weight.T)[ids.cpu()].to(hidden.device)
         biases = self._read(head.bias)[ids.cpu()].to(hidden.device) if head.bias else torch.zeros_like(rows[..., 0])
         frozen = self._frozen(head.norm, activation(read))
-        if frozen is None:
-            raise ValueError("the masked-LM head has no normalisation")
 
         def linear(terms: torch.Tensor) -> torch.Tensor:
             return dense(terms) - bias
@@ -233,66 +213,8 @@ class OnnxDecomposition:
         return by_head
 
 
-class _Node(NamedTuple):
-    """A node of a graph, without protobuf, which is slow to read again and again."""
-
-    kind: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    epsilon: float
-
-
-def find_values(graph: onnx.GraphProto, layers: Sequence[int]) -> dict[int, LayerValues]:
-    """Returns the names of the values of some layers; those of another form are missing."""
-    nodes = [_Node(node.op_type, tuple(node.input), tuple(node.output), _epsilon(node)) for node in graph.node]
-    known = {tensor.name for tensor in graph.initializer}
-    makers = {name: node for node in nodes for name in node.outputs}
-    found = {layer: _values_of(nodes, makers, known, layer) for layer in layers}
-    return {layer: values for layer, values in found.items() if values is not None}
-
-
-def declare(graph: onnx.GraphProto, names: set[str]) -> None:
-    """Declares values, float32, that a graph does not declare, so that it can be cut there."""
-    missing = names - {value.name for value in (*graph.value_info, *graph.output)}
-    float32 = onnx.TensorProto.FLOAT
-    graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(missing))
-
-
-def normalised_in(graph: onnx.GraphProto, name: str) -> str | None:
-    """Returns the name of the value that a layer normalisation makes `name` of; None if nothing of the kind makes it."""
-    makers = [node for node in graph.node if name in node.output]
-    return makers[0].input[0] if makers and makers[0].op_type == "LayerNormalization" else None
-
-
-def _epsilon(node: onnx.NodeProto) -> float:
-    """Returns the epsilon of a layer normalisation, ONNX's own if it names none."""
-    return next((float(attribute.f) for attribute in node.attribute if attribute.name == "epsilon"), 1e-5)
-
-
-def _values_of(nodes: Sequence[_Node], makers: Mapping[str, _Node], known: set[str], layer: int) -> LayerValues | None:
-    attention = makers.get(at(OWN, layer))
-    while attention is not None and attention.kind != "MultiHeadAttention":
-        attention = makers.get(attention.inputs[0])
-    found = _residual(nodes, at(GATED, layer), known)
-    if attention is None or found is None:
-        return None
-    projected, residual, summed = found
-    readers = [node for node in nodes if summed in node.inputs]
-    if residual == at(HIDDEN, layer) and [node.kind for node in readers] == ["LayerNormalization"]:
-        (norm,) = readers
-        if norm.inputs[1] in known:
-            return LayerValues(attention.inputs[2], projected, summed, norm.inputs[1], norm.epsilon, adds_input=True)
-    return LayerValues(attention.inputs[2], projected, summed, None, 0.0, adds_input=residual == at(HIDDEN, layer))
-
-
-def _residual(nodes: Sequence[_Node], gated: str, known: set[str]) -> tuple[str, str, str] | None:
-    """Returns the operands and the result of the first sum of a value that follows from `gated` and one that does not."""
-    follow = {gated}
-    for node in nodes:
-        if follow.isdisjoint(node.inputs):
-            continue
-        if node.kind == "Add" and known.isdisjoint(node.inputs) and not follow.issuperset(node.inputs):
-            ours, other = sorted(node.inputs, key=lambda name: name not in follow)
-            return ours, other, node.outputs[0]
-        follow.update(node.outputs)
-    return None
+def _known(norm: NormValues | None) -> NormValues:
+    """Returns a normalisation of a layer. Raises ValueError for a layer without it."""
+    if norm is None:
+        raise ValueError("the layer has no such normalisation")
+    return norm

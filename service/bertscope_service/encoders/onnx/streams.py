@@ -1,4 +1,4 @@
-"""Finds, in exported graphs, what layers add to their input, and the parts of the masked-LM head.
+"""Finds, in exported graphs, what layers are taken apart into and add to their input, and the parts of the masked-LM head.
 
 The values are not among those that an export names, so they are found from the named ones beside them.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import onnx
 
-from bertscope_service.encoders.onnx.values import HIDDEN, LAST, LOGITS, at
+from bertscope_service.encoders.onnx.values import GATED, HIDDEN, LAST, LOGITS, OWN, at
 
 PRODUCTS = frozenset({"Gemm", "MatMul"})
 
@@ -24,6 +25,22 @@ class NormValues:
     scale: str
     shift: str
     epsilon: float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValues:
+    """Names of values of a layer that has heads.
+
+    values: V, [rows, length, heads * head_size]. projected: the output of the output projection. summed: its sum with the
+    residual connection. norm: the layer normalisation of x + attention(x), None without one. adds_input: whether the residual
+    connection is that of the layer's own input.
+    """
+
+    values: str
+    projected: str
+    summed: str
+    norm: NormValues | None
+    adds_input: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +147,70 @@ def _first_product(index: GraphIndex) -> str | None:
     if len(after) == 1 and after[0].op_type == "Add" and any(name in index.constants for name in after[0].input):
         return str(after[0].output[0])
     return str(value)
+
+
+class _Node(NamedTuple):
+    """A node of a graph, without protobuf, which is slow to read again and again."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    epsilon: float
+
+
+def find_values(graph: onnx.GraphProto, layers: Sequence[int]) -> dict[int, LayerValues]:
+    """Returns the names of the values of some layers; those of another form are missing."""
+    nodes = [_Node(node.op_type, tuple(node.input), tuple(node.output), _epsilon(node)) for node in graph.node]
+    known = {tensor.name for tensor in graph.initializer}
+    makers = {name: node for node in nodes for name in node.outputs}
+    found = {layer: _values_of(nodes, makers, known, layer) for layer in layers}
+    return {layer: values for layer, values in found.items() if values is not None}
+
+
+def declare(graph: onnx.GraphProto, names: set[str]) -> None:
+    """Declares values, float32, that a graph does not declare, so that it can be cut there."""
+    missing = names - {value.name for value in (*graph.value_info, *graph.output)}
+    float32 = onnx.TensorProto.FLOAT
+    graph.value_info.extend(onnx.helper.make_tensor_value_info(name, float32, None) for name in sorted(missing))
+
+
+def normalised_in(graph: onnx.GraphProto, name: str) -> str | None:
+    """Returns the name of the value that a layer normalisation makes `name` of; None if nothing of the kind makes it."""
+    makers = [node for node in graph.node if name in node.output]
+    return makers[0].input[0] if makers and makers[0].op_type == "LayerNormalization" else None
+
+
+def _epsilon(node: onnx.NodeProto) -> float:
+    """Returns the epsilon of a layer normalisation, ONNX's own if it names none."""
+    return next((float(attribute.f) for attribute in node.attribute if attribute.name == "epsilon"), 1e-5)
+
+
+def _values_of(nodes: Sequence[_Node], makers: Mapping[str, _Node], known: set[str], layer: int) -> LayerValues | None:
+    attention = makers.get(at(OWN, layer))
+    while attention is not None and attention.kind != "MultiHeadAttention":
+        attention = makers.get(attention.inputs[0])
+    found = _residual(nodes, at(GATED, layer), known)
+    if attention is None or found is None:
+        return None
+    projected, residual, summed = found
+    readers = [node for node in nodes if summed in node.inputs]
+    if residual == at(HIDDEN, layer) and [node.kind for node in readers] == ["LayerNormalization"]:
+        (norm,) = readers
+        if norm.inputs[1] in known:
+            shift = norm.inputs[2] if len(norm.inputs) > 2 else ""
+            values = NormValues(summed, norm.outputs[0], norm.inputs[1], shift, norm.epsilon)
+            return LayerValues(attention.inputs[2], projected, summed, values, adds_input=True)
+    return LayerValues(attention.inputs[2], projected, summed, None, adds_input=residual == at(HIDDEN, layer))
+
+
+def _residual(nodes: Sequence[_Node], gated: str, known: set[str]) -> tuple[str, str, str] | None:
+    """Returns the operands and the result of the first sum of a value that follows from `gated` and one that does not."""
+    follow = {gated}
+    for node in nodes:
+        if follow.isdisjoint(node.inputs):
+            continue
+        if node.kind == "Add" and known.isdisjoint(node.inputs) and not follow.issuperset(node.inputs):
+            ours, other = sorted(node.inputs, key=lambda name: name not in follow)
+            return ours, other, node.outputs[0]
+        follow.update(node.outputs)
+    return None

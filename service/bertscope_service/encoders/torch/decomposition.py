@@ -14,7 +14,6 @@ from bertscope_service.encoders.decomposition import (
     HeadStream,
     LayerParts,
     LayerStream,
-    Normalisation,
     Part,
     activation_factor,
     contexts_at,
@@ -40,7 +39,10 @@ class TorchDecomposition:
             name, other = self._encoder.shape.architecture, self._architecture.beside_heads
             return f"layers of {name} models add {other} to their heads; sweep heads"
         if part is Part.NORMALISATION and self._architecture.norm is None:
-            return f"{self._encoder.shape.architecture} models don't normalise x + attention(x); ask for layer norms"
+            return f"{self._encoder.shape.architecture} models don't normalise x + attention(x); ask for layer_norms or rollout"
+        layers = range(self._encoder.shape.layers)
+        if part is Part.END and any(self._architecture.norm_at_end(layer) is None for layer in layers):
+            return f"layers of this {self._encoder.shape.architecture} model don't end by normalising a sum; ask for alti"
         if part is Part.RERUN and self._encoder.precision not in ("fp32", "weight_only"):
             return f"the effect of one token drowns in the rounding of {self._encoder.precision}; load it in fp32"
         if part is Part.STREAM and (why := self._no_stream()):
@@ -72,11 +74,15 @@ class TorchDecomposition:
         by_head: torch.Tensor = weight.float().T.unflatten(0, (len(heads), size))
         return by_head
 
-    def normalisation(self, parts: LayerParts) -> Normalisation:
+    def normalisation(self, parts: LayerParts) -> tuple[FrozenNorm, torch.Tensor]:
         norm = self._architecture.norm_after_heads(parts.layer)
-        attended = self._architecture.output_projection(parts.layer)(parts.contexts()) + parts.before
-        variance = attended.float().var(dim=-1, correction=0)
-        return Normalisation(norm.weight.float(), torch.sqrt(variance + norm.eps))
+        summed = self._architecture.output_projection(parts.layer)(parts.contexts()) + parts.before
+        return FrozenNorm.of(norm.weight, norm.bias, norm.eps, summed), norm(summed)
+
+    def normalisation_at_end(self, layer: int, attended: torch.Tensor) -> FrozenNorm:
+        norm: Any = self._architecture.norm_at_end(layer)
+        summed = attended + self._architecture.feed_forward(layer, attended)
+        return FrozenNorm.of(norm.weight, norm.bias, norm.eps, summed)
 
     def finish(self, layer: int, contexts: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
         architecture, whole = self._architecture, before.expand(len(contexts), *before.shape)

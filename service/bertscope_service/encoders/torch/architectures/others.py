@@ -247,6 +247,10 @@ class Xlm(OwnAttention):
         attended = layer["norm1"](attended)
         return layer["norm2"](attended + layer["ffn"](attended))
 
+    def feed_forward(self, index: int, attended: torch.Tensor) -> torch.Tensor:
+        added: torch.Tensor = self.layers[index]["ffn"](attended)
+        return added
+
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.model.pred_layer.proj(hidden)
 
