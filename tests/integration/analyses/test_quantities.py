@@ -12,6 +12,7 @@ from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal, run_quantity
+from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
@@ -27,7 +28,7 @@ from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Edits, Subject
 from tests.support.rounding import BOTH_SIDES, assert_like_float32
 from tests.support.subjects import everywhere, on_three
-from tests.support.tiny import SENTENCES
+from tests.support.tiny import SENTENCES, write_checkpoint
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[0], None),
@@ -246,6 +247,22 @@ def test_equal_tokens_take_equally_from_each_other(subject: Subject) -> None:
     norm.bias.copy_(-2 * norm(x))
     assert not first_layer(Quantity.ALTI).any()
     np.testing.assert_allclose(first_layer(Quantity.GLOBENC), shares, rtol=0, atol=BOTH_SIDES)
+
+
+def test_norms_of_many_layers_stay_finite() -> None:
+    matrices = torch.rand((60, 2, 1, 5, 5), generator=torch.Generator().manual_seed(1)) * 1000
+    rollout, product = Rollout(None, of_norms=True), torch.eye(5, dtype=torch.float64)
+    for matrix in matrices:
+        rollout.multiply(matrix)
+        product = matrix[:, 0].double() @ product
+    np.testing.assert_allclose(rollout.shares()[:, 0], product / product.sum(-1, keepdim=True), rtol=0, atol=BOTH_SIDES)
+
+
+def test_a_layer_that_ends_otherwise_has_no_second_normalisation(tmp_path: Path) -> None:
+    folder = write_checkpoint("deberta-v2", tmp_path / "convolution", settings={"conv_kernel_size": 3})
+    encoder = load("deberta-v2", folder)
+    assert refusal(Quantity.ALTI, encoder) is None
+    assert "ask for alti" in (refusal(Quantity.GLOBENC, encoder) or "")
 
 
 @pytest.mark.slow
