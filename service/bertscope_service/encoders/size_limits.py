@@ -29,7 +29,8 @@ class SizeLimits:
     softmax_bytes: int
     """Scores whose log-probabilities are held at a time."""
     map_bytes: int
-    """Attention maps, float32, that are reduced at a time; a reduction takes up to eight times as much."""
+    """Attention maps, or vectors of pairs of tokens, float32, that are reduced at a time; a reduction of maps takes up to eight
+    times as much."""
     contribution_bytes: int
     """An intermediate tensor, float32, of the norms of contributions, or of value zeroing."""
     zeroing_tokens: int

@@ -191,7 +191,7 @@ def test_many_steps_give_the_same_numbers(subject: Subject, monkeypatch: pytest.
         return
     whole = extract(subject.encoder, plans_of(subject, quantity))
     monkeypatch.setattr(layer_steps, "STEP_BYTES", 1)
-    limit_sizes(monkeypatch, zeroing_tokens=40, contribution_bytes=1)
+    limit_sizes(monkeypatch, zeroing_tokens=40, contribution_bytes=1, map_bytes=1)
     plans = plans_of(subject, quantity)
     layers = subject.encoder.shape.layers
     if quantity is Quantity.VALUE_ZEROING:

@@ -98,7 +98,7 @@ def _nearness(weights: torch.Tensor, vectors: torch.Tensor, before: torch.Tensor
     by_token = vectors.transpose(0, 1).unflatten(0, (rows, length))
     whole = torch.linalg.vector_norm(output, ord=1, dim=-1)
     found = weights.new_empty((rows, length, length))
-    many = max(1, size_limits(weights.device).contribution_bytes // (4 * rows * length * output.shape[2]))
+    many = max(1, size_limits(weights.device).map_bytes // (4 * rows * length * output.shape[2]))
     for start in range(0, length, many):
         received = weights[..., start : start + many].permute(0, 3, 2, 1)
         left = received @ by_token[:, start : start + many]
