@@ -38,6 +38,7 @@ from benchmarks.serving import (
     states,
     sweep,
     sweep64,
+    words,
 )
 from benchmarks.serving import (
     onnx as onnx_serving,
@@ -65,6 +66,7 @@ SCRIPTS = {
     "security": security,
     "observing": observing,
     "failover": failover,
+    "words": words,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Scripts that run only when they are named: half an hour each."""

@@ -12,7 +12,8 @@ words masked, on the same items:
   the score's curve, in logits, minus that of the order by exact values. Deletion is better if lower, insertion if higher;
 * rows: runs of the model for a text, a gradient counted as three.
 
-Intervals are 95 %: Student's t over the items, Wilson's of shares.
+Intervals are 95 %: Student's t over the items, Wilson's of shares. A second table has the coverage of the intervals of sampled
+values.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from bertscope.values.intervals import mean_intervals, wilson_interval
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
 from bertscope_service.analyses.observers.targets import Scale
 from bertscope_service.analyses.observers.word_maps import NOWHERE
-from bertscope_service.analyses.shapley import ExactShapley
+from bertscope_service.analyses.shapley import ExactShapley, SampledShapley
 from bertscope_service.analyses.state_units import Unit
 from bertscope_service.analyses.targets import MaskQuery, TargetQuery, TargetReader
 from bertscope_service.analyses.text_units import Absent
@@ -57,6 +58,8 @@ from benchmarks.lib.measure import machine
 
 Floats = NDArray[np.float64]
 MASK = "[MASK]"
+PAIRS, SEEDS = (5, 10, 20, 40), 20
+"""Of the coverage of intervals."""
 GRADIENT_ROWS = 3
 """Runs that one with its gradient counts as: backwards takes twice as long as forwards."""
 
@@ -117,6 +120,8 @@ def main(arguments: Sequence[str]) -> int:
         )
     else:
         print_grades(grades)
+        print()
+        print_coverage(subject, items)
         print(f"{len(items)} items of {len(options.pairs)} files; {machine()}")
     return 0
 
@@ -293,6 +298,28 @@ def mean(values: Sequence[float]) -> tuple[float, float, float]:
     if intervals is None:
         return float(array.mean()), float("nan"), float("nan")
     return float(array.mean()), intervals[0].low, intervals[0].high
+
+
+def print_coverage(subject: Subject, items: Sequence[Item]) -> None:
+    """Prints how often 95 % intervals of sampled values, as the client makes them, cover the exact ones."""
+    truths = [subject.truth(item) for item in items]
+    print("| pairs | intervals that cover the exact value, of 95 % | intervals |")
+    print("|--:|--:|--:|")
+    for pairs in PAIRS:
+        covered = [held for truth in truths for seed in range(SEEDS) for held in covers(truth, pairs, seed)]
+        print(f"| {pairs} | {np.mean(covered):.1%} | {len(covered):,} |")
+
+
+def covers(truth: Truth, pairs: int, seed: int) -> list[bool]:
+    """Returns whether the interval of each word's value, from so many pairs of orders, holds the exact one."""
+    units = len(truth.values)
+    game = SampledShapley(units, range(pairs), seed)
+    sets = [int(game.present(row) @ (1 << np.arange(units))) for row in range(game.rows)]
+    found = game.divide(truth.scores[sets])
+    if found.sums is None or found.sums_of_squares is None:
+        return []
+    intervals = mean_intervals(found.sums, found.sums_of_squares, pairs, degrees=pairs - 2) or ()
+    return [one.low <= value <= one.high for one, value in zip(intervals, truth.values, strict=True)]
 
 
 def print_grades(grades: Sequence[Grade]) -> None:

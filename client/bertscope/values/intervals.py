@@ -148,16 +148,19 @@ def mean_interval(
     return _adjusted_mean(groups, bounds, level)
 
 
-def mean_intervals(sums: Values, squares: Values, items: int, *, confidence: float = 0.95) -> tuple[Interval, ...] | None:
-    """Returns the interval of each of several means, from sums over items and sums of squares, by Student's t; None for fewer
-    than five items. Raises InvalidArgument for a confidence outside 0.5 to 0.999."""
+def mean_intervals(
+    sums: Values, squares: Values, items: int, *, confidence: float = 0.95, degrees: int | None = None
+) -> tuple[Interval, ...] | None:
+    """Returns the interval of each of several means, from sums over items and sums of squares, by Student's t with so many
+    degrees of freedom (items - 1 unless given); None for fewer than five items. Raises InvalidArgument for a confidence outside
+    0.5 to 0.999."""
     level = _level(confidence)
     if items < MIN_ITEMS:
         return None
     means = sums / items
     # Rounding can make a variance of 0 slightly negative.
     variances = np.maximum(squares - sums * means, 0) / (items - 1)
-    reach = student_quantile(items - 1, (1 + level) / 2) * np.sqrt(variances / items)
+    reach = student_quantile(degrees or items - 1, (1 + level) / 2) * np.sqrt(variances / items)
     return tuple(map(Interval, (means - reach).tolist(), (means + reach).tolist()))
 
 

@@ -7,6 +7,7 @@ from math import factorial
 
 import numpy as np
 import pytest
+from bertscope.values.intervals import mean_intervals
 from bertscope_service.analyses.shapley import ExactShapley, Game, Occlusion, SampledShapley, Shares
 from numpy.typing import NDArray
 
@@ -133,3 +134,27 @@ def test_texts_of_few_units_can_be_sampled(units: int) -> None:
     values = random_game(units)
     found = play(SampledShapley(units, range(2), 0), values)
     np.testing.assert_allclose(found.values, play(ExactShapley(units), values).values, rtol=0, atol=1e-12)
+
+
+def curved_game(units: int, seed: int) -> Floats:
+    """Words that act in pairs, and a score that levels off."""
+    draw, there = np.random.default_rng(seed), members(units)
+    pairs = np.triu(draw.normal(size=(units, units)), 1)
+    inner = there @ draw.normal(size=units) + 0.7 * np.einsum("si,ij,sj->s", there, pairs, there)
+    return 5 * np.tanh(inner / 3) + 0.2 * draw.normal(size=1 << units)
+
+
+@pytest.mark.parametrize("pairs", [5, 10, 30])
+def test_intervals_of_sampled_values_cover_the_exact_ones(pairs: int) -> None:
+    """By simulation: as the client makes them, from sums over pairs, with pairs - 2 degrees of freedom."""
+    units, covered = 8, []
+    for number in range(4):
+        values = curved_game(units, number)
+        exact = play(ExactShapley(units), values).values
+        for seed in range(100):
+            found = play(SampledShapley(units, range(pairs), seed), values)
+            assert found.sums is not None and found.sums_of_squares is not None
+            intervals = mean_intervals(found.sums, found.sums_of_squares, pairs, degrees=pairs - 2)
+            assert intervals is not None
+            covered += [each.low <= value <= each.high for each, value in zip(intervals, exact, strict=True)]
+    assert 0.93 <= np.mean(covered) <= 0.97

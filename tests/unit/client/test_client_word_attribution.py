@@ -271,8 +271,8 @@ def test_intervals_are_those_of_students_t_over_the_pairs() -> None:
     (found,) = answered(words, pairs=5)
     ends = found.interval()
     assert ends is not None
-    # Values 0 to 4: mean 2, standard error sqrt(2.5 / 5), and t(4, .975) = 2.776445.
-    assert ends[0] == pytest.approx((2 - 2.776445 * math.sqrt(0.5), 2 + 2.776445 * math.sqrt(0.5)), abs=1e-5)
+    # Values 0 to 4: mean 2, standard error sqrt(2.5 / 5), and t(3, .975) = 3.182446.
+    assert ends[0] == pytest.approx((2 - 3.182446 * math.sqrt(0.5), 2 + 3.182446 * math.sqrt(0.5)), abs=1e-5)
     assert ends[1] == (-1.0, -1.0)
     wider = found.interval(0.99)
     assert wider is not None
