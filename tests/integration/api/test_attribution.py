@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 import torch
 from bertscope.v1 import attribution_pb2 as attribution
+from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import target_pb2
 from transformers import (
@@ -29,10 +32,13 @@ from transformers import (
 )
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.patience import granted
 from tests.support.tiny import LABELS, TAGS, write_checkpoint
 
 Target = target_pb2.Target
 Request = attribution.AttributeWordsRequest
+Step = compression.CompressionStep
+LOAD_SECONDS = granted(90)
 Numbers = Callable[[Any, list[int]], float]
 """Returns the target from the output of a transformers model for one text, whose positions are those of these ids."""
 MASKED = "The cats [MASK] on a unplayable mat."
@@ -518,3 +524,44 @@ def test_a_model_without_the_head_is_refused_by_name(lab: Host, model: str, targ
         lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
     assert failures[0].info.reason == reason
     assert f"models/{model}" in failures[0].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [Step(int8=compression.Int8Quantization())],
+        [Step(onnx=compression.OnnxExport()), Step(int8=compression.Int8Quantization())],
+        [Step(tokens=compression.TokenElimination(kept_shares=[1.0, 0.7, 0.5, 0.5]))],
+    ],
+    ids=["int8", "graphs of int8", "drops tokens"],
+)
+def test_compressed_models_are_explained_by_their_own_answers(launch: Callable[..., Host], steps: list[Step]) -> None:
+    """Occlusion is what FillMask says of the text with one mask more; Shapley values divide the same difference."""
+    host, places = launch(), ("The", "on", "house", ".")
+    request = model.CompressModelRequest(model="models/bert", model_id="small", steps=steps)
+    list(host.models.CompressModel(request, timeout=LOAD_SECONDS))
+    text = "The [MASK] sat on the house."
+    texts = [text, *(text.replace(word, "[MASK]", 1) for word in places)]
+    filled = cloze.FillMaskRequest(model="models/small", texts=texts, candidates=["cat", "the"], logits=True)
+    scores = []
+    for given, found in zip(texts, host.cloze.FillMask(filled, timeout=CALL_SECONDS).results, strict=True):
+        mask = found.masks[int(given.startswith("[MASK]"))]
+        logits = {one.token: one.logit for one in mask.predictions}
+        scores.append(logits["cat"] - logits["the"])
+    named = [span(text, word) for word in places]
+    case = Case("small", None, (text,), *masked("the"))
+
+    def attribute(**fields: Any) -> attribution.WordAttribution:
+        given = attribution.AttributedText(text=text, target=case.target, spans=named)
+        request = Request(model="models/small", inputs=[given], **fields)
+        (found,) = host.attribution.AttributeWords(request, timeout=CALL_SECONDS).results
+        return found
+
+    occluded = attribute(method=attribution.ATTRIBUTION_METHOD_OCCLUSION)
+    np.testing.assert_allclose(occluded.values, np.array(scores[0]) - scores[1:], rtol=0, atol=1e-4)
+    exact = attribute()
+    assert sum(exact.values) == pytest.approx(occluded.value - occluded.value_absent, abs=1e-4)
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        attribute(method=attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS)
+    assert failures[0].info.reason == "NO_GRADIENTS"

@@ -19,11 +19,13 @@ import pytest
 import torch
 from bertscope.inference import open_inference_pb2_grpc
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import target_pb2
 from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.encoders.base import Encoder, TokenSequence
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
@@ -362,6 +364,19 @@ def tensors(host: Host, name: str, output: str) -> dict[str, Any]:
     return arrays_of(open_inference_pb2_grpc.GRPCInferenceServiceStub(host.channel).ModelInfer(request, timeout=granted(20)))
 
 
+FILLED = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
+SORTED = target_pb2.Target(label=target_pb2.LabelTarget())
+
+
+def explained(host: Host, name: str, target: target_pb2.Target, **fields: Any) -> list[float]:
+    """Values of words by Shapley."""
+    given = attribution.AttributedText(text="The [MASK] sat on a mat.", target=target)
+    request = attribution.AttributeWordsRequest(model=name, inputs=[given], **fields)
+    (found,) = host.attribution.AttributeWords(request, timeout=granted(20)).results
+    assert abs(found.rest) < 1e-9
+    return list(found.values)
+
+
 @pytest.mark.slow
 def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path]) -> None:
     filler = load(twins, model_id="filler", source=str(foreign["fill"] / "model.onnx"))
@@ -382,6 +397,16 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
             results = twins.classification.Classify(request, timeout=granted(20)).results
             probabilities.append([[label.probability for label in result.labels] for result in results])
         assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
+        words = [explained(twins, one.name, FILLED) for one in (filler, by_torch[0])]
+        words += [explained(twins, one.name, SORTED) for one in (sorter, by_torch[1])]
+        assert_allclose(words[::2], words[1::2], atol=1e-4)
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            explained(twins, filler.name, FILLED, method=attribution.ATTRIBUTION_METHOD_GRADIENT)
+        assert failures[0].info.reason == "NO_GRADIENTS"
+        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+            similar = target_pb2.SimilarityTarget(other=text_input("A cat."))
+            explained(twins, filler.name, target_pb2.Target(similarity=similar))
+        assert failures[0].info.reason == "NO_STATES"
         for names in ((filler.name, by_torch[0].name), (sorter.name, by_torch[1].name)):
             assert_allclose(*(tensors(twins, name, "logits")["logits"] for name in names), atol=1e-4)
         with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
