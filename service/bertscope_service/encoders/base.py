@@ -233,6 +233,14 @@ class Encoder(Protocol):
 
 
 @runtime_checkable
+class ScoresEntries(Protocol):
+    """An encoder that scores some entries of the vocabulary without all others."""
+
+    def entry_logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Returns `Encoder.logits` of the entries `ids`, int64 [n, C], alone: [n, C]."""
+
+
+@runtime_checkable
 class Relating(Protocol):
     """An encoder whose model may have a next-sentence head (see `Capabilities`)."""
 

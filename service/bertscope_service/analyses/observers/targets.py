@@ -20,7 +20,7 @@ from bertscope_service.analyses.observers.declared_pooling import SHORTEST, Whol
 from bertscope_service.analyses.observers.predictions import next_sentence_scores, sequence_scores
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.observers.token_labels import token_scores
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchGates, Encoder, ScoresEntries
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -77,6 +77,8 @@ class EntryTarget(Target):
         read.advance(state, gates)
         (placed,) = read.others
         scale = targets[0].scale
+        if _is_logit(scale, placed) and isinstance(encoder, ScoresEntries):
+            return _difference(encoder.entry_logits(state, read.rows, read.places, placed))
         return torch.cat([_chosen(logits, placed[part], scale) for part, logits in read.logits(state)])
 
 
@@ -206,12 +208,22 @@ def _chosen(scores: torch.Tensor, ids: torch.Tensor, scale: Scale, *, several: b
 
     `several`: each score has a probability of its own, else all of a row share one.
     """
-    if scale is Scale.LOGIT or (scale is Scale.LOG_PROBABILITY and ids.shape[1] == 2 and not several):
-        found = scores.gather(1, ids)  # of two logarithms of one softmax, the difference is that of the logits
+    if _is_logit(scale, ids, several=several):
+        found = scores.gather(1, ids)
     elif several:
         found = torch.nn.functional.logsigmoid(scores.gather(1, ids))
     else:
         found = scores.log_softmax(dim=1).gather(1, ids)
     if scale is Scale.PROBABILITY:
         found = found.exp()
+    return _difference(found)
+
+
+def _is_logit(scale: Scale, ids: torch.Tensor, *, several: bool = False) -> bool:
+    """Returns whether logits alone give the number: of two logarithms of one softmax, the difference is that of the logits."""
+    return scale is Scale.LOGIT or (scale is Scale.LOG_PROBABILITY and ids.shape[1] == 2 and not several)
+
+
+def _difference(found: torch.Tensor) -> torch.Tensor:
+    """Returns the first of one or two columns, minus the second."""
     return found[:, 0] if found.shape[1] == 1 else found[:, 0] - found[:, 1]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 
@@ -26,6 +26,7 @@ from bertscope_service.encoders.torch.activations import watching_activations
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
+from bertscope_service.encoders.torch.entries import decoder_rows, predict_entries
 from bertscope_service.encoders.torch.projections import project
 from bertscope_service.encoders.torch.pruning import prunable
 from bertscope_service.encoders.torch.quantization import INT8, QUANTIZED, WEIGHT_ONLY
@@ -289,12 +290,26 @@ class TorchEncoder:
         state.context = Context(own, (value * state.average).sum(dim=2))
 
     def logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        return self._predicted(self.architecture.predict, state, rows, positions)
+
+    def entry_logits(self, state: State, rows: torch.Tensor, positions: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        predict = partial(predict_entries, architecture=self.architecture, rows=self._decoder_rows, ids=ids)
+        return self._predicted(predict, state, rows, positions)
+
+    @cached_property
+    def _decoder_rows(self) -> torch.Tensor | None:
+        return decoder_rows(self.architecture)
+
+    @staticmethod
+    def _predicted(
+        predict: Callable[[torch.Tensor], torch.Tensor], state: State, rows: torch.Tensor, positions: torch.Tensor
+    ) -> torch.Tensor:
         if state.pending is not None and isinstance(states := state.unpadded, UnpaddedStates):
-            return self.architecture.predict(states.hidden[states.tokens.at(rows, positions)]).float()
+            return predict(states.hidden[states.tokens.at(rows, positions)]).float()
         if state.kept_tokens is None:
-            return self.architecture.predict(state.hidden[rows, positions]).float()
+            return predict(state.hidden[rows, positions]).float()
         index, there = look_up(state.kept_tokens, rows, positions)
-        return self.architecture.predict(state.hidden[rows, index]).float().masked_fill(~there[:, None], torch.nan)
+        return predict(state.hidden[rows, index]).float().masked_fill(~there[:, None], torch.nan)
 
     def classify(self, state: State) -> torch.Tensor:
         return self.architecture.classify(state.hidden, state.valid).float()
