@@ -25,6 +25,7 @@ from benchmarks.serving import (
     explore,
     facts,
     failover,
+    gradients,
     inspection,
     interactive,
     observing,
@@ -67,6 +68,7 @@ SCRIPTS = {
     "observing": observing,
     "failover": failover,
     "words": words,
+    "gradients": gradients,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Scripts that run only when they are named: half an hour each."""
