@@ -59,7 +59,7 @@ from benchmarks.lib.measure import machine
 Floats = NDArray[np.float64]
 MASK = "[MASK]"
 PAIRS, SEEDS = (5, 10, 20, 40), 20
-"""Of the coverage of intervals."""
+"""Numbers of pairs, and seeds of each, by which the coverage of intervals is measured."""
 GRADIENT_ROWS = 3
 """Runs that one with its gradient counts as: backwards takes twice as long as forwards."""
 
