@@ -195,17 +195,17 @@ class AttributionPlan:
         for given, text in zip(inputs, read, strict=True):
             prompt = len(given.target.prompt)
             units = find_units(text, unit, _shifted(given), tokenizer, given.field, prompt)
-            self._check(units, given)
+            self._check(units, given, has_mask=tokenizer.mask_id is not None)
             self.texts.append(TextAttribution(units, reader.read(given.target, text), settings, mask_id, prompt))
             tokens += rows_at_most(len(units), settings) * len(text)
             if tokens > max_row_tokens:
                 message = (
-                    f"{given.field}: more than {max_row_tokens} tokens of work in all rows; send fewer texts at a time, or "
-                    "sample fewer pairs, with others in another call (first_pair)"
+                    f"{given.field}: more than {max_row_tokens} tokens of work in all rows; send fewer texts at a time, sample "
+                    "fewer pairs, with others in another call (first_pair), or name fewer parts of the text in spans"
                 )
                 raise InvalidArgument(given.field, message, "TOO_MANY_TOKENS", limit=max_row_tokens)
 
-    def _check(self, units: TextUnits, given: AttributedInput) -> None:
+    def _check(self, units: TextUnits, given: AttributedInput, *, has_mask: bool) -> None:
         if self.settings.interactions and len(units) > self.settings.exact_units:
             message = (
                 f"{given.field} has {len(units)} units and Shapley values are exact up to {self.settings.exact_units}; name "
@@ -214,11 +214,12 @@ class AttributionPlan:
             raise InvalidArgument("interactions", message, "INTERACTIONS_NOT_EXACT")
         if self.settings.absent is not Absent.DELETED:
             return
+        remedy = "let absent be ABSENT_TEXT_MASK" if has_mask else "the model has no mask token, so use a method with gradients"
         if given.target.at_words:
-            message = f"{given.target.field} is read at words, which can't be deleted; let absent be ABSENT_TEXT_MASK"
+            message = f"{given.target.field} is read at words, which can't be deleted; {remedy}"
             raise InvalidArgument("absent", message, "ABSENT_UNSUPPORTED")
         if not len(units.kept(np.zeros(len(units), dtype=bool))):
-            message = f"nothing of {given.field} is left without its words; let absent be ABSENT_TEXT_MASK"
+            message = f"nothing of {given.field} is left without its words; {remedy}"
             raise InvalidArgument("absent", message, "ABSENT_UNSUPPORTED")
 
     @property

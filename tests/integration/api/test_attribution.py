@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -497,6 +499,30 @@ def test_what_cannot_be_attributed_is_refused_by_its_field(
     assert [*failures[0].fields] == [field]
     assert reason in (None, failures[0].info.reason)
     assert ";" in failures[0].message
+
+
+def test_a_model_without_a_mask_token_is_told_what_it_can_do(
+    loop: LoopThread, sorters: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "bare"
+    shutil.copytree(sorters["sorter"], folder)
+    path, settings_path = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    tokenizer, settings = json.loads(path.read_text("utf-8")), json.loads(settings_path.read_text("utf-8"))
+    tokenizer["post_processor"] = None  # nothing is left without the words
+    tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["content"] != settings["mask_token"]]
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["[OTHER]"] = vocabulary.pop(settings.pop("mask_token"))
+    path.write_text(json.dumps(tokenizer), "utf-8")
+    settings_path.write_text(json.dumps(settings | {"tokenizer_class": "PreTrainedTokenizerFast"}), "utf-8")
+    inputs = [attribution.AttributedText(text=PLAIN, target=CASES["label"].target)]
+    with launched(loop, model=[str(folder)], runtime="torch") as host:
+        with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+            host.attribution.AttributeWords(Request(inputs=inputs), timeout=CALL_SECONDS)
+        gradients = attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS
+        found = host.attribution.AttributeWords(Request(inputs=inputs, method=gradients), timeout=CALL_SECONDS)
+    assert failures[0].info.reason == "ABSENT_UNSUPPORTED"
+    assert failures[0].message.endswith("the model has no mask token, so use a method with gradients")
+    assert found.absent == ZERO and len(found.results[0].values) > 3
 
 
 HEADLESS: Sequence[tuple[str, Target, str]] = [
