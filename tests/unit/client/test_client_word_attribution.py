@@ -141,6 +141,7 @@ def test_a_target_becomes_its_message() -> None:
         (lambda: request(tolerance=math.nan), "tolerance"),
         (lambda: request(interactions=1), "interactions"),
         (lambda: request(seed=-1), "seed"),
+        (lambda: answered(LONG, pairs=40, first_pair=2**32 - 2), "first_pair: is 4294967294, too near"),
     ],
 )
 def test_what_can_not_be_sent_is_refused_by_its_field(make: Any, words: str) -> None:

@@ -25,6 +25,8 @@ EXACT_UNITS, PAIRS, STEPS = 10, 10, 10
 """The contract's defaults, for estimates of work."""
 MAX_PAIRS = 10_000
 """The most pairs of a call."""
+PAIR_NUMBERS = 1 << 32
+"""How many numbers the first pair of a call may have."""
 GRADIENT_ROWS = 3
 """A row with its gradient takes about as long as so many without."""
 TRIPLED = 9
@@ -150,6 +152,10 @@ def _of(number: int, given: tuple[Any, Any, Any], request: Request) -> Iterator[
         return
     first, end = request.first_pair, request.first_pair + pairs
     starts = [*range(first, end, width), end]
+    if starts[-2] >= PAIR_NUMBERS:
+        raise invalid_argument(
+            "first_pair", f"is {first}, too near the last number of a pair, {PAIR_NUMBERS - 1}; begin earlier"
+        )
     for start, stop in pairwise(starts):
         yield Section(number, text, target, message, range(start, stop), stop == end, each * (2 + (stop - start) * rows))
 
