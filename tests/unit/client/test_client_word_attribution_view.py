@@ -68,7 +68,7 @@ def test_each_word_has_its_signed_value_below() -> None:
 
 def test_words_are_wrapped_to_the_screen() -> None:
     lines = printed(attribution(**SAMPLED), 24).splitlines()
-    assert lines[1:7] == ["The    $keys$  [MASK]", "+0.50  +2.00", "±0.44  ±0.00", "old    ,  $x$.", "-1.00", "±0.00"]
+    assert lines[1:7] == ["The    $keys$  [MASK]", "+0.50  +2.00", "±0.50  ±0.00", "old    ,  $x$.", "-1.00", "±0.00"]
     assert "fewer than 5 pairs" in printed(attribution(**SAMPLED | {"pairs": 4}))
 
 
