@@ -191,7 +191,7 @@ def test_words_and_parts_name_each_other(capsys: Any) -> None:
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_figure_has_the_words_on_coloured_grounds(dark: bool, tmp_path: Any) -> None:
-    figure = bertscope.plot_word_attribution(attribution(), dark=dark)
+    figure = attribution().plot(dark=dark)
     (axes,) = figure.axes
     grounds = [(to_hex(patch.get_facecolor()), patch.get_alpha()) for patch in axes.patches]
     assert grounds == [("#2470b3", pytest.approx(0.175)), ("#2470b3", pytest.approx(0.7)), ("#d9711c", pytest.approx(0.35))]

@@ -20,6 +20,7 @@ from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.validation import TextOrPair
+from bertscope.values.workbench import of_workbench
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,6 +157,10 @@ class WordAttribution:
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each word; columns as `WordAttributions.to_pandas`."""
         return data_frame(word_columns([self]))
+
+    def plot(self, *, dark: bool = False, title: str | None = None) -> Any:
+        """Draws the words in colour: `bertscope.plot_word_attribution`. Needs the extra "workbench"."""
+        return of_workbench("plot_word_attribution")(self, dark=dark, title=title)
 
     def _repr_html_(self) -> str:
         """Returns the words in colour, each with its value."""
