@@ -26,7 +26,7 @@ LEAST_SHARE = 0.1
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps of integrated gradients to begin with. They are tripled, up to `most`, as long as the error is over
-    `tolerance`."""
+    `tolerance`, and two triplings halve it."""
 
     first: int
     most: int
@@ -53,6 +53,7 @@ class GradientWork:
             self._base = units.without(np.zeros(len(units), dtype=bool), mask_id)
         self._sums = np.zeros(len(units.of))
         self._steps = 1 if steps is None else steps.first
+        self._errors = list[float]()
         self._value = self._value_absent = 0.0
         self._ends = self._end_rows()
         self.evaluations = 0
@@ -91,11 +92,17 @@ class GradientWork:
             self._sums += contributions
         check_finite([self._sums, np.array([self._value, self._value_absent])])
         self.shares, self._ends, self.rows = self._divide(), [], ()
-        plan, error = self._plan, self.shares.completeness_error
-        if plan is not None and error is not None and error > plan.tolerance and 3 * self._steps <= plan.most:
+        if self._plan is not None and self._worth_more(self._plan, self.shares.completeness_error or 0.0):
             self._steps *= 3
             # The midpoints of the former steps are among the new ones.
             self.rows = self._rows([share for step, share in enumerate(midpoints(self._steps)) if step % 3 != 1])
+
+    def _worth_more(self, plan: Steps, error: float) -> bool:
+        """Returns whether to triple the steps. Where the score jumps, as at a state of zeros before a normalisation, no number
+        of steps is enough."""
+        self._errors.append(error)
+        stalled = len(self._errors) > 2 and error > self._errors[-3] / 2
+        return error > plan.tolerance and not stalled and 3 * self._steps <= plan.most
 
     def _divide(self) -> Shares:
         contributions, within = self._sums / self._steps, self._of >= 0
