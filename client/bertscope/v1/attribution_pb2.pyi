@@ -211,7 +211,8 @@ class AttributeWordsRequest(_message.Message):
     """Number of the first pair, from 0, so that the pairs of a text can be divided among calls whose sums are added."""
     steps: _builtins.int
     """Steps of integrated gradients to begin with, 1 to 1,000; unset means 10. They are tripled, which keeps those that ran, as long as
-    completeness_error is over `tolerance`, two triplings halve it, and `max_steps` allows it.
+    completeness_error is over `tolerance` and `max_steps` allows it, but beyond 100 steps
+    only if two triplings halved it.
     """
     max_steps: _builtins.int
     """Most steps, 1 to 1,000, at least `steps`; unset means 1,000."""

@@ -22,11 +22,14 @@ Row = tuple[TokenSequence, Observer]
 LEAST_SHARE = 0.1
 """A difference that is a smaller share of the sum of absolute values gives way to that share: it would make any error large."""
 
+FEW_STEPS = 100
+"""Errors of so few steps may stay large for a while before they fall."""
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The steps of integrated gradients to begin with. They are tripled, up to `most`, as long as the error is over
-    `tolerance`, and two triplings halve it."""
+    `tolerance`, and, beyond FEW_STEPS, two triplings halve it."""
 
     first: int
     most: int
@@ -101,7 +104,7 @@ class GradientWork:
         """Returns whether to triple the steps. Where the score jumps, as at a state of zeros before a normalisation, no number
         of steps is enough."""
         self._errors.append(error)
-        stalled = len(self._errors) > 2 and error > self._errors[-3] / 2
+        stalled = self._steps > FEW_STEPS and len(self._errors) > 2 and error > self._errors[-3] / 2
         return error > plan.tolerance and not stalled and 3 * self._steps <= plan.most
 
     def _divide(self) -> Shares:

@@ -38,8 +38,8 @@ def run(errors: list[float], tolerance: float = 0.01, most: int = 1000) -> Gradi
         ([0.001], 10),
         ([0.5, 0.04, 0.005], 90),
         ([0.5, 0.6, 0.2, 0.1, 0.03], 810),
-        ([0.5, 0.49, 0.48], 90),
-        ([0.5, 0.1, 0.09, 0.08], 270),
+        ([0.5, 0.49, 0.48, 0.47], 270),
+        ([0.5, 0.5, 0.5, 0.2, 0.1], 810),
     ],
 )
 def test_steps_are_tripled_until_the_error_is_small_or_no_longer_falls(errors: list[float], steps: int) -> None:

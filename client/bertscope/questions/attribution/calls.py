@@ -59,8 +59,8 @@ class AsyncAttributionCalls(AsyncManyTexts):
         each; beyond, means over `pairs` (10) of orders, which `seed` chooses, with an interval for each word from 5 pairs on.
         Answers about other pairs, from number `first_pair` on, are added by `+`.
         "occlusion" takes one word away at a time. "integrated_gradients" runs `steps` (10), which are tripled until the error
-        is under `tolerance` (0.01), no longer falls, or `max_steps` (1,000) are reached. "gradient" and "frozen" run the text once. An `absent`
-        word is "mask" tokens (unless set), "deleted", or with gradients "zero" states.
+        is under `tolerance` (0.01), no longer falls, or `max_steps` (1,000) are reached. "gradient" and "frozen" run the text
+        once. An `absent` word is "mask" tokens (unless set), "deleted", or with gradients "zero" states.
 
         Values go to words, to pieces (`unit="piece"`), or to `spans`: parts of the text, (start, end) or (start, end, segment);
         for several texts such a list for each. `interactions` also tells which two words act together, for exact values.
