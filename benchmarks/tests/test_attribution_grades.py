@@ -1,0 +1,64 @@
+"""Grades of attributions: the exact values have the best ones, and others what they deserve."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bertscope_service.analyses.shapley import ExactShapley
+
+from benchmarks.micro.attribution import Item, Truth, areas, covers, graded_as, mean_ranks, read_items, spearman
+
+
+def truth(seed: int = 1, words: int = 5) -> Truth:
+    scores = np.random.default_rng(seed).normal(size=1 << words)
+    return Truth(ExactShapley(words).divide(scores).values, scores)
+
+
+def test_the_exact_values_are_their_own_best() -> None:
+    truths = [truth(seed) for seed in range(6)]
+    found = graded_as("exact", [one.values for one in truths], truths, 32.0)
+    assert found.signed is not None
+    assert (found.signed[0], found.absolute[0], found.same_top[0]) == pytest.approx((1, 1, 1))
+    assert (found.deletion, found.insertion, found.rows) == ((0, 0, 0), (0, 0, 0), 32)
+
+
+def test_opposite_values_have_the_opposite_rank_and_the_same_top_word() -> None:
+    truths = [truth(seed) for seed in range(6)]
+    found = graded_as("opposite", [-one.values for one in truths], truths, 1.0)
+    assert found.signed is not None
+    assert (found.signed[0], found.absolute[0], found.same_top[0]) == pytest.approx((-1, 1, 1))
+    assert graded_as("no signs*", [np.abs(one.values) for one in truths], truths, 1.0).signed is None
+
+
+def test_areas_are_those_of_the_curves() -> None:
+    """Of an additive score, by hand: words of 3, 1 and 0 that go, or come, in this order."""
+    there = (np.arange(8)[:, None] >> np.arange(3)) & 1
+    scores = there @ np.array([1.0, 3.0, 0.0])
+    deletion, insertion = areas(np.array([1.0, 3.0, 0.0]), scores)
+    assert deletion == pytest.approx((4 / 2 + 1 + 0 + 0 / 2) / 3)
+    assert insertion == pytest.approx((0 / 2 + 3 + 4 + 4 / 2) / 3)
+
+
+def test_equal_values_share_their_rank() -> None:
+    assert mean_ranks(np.array([2.0, 1.0, 2.0, 5.0])).tolist() == [1.5, 0, 1.5, 3]
+    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0])) == pytest.approx(0.5)
+    assert spearman(np.ones(3), np.array([1.0, 2.0, 3.0])) == 0
+
+
+def test_intervals_of_many_pairs_cover_most_values() -> None:
+    held = [one for seed in range(40) for one in covers(truth(), 20, seed)]
+    assert len(held) == 200 and 0.88 < np.mean(held) < 1
+
+
+def test_pairs_that_differ_in_one_word_are_items(tmp_path: Path) -> None:
+    pairs = [
+        ("The keys are here.", "The keys is here."),
+        ("The keys are here.", "The key is here."),
+        ("The keys.", "The keys are here."),
+    ]
+    lines = [json.dumps({"sentence_good": good, "sentence_bad": bad}) for good, bad in pairs]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert list(read_items(tmp_path / "pairs.jsonl")) == [Item("The keys [MASK] here.", "are", "is")]
