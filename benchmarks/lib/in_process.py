@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from bertscope_service.encoders.base import Encoder, TokenSequence
@@ -13,15 +14,21 @@ Rows = Sequence[tuple[TokenSequence, Observer]]
 
 
 def results(encoder: Encoder, rows: Rows) -> list[Any]:
-    """Runs rows of one kind of observer, in batches of neighbours by length. Returns what each observer saw."""
+    """Runs rows in batches of one kind of observer, neighbours by length. Returns what each observer saw."""
     found: list[Any] = [None] * len(rows)
-    order = sorted(range(len(rows)), key=lambda index: len(rows[index][0]))
-    for start in range(0, len(order), BATCH):
-        part = order[start : start + BATCH]
-        observers = [rows[index][1] for index in part]
-        state = encoder.begin([rows[index][0] for index in part])
-        readout = type(observers[0]).run(encoder, state, None, observers)
-        dealt = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
-        for index, result in zip(part, dealt, strict=True):
-            found[index] = result
+    kinds = defaultdict[Hashable, list[int]](list)
+    for index, (_, observer) in enumerate(rows):
+        kinds[type(observer), observer.group].append(index)
+    for numbers in kinds.values():
+        order = sorted(numbers, key=lambda index: len(rows[index][0]))
+        for start in range(0, len(order), BATCH):
+            part = order[start : start + BATCH]
+            for index, result in zip(part, _batch(encoder, [rows[index] for index in part]), strict=True):
+                found[index] = result
     return found
+
+
+def _batch(encoder: Encoder, rows: Rows) -> list[Any]:
+    observers = [observer for _, observer in rows]
+    readout = type(observers[0]).run(encoder, encoder.begin([sequence for sequence, _ in rows]), None, observers)
+    return readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))

@@ -328,5 +328,13 @@ def print_grades(grades: Sequence[Grade]) -> None:
     print("|---|---|---|---|---|---|--:|")
     for line in grades:
         cells = [line.signed, line.absolute, line.same_top, line.deletion, line.insertion]
-        shown = " | ".join("" if cell is None else "{:.2f} ({:.2f} to {:.2f})".format(*cell) for cell in cells)
+        shown = " | ".join(map(_shown, cells))
         print(f"| {line.method} | {shown} | {line.rows:,.0f} |")
+
+
+def _shown(cell: tuple[float, float, float] | None) -> str:
+    """Returns a mean with its interval, which too few items have none of."""
+    if cell is None:
+        return ""
+    middle, low, high = cell
+    return f"{middle:.2f}" if np.isnan(low) else f"{middle:.2f} ({low:.2f} to {high:.2f})"
