@@ -292,6 +292,7 @@ def test_health_of_each_service(server):
     assert health.services == {
         "bertscope.v1.AblationService": "SERVICE_UNKNOWN",
         "bertscope.v1.AttentionService": "SERVICE_UNKNOWN",
+        "bertscope.v1.AttributionService": "SERVICE_UNKNOWN",
         "bertscope.v1.BenchmarkService": "SERVICE_UNKNOWN",
         "bertscope.v1.ClassificationService": "SERVICE_UNKNOWN",
         "bertscope.v1.ClozeService": "NOT_SERVING",
