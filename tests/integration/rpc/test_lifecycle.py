@@ -29,6 +29,7 @@ Status = health_pb2.HealthCheckResponse
 NAMES = (
     "Ablation",
     "Attention",
+    "Attribution",
     "Benchmark",
     "Classification",
     "Cloze",
