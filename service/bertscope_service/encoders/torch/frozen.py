@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from transformers.activations import ACT2FN
 
 SMALL = 1e-4
 """Stands for an input of 0 in the factor of an activation, since 0 / 0 is none."""
@@ -126,6 +125,8 @@ FORMS: Mapping[str, Callable[..., torch.Tensor]] = dict.fromkeys(ACTIVATIONS, _a
 
 def refusal_of(config: Any) -> str | None:
     """Returns why a model of a config can't be frozen, with the remedy; None if it can."""
+    from transformers.activations import ACT2FN
+
     for key, name in activations_of(config):
         if not _is_linear(ACT2FN[name]):
             return f"its activation ({key} {name!r} in its config.json) is no factor of its input; ask for another method"
@@ -134,6 +135,8 @@ def refusal_of(config: Any) -> str | None:
 
 def activations_of(config: Any) -> Iterator[tuple[str, str]]:
     """Yields the entries of a config that name activations, with their values."""
+    from transformers.activations import ACT2FN  # takes long, and a server of graphs needs none
+
     for key, value in config.to_dict().items():
         if "act" in key and isinstance(value, str) and value in ACT2FN:
             yield key, value
