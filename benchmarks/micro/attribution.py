@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bertscope.questions.attribution.words import FEWEST_UNITS
 from bertscope.values.intervals import mean_intervals, wilson_interval
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
 from bertscope_service.analyses.observers.targets import Scale
@@ -302,7 +303,7 @@ def mean(values: Sequence[float]) -> tuple[float, float, float]:
 
 def print_coverage(subject: Subject, items: Sequence[Item]) -> None:
     """Prints how often 95 % intervals of sampled values, as the client makes them, cover the exact ones."""
-    truths = [subject.truth(item) for item in items]
+    truths = [truth for item in items if len((truth := subject.truth(item)).values) >= FEWEST_UNITS]
     print("| pairs | intervals that cover the exact value, of 95 % | intervals |")
     print("|--:|--:|--:|")
     for pairs in PAIRS:

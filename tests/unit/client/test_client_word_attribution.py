@@ -279,6 +279,7 @@ def test_intervals_are_those_of_students_t_over_the_pairs() -> None:
     assert wider is not None
     assert wider[0].low < ends[0].low
     assert answered(words, pairs=4)[0].interval() is None
+    assert answered(words.partition(" seven")[0], pairs=5, exact_units=2)[0].interval() is None
     assert answered(TEXT)[0].interval() is None
     with pytest.raises(bertscope.InvalidArgument, match="confidence"):
         found.interval(2)

@@ -11,6 +11,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
+from bertscope.questions.attribution import words as words_module
 from bertscope_workbench.command.app import run
 from bertscope_workbench.command.options.targets import TargetOptions
 from bertscope_workbench.command.views.output import json_text
@@ -45,6 +46,11 @@ def attribution(text: Any = TEXT, words: Any = ("The", "$keys$", "old"), values:
 SAMPLED = {"pairs": 5, "sums": np.array([2.5, 10.0, -5.0]), "sums_of_squares": np.array([1.75, 20.0, 5.0])}
 
 
+@pytest.fixture(autouse=True)
+def few_words_have_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words_module, "FEWEST_UNITS", 1)
+
+
 def printed(found: Any, width: int = 100, **options: Any) -> str:
     screen = Console(file=io.StringIO(), width=width, **options)
     print_attribution(screen, found)
@@ -69,7 +75,7 @@ def test_each_word_has_its_signed_value_below() -> None:
 def test_words_are_wrapped_to_the_screen() -> None:
     lines = printed(attribution(**SAMPLED), 24).splitlines()
     assert lines[1:7] == ["The    $keys$  [MASK]", "+0.50  +2.00", "±0.50  ±0.00", "old    ,  $x$.", "-1.00", "±0.00"]
-    assert "fewer than 5 pairs" in printed(attribution(**SAMPLED | {"pairs": 4}))
+    assert "fewer than 5 pairs, or 7 words" in printed(attribution(**SAMPLED | {"pairs": 4}))
 
 
 def test_what_does_not_add_up_is_told() -> None:

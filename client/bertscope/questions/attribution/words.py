@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WordAttribution", "WordAttributions"]
 
+FEWEST_UNITS = 7
+"""Sampled values of fewer units have no intervals."""
+
 SAME = ("text", "target", "method", "absent", "units", "label")
 """Attributes that parts which merge have in common."""
 
@@ -126,8 +129,11 @@ class WordAttribution:
         It has pairs - 2 degrees of freedom, one less than for normal values: what a word adds has heavier tails. So 95 %
         intervals cover the exact value in 94 to 95 % of cases, measured on texts (`python -m benchmarks attribution`).
 
-        None for values that are not sampled, and for fewer than five pairs, whose intervals would be too short.
+        None for values that are not sampled, and where intervals would be too short: for fewer than five pairs, and for fewer
+        than seven words, of which too few orders differ; ask for exact values of these.
         """
+        if len(self.units) < FEWEST_UNITS:
+            return None
         return mean_intervals(
             self.sums, self.sums_of_squares, self.pairs, confidence=confidence, degrees=max(1, self.pairs - 2)
         )

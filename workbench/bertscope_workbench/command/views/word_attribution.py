@@ -49,7 +49,7 @@ def print_attribution(screen: Console, found: WordAttribution) -> None:
 def _how(found: WordAttribution) -> Iterator[str]:
     yield f"{found.method.replace('_', ' ')}, absent words: {found.absent}"
     if found.pairs:
-        said = "±: 95 % intervals" if found.interval() else "fewer than 5 pairs have no intervals"
+        said = "±: 95 % intervals" if found.interval() else "fewer than 5 pairs, or 7 words, have no intervals"
         yield f"{found.pairs} pairs of orders, {said}"
     if found.error is not None:
         yield f"error {100 * found.error:.2f} % of the difference"
