@@ -37,6 +37,7 @@ SERVICES = {
         for name in (
             "Ablation",
             "Attention",
+            "Attribution",
             "Benchmark",
             "Classification",
             "Cloze",
