@@ -22,6 +22,8 @@ Row = tuple[TokenSequence, Observer]
 LEAST_SHARE = 0.1
 """A difference that is a smaller share of the sum of absolute values gives way to that share: it would make any error large."""
 
+ROUNDING = 1e-5
+"""A gap that is no larger a share of the number itself is rounding of float32: where nothing changes, that is all there is."""
 FEW_STEPS = 100
 """Errors of so few steps may stay large for a while before they fall."""
 
@@ -115,7 +117,8 @@ class GradientWork:
         if not self._frozen:
             difference = self._value - self._value_absent
             size = max(abs(difference), LEAST_SHARE * float(np.abs(values).sum()))
-            error = abs(float(contributions.sum()) - difference) / size if size else 0.0
+            gap = abs(float(contributions.sum()) - difference)
+            error = gap / size if gap > ROUNDING * max(abs(self._value), abs(self._value_absent)) else 0.0
         steps = 0 if self._plan is None else self._steps
         return Shares(values, self._value, self._value_absent, completeness_error=error, steps=steps)
 

@@ -258,7 +258,8 @@ def test_tripled_steps_are_those_of_a_direct_run(subject: Subject) -> None:
     tripled, direct = (GradientWork(units, target, mask_id, Steps(first, 27, 1e-9)) for first in (1, 27))
     assert done(subject, tripled, batch=64) == [3, 2, 6, 18]
     assert done(subject, direct, batch=64) == [29]
-    np.testing.assert_allclose(tripled.shares.values, direct.shares.values, rtol=1e-5, atol=1e-6)
+    # Values are sums of 27 gradients in float32, of up to 7; kernels add in different orders.
+    np.testing.assert_allclose(tripled.shares.values, direct.shares.values, rtol=1e-5, atol=1e-5)
     assert tripled.shares.completeness_error == pytest.approx(direct.shares.completeness_error, abs=1e-5)
     assert midpoints(9)[1::3] == pytest.approx(midpoints(3))
 
