@@ -32,6 +32,7 @@ import numpy as np
 import torch
 from bertscope.questions.attribution.words import FEWEST_UNITS
 from bertscope.values.intervals import mean_intervals, wilson_interval
+from bertscope_service.analyses.correlations import spearman_values
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
 from bertscope_service.analyses.observers.targets import Scale
 from bertscope_service.analyses.observers.word_maps import NOWHERE
@@ -265,19 +266,8 @@ def graded_as(name: str, found: Sequence[Floats], truths: Sequence[Truth], rows:
 
 
 def spearman(first: Floats, second: Floats) -> float:
-    """Returns Spearman's rank correlation; equal values have the mean of their ranks."""
-    ranks = [mean_ranks(values) for values in (first, second)]
-    if not (ranks[0].std() and ranks[1].std()):
-        return 0.0
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def mean_ranks(values: Floats) -> Floats:
-    """Returns the rank of each value, from 0."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    found: Floats = (ends - (counts + 1) / 2)[inverse]
-    return found
+    """Returns Spearman's rank correlation; 0 if one is constant."""
+    return float(spearman_values(first, second).mean())
 
 
 def areas(values: Floats, scores: Floats) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bertscope_service.analyses.shapley import ExactShapley
 
-from benchmarks.micro.attribution import Item, Truth, areas, covers, graded_as, mean_ranks, read_items, spearman
+from benchmarks.micro.attribution import Item, Truth, areas, covers, graded_as, read_items, spearman
 
 
 def truth(seed: int = 1, words: int = 5) -> Truth:
@@ -43,7 +43,9 @@ def test_areas_are_those_of_the_curves() -> None:
 
 
 def test_equal_values_share_their_rank() -> None:
-    assert mean_ranks(np.array([2.0, 1.0, 2.0, 5.0])).tolist() == [1.5, 0, 1.5, 3]
+    values, ranks = np.array([2.0, 1.0, 2.0, 5.0]), np.array([1.5, 0, 1.5, 3])
+    other = np.array([4.0, 3.0, 9.0, 5.0])
+    assert spearman(values, other) == pytest.approx(np.corrcoef(ranks, np.array([1.0, 0, 3, 2]))[0, 1])
     assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0])) == pytest.approx(0.5)
     assert spearman(np.ones(3), np.array([1.0, 2.0, 3.0])) == 0
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from bertscope_service.analyses.candidates import Word, spell
 from bertscope_service.analyses.lens import require_entry
+from bertscope_service.analyses.objectives.labelled import find_label
 from bertscope_service.analyses.observers.declared_pooling import WholeText
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.targets import (
@@ -182,14 +183,7 @@ class TargetReader:
 
     def _number(self, label: str, field: str) -> int:
         """Returns the index of a label."""
-        found = [index for index, name in enumerate(self._labels) if name == label]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            message = f"{field} {label!r} is the name of {len(found)} labels of the model; rename them in its config.json"
-            raise InvalidArgument(field, message, "LABEL_AMBIGUOUS")
-        some = ", ".join(map(repr, self._labels[:10])) + (", ..." if len(self._labels) > 10 else "")
-        raise InvalidArgument(field, f"{field} {label!r} is no label of the model; it has {some}", "UNKNOWN_LABEL")
+        return find_label(label, self._labels, field, self._tokenizer.owner, name_field="")
 
     def _places(self, span: Span, text: TokenizedText, field: str) -> range:
         """Returns the positions of the pieces of a part of a text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,7 @@ class GradientObserver:
             for part in parts_of(state):
                 own = [observer.loss for observer in observers[part]]
                 placed = _differentiable(encoder, gates, part, len(own))
-                loss = type(own[0]).losses(encoder, _rows(state, part), placed, own)
+                loss = type(own[0]).losses(encoder, some_rows(state, part, state.hidden[part].clone()), placed, own)
                 (gradient,) = torch.autograd.grad(loss.sum(), placed.keep)
                 losses.append(loss.detach().float())
                 gradients.append(gradient.abs().float())
@@ -56,10 +56,17 @@ def parts_of(state: State) -> Iterator[slice]:
     return (slice(begin, begin + size) for begin in range(0, rows, size))
 
 
-def _rows(state: State, part: slice) -> State:
-    """Copies some rows of a batch, because autograd refuses tensors that were made in inference mode."""
+def some_rows(state: State, part: slice, hidden: torch.Tensor) -> State:
+    """Returns some rows of a batch with these hidden states; the mask is copied, as autograd refuses tensors that were made in
+    inference mode."""
     valid = None if state.valid is None else state.valid[part].clone()
-    return State(state.hidden[part].clone(), state.lengths[part], valid, state.layer)
+    return State(hidden, state.lengths[part], valid, state.layer)
+
+
+def some_gates(gates: BatchGates, part: slice) -> BatchGates:
+    """Copies the gates of some rows, for the same reason."""
+    constant = {layer: values[part].clone() for layer, values in gates.constant.items()}
+    return BatchGates(gates.keep[part].clone(), gates.uniform[part].clone(), gates.layers, gates.uniform_layers, constant)
 
 
 def _differentiable(encoder: Encoder, gates: BatchGates | None, part: slice, rows: int) -> BatchGates:
@@ -69,9 +76,9 @@ def _differentiable(encoder: Encoder, gates: BatchGates | None, part: slice, row
     if gates is None:
         keep = torch.ones((rows, layers, encoder.shape.heads), dtype=encoder.dtype, device=encoder.device)
         return BatchGates(keep.requires_grad_(), torch.zeros_like(keep), every, frozenset())
-    constant = {layer: values[part].clone() for layer, values in gates.constant.items()}
-    keep = gates.keep[part].clone().requires_grad_()
-    return BatchGates(keep, gates.uniform[part].clone(), every, gates.uniform_layers, constant)
+    found = replace(some_gates(gates, part), layers=every)
+    found.keep.requires_grad_()
+    return found
 
 
 def normalised(gradient: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.importance import parts_of
+from bertscope_service.analyses.observers.importance import parts_of, some_gates, some_rows
 from bertscope_service.analyses.observers.targets import Target
 from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
 from bertscope_service.encoders.decomposition import Freezes, decomposition_of
@@ -54,7 +54,8 @@ class PathObserver(Observer):
             for part in parts_of(state):
                 # An exact end at share 1, whatever is rounded before it.
                 point = torch.lerp(base[part].float(), text[part].float(), shares[part]).to(text.dtype).requires_grad_()
-                value, gradient = _gradient(encoder, _rows(state, part, point), _some(gates, part), observers[part])
+                placed = None if gates is None else some_gates(gates, part)
+                value, gradient = _gradient(encoder, some_rows(state, part, point), placed, observers[part])
                 values.append(value)
                 contributions.append((gradient.float() * (text[part].float() - base[part].float())).sum(dim=2))
 
@@ -100,17 +101,3 @@ def _freezing(encoder: Encoder) -> AbstractContextManager[None]:
     if not isinstance(decomposition, Freezes):
         raise TypeError(f"{type(encoder).__name__} can't freeze its layers")
     return decomposition.frozen()
-
-
-def _rows(state: State, part: slice, point: torch.Tensor) -> State:
-    """Returns some rows of a batch with other states; the mask is copied, because autograd refuses what inference mode made."""
-    valid = None if state.valid is None else state.valid[part].clone()
-    return State(point, state.lengths[part], valid, state.layer)
-
-
-def _some(gates: BatchGates | None, part: slice) -> BatchGates | None:
-    """Copies the gates of some rows."""
-    if gates is None:
-        return None
-    constant = {layer: values[part].clone() for layer, values in gates.constant.items()}
-    return BatchGates(gates.keep[part].clone(), gates.uniform[part].clone(), gates.layers, gates.uniform_layers, constant)
