@@ -67,19 +67,23 @@ class Asking:
         call = asyncio.ensure_future(question.ask(caller, self.models[question.role], timeout))
         if manner == ", given up":
             asyncio.get_running_loop().call_later(draw.exponential(CANCEL_SECONDS), call.cancel)
-        code, message = "OK", ""
+        code, message, mixed = "OK", "", False
         try:
             self._check(question, kind, await call, before)
         except (bertscope.BertscopeError, grpc.aio.AioRpcError) as error:
             code, message = code_of(error), " ".join(str(error).split())
+            mixed = isinstance(error, bertscope.FailedPrecondition) and {"before", "now"} <= error.metadata.keys()
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise  # the caller is cancelled, not the call
             code = "CANCELLED"
-        self.tally.ended(kind, code, self._allowed(question, manner, before), message)
+        self.tally.ended(kind, code, self._allowed(question, manner, before, mixed=mixed), message)
 
-    def _allowed(self, question: Question, manner: str, before: Moment) -> frozenset[str]:
+    def _allowed(self, question: Question, manner: str, before: Moment, *, mixed: bool) -> frozenset[str]:
+        """Returns the codes that are no fault. mixed: the client divided a question, and found other weights in a later part."""
+        if mixed and question.role is Role.GUEST and len(self.guest.since(before)) > 1:
+            return ABSENT
         codes = ALWAYS | {", hurried": {"DEADLINE_EXCEEDED"}, ", given up": {"CANCELLED"}}.get(manner, set())
         excused = question.role is Role.GUEST and not self.guest.stayed(before)
         return codes | ABSENT if excused else codes
