@@ -81,7 +81,7 @@ class Asking:
         self.tally.ended(kind, code, self._allowed(question, manner, before, mixed=mixed), message)
 
     def _allowed(self, question: Question, manner: str, before: Moment, *, mixed: bool) -> frozenset[str]:
-        """Returns the codes that are no fault. mixed: the client divided a question, and found other weights in a later part."""
+        """Returns the codes that are no fault. mixed: the client divided a question, and found other weights later."""
         if mixed and question.role is Role.GUEST and len(self.guest.since(before)) > 1:
             return ABSENT
         codes = ALWAYS | {", hurried": {"DEADLINE_EXCEEDED"}, ", given up": {"CANCELLED"}}.get(manner, set())
