@@ -9,7 +9,13 @@ from functools import cache
 
 import torch
 from bertscope_service.encoders.onnx.sessions import adds_bytes_exactly, onnxruntime_version
-from bertscope_service.encoders.torch.integer_products import FloatProduct, HalvesProduct, WholeProduct, integer_product
+from bertscope_service.encoders.torch.integer_products import (
+    FloatProduct,
+    HalvesProduct,
+    SplitProduct,
+    WholeProduct,
+    integer_product,
+)
 from bertscope_service.encoders.torch.packing import can_pack
 from threadpoolctl import threadpool_info
 
@@ -20,6 +26,7 @@ torch.ops.mkldnn._linear_pointwise(torch.ones(8, 64), weight, None, "none", [], 
 """
 INT8 = {
     WholeProduct: "unsigned by signed bytes, VNNI",
+    SplitProduct: "unsigned by signed bytes in parts, as oneDNN rounds larger sums here",
     HalvesProduct: "bytes in two halves, no VNNI: no faster than fp32",
     FloatProduct: "as float32: no faster than fp32",
 }

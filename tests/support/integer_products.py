@@ -25,6 +25,12 @@ def drawn(rows: int, width: int, out: int) -> tuple[torch.Tensor, IntegerMatrix]
     return torch.from_numpy(steps), IntegerMatrix(torch.from_numpy(values), torch.from_numpy(scales))
 
 
+def exact(steps: torch.Tensor, matrix: IntegerMatrix) -> torch.Tensor:
+    """The product by numpy's 64-bit integers, rounded once to float32 and then scaled."""
+    sums = np.rint(steps.numpy()).astype(np.int64) @ matrix.values.numpy().astype(np.int64).T
+    return torch.from_numpy(sums.astype(np.float32) * matrix.scales.numpy())
+
+
 def digest() -> str:
     """The digest of this machine's products, where -0 counts as 0."""
     made = hashlib.sha256()

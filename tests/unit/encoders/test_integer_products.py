@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 
-import numpy as np
 import pytest
 import torch
+from bertscope_service.encoders.torch import integer_products
 from bertscope_service.encoders.torch.integer_products import (
     EXACT,
     X86,
     FloatProduct,
     HalvesProduct,
     IntegerProduct,
+    SplitProduct,
     WholeProduct,
     exact_parts,
     integer_product,
 )
 from bertscope_service.encoders.torch.quantization import LARGEST
 
-from tests.support.integer_products import CPU, SHAPES, digest, drawn
+from tests.support.integer_products import CPU, SHAPES, digest, drawn, exact
 from tools.capped import capped
 from tools.capped_tests import LIMITS
 
-ALSO = {WholeProduct: [HalvesProduct, FloatProduct], HalvesProduct: [FloatProduct], FloatProduct: list[type[IntegerProduct]]()}
-HERE = [integer_product(CPU), *ALSO[integer_product(CPU)]]
+ALL: list[type[IntegerProduct]] = [WholeProduct, SplitProduct, HalvesProduct, FloatProduct]
+HERE = ALL[ALL.index(integer_product(CPU)) :]
 """The product of this CPU, and those of CPUs with fewer instructions, which run here, too."""
 
 
@@ -32,10 +34,38 @@ HERE = [integer_product(CPU), *ALSO[integer_product(CPU)]]
 @pytest.mark.parametrize("kind", HERE)
 def test_sums_are_exact_and_rounded_once(kind: type[IntegerProduct], shape: tuple[int, int, int]) -> None:
     steps, matrix = drawn(*shape)
-    sums = np.rint(steps.numpy()).astype(np.int64) @ matrix.values.numpy().astype(np.int64).T
-    assert shape[1] < EXACT / LARGEST**2 or np.abs(sums).max() > EXACT
-    expected = torch.from_numpy(sums.astype(np.float32) * matrix.scales.numpy())
+    expected = exact(steps, matrix)
+    assert shape[1] < EXACT / LARGEST**2 or float((expected / matrix.scales).abs().max()) > EXACT
     assert torch.equal(kind(matrix)(steps), expected)
+
+
+@pytest.fixture
+def rounding_onednn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets oneDNN round sums of unsigned codes to float32 before it takes off what their zero adds."""
+
+    def rounded(
+        codes: torch.Tensor, packed: torch.Tensor, zero: int, scales: torch.Tensor, zeros: torch.Tensor
+    ) -> torch.Tensor:
+        weights = packed.double()
+        sums = (codes.double() @ weights).float() - (zero * weights.sum(0)).float()
+        return sums * scales
+
+    monkeypatch.setattr(torch.ops.onednn, "qlinear_prepack", lambda values, shape: values.T)
+    monkeypatch.setattr(integer_products, "_onednn_product", rounded)
+    integer_products._cpu_product.cache_clear()
+    yield
+    integer_products._cpu_product.cache_clear()
+
+
+@pytest.mark.skipif(platform.machine() not in X86, reason="asks oneDNN on x86 alone")
+@pytest.mark.usefixtures("rounding_onednn")
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_where_onednn_rounds_sums_of_codes_they_are_split(shape: tuple[int, int, int]) -> None:
+    assert integer_product(CPU) is SplitProduct
+    steps, matrix = drawn(*shape)
+    assert torch.equal(SplitProduct(matrix)(steps.clone()), exact(steps, matrix))
+    if shape == (33, 3072, 64):
+        assert not torch.equal(WholeProduct(matrix)(steps.clone()), exact(steps, matrix))
 
 
 @pytest.mark.parametrize("kind", HERE)

@@ -1,9 +1,11 @@
 """Multiplies activations in 8 bits by weights in 8 bits, exactly, on every machine.
 
-CPUs with VNNI add products of unsigned by signed bytes in 32 bits. Other x86 CPUs (AMD up to Zen 3, Intel up to Skylake) first
-add two products in 16 bits, which overflow; there the positive and the negative codes, of 7 bits each, are multiplied one after
-the other. Everywhere else (ARM, GPUs) the codes are multiplied as float32, which represents every integer up to 2^24: a matrix
-is split along its inputs so that no sum can exceed that. All three give the same numbers, to the last bit.
+CPUs with VNNI or AMX add products of unsigned by signed bytes in 32 bits. On some, oneDNN rounds the sum to float32 before it
+takes off what the unsigned codes' zero adds, so that the fifth digit was wrong on a Xeon: float32 represents every integer up
+to 2^24, so there a matrix is split along its inputs such that no sum can exceed that. Other x86 CPUs (AMD up to Zen 3, Intel
+up to Skylake) first add two products in 16 bits, which overflow; there the positive and the negative codes, of 7 bits each,
+are multiplied one after the other. Everywhere else (ARM, GPUs) the codes are multiplied as float32, by a matrix that is split
+likewise. All four give the same numbers, to the last bit.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ ROUNDING = 1.5 * 2**23
 
 EXACT = 2**24
 """Every integer up to this one is a float32."""
+
+TRIED = 2048
+"""Inputs of a trial: sums of unsigned codes reach 2^25 there."""
 
 X86 = frozenset({"x86_64", "AMD64"})
 """Names of the processors on which oneDNN's products of integers are fast; on others it may multiply number by number."""
@@ -55,10 +60,23 @@ class WholeProduct(IntegerProduct):
 
     def __init__(self, matrix: IntegerMatrix) -> None:
         super().__init__(matrix)
-        self.packed, self.zeros = _packed_integers(matrix.values), _zeros(matrix.values)
+        self.parts = _PackedParts(self._parts(matrix.values))
+
+    def _parts(self, values: torch.Tensor) -> Sequence[torch.Tensor]:
+        return (values,)
 
     def forward(self, steps: torch.Tensor) -> torch.Tensor:
-        return _onednn_product(_bytes(steps, ZERO), self.packed, self.scales, ZERO, self.zeros)
+        codes = _bytes(steps, ZERO)
+        if len(self.parts.packed) == 1:
+            return self.parts.products(codes, ZERO, self.scales)[0]
+        return _total(self.parts.products(codes, ZERO)).mul_(self.scales)
+
+
+class SplitProduct(WholeProduct):
+    """The same in parts whose sums of unsigned codes, too, are exact in float32."""
+
+    def _parts(self, values: torch.Tensor) -> Sequence[torch.Tensor]:
+        return exact_parts(values, LARGEST + ZERO)
 
 
 class HalvesProduct(IntegerProduct):
@@ -69,18 +87,11 @@ class HalvesProduct(IntegerProduct):
 
     def __init__(self, matrix: IntegerMatrix) -> None:
         super().__init__(matrix)
-        parts = exact_parts(matrix.values)
-        self.widths = [part.shape[1] for part in parts]
-        self.packed = [_packed_integers(part) for part in parts]
-        self.zeros = _zeros(matrix.values)
+        self.parts = _PackedParts(exact_parts(matrix.values))
 
     def forward(self, steps: torch.Tensor) -> torch.Tensor:
         rows = len(steps)
-        codes, unit = _bytes(torch.cat((steps, -steps)).clamp_(min=0), 0), steps.new_ones(1)
-        products = [
-            _onednn_product(part.contiguous(), packed, unit, 0, self.zeros)
-            for part, packed in zip(codes.split(self.widths, dim=1), self.packed, strict=True)
-        ]
+        products = self.parts.products(_bytes(torch.cat((steps, -steps)).clamp_(min=0), 0), 0)
         return _total([product[:rows].sub_(product[rows:]) for product in products]).mul_(self.scales)
 
 
@@ -100,40 +111,43 @@ class FloatProduct(IntegerProduct):
         return _total([product(part, weight) for part, weight in parts]).mul_(self.scales)
 
 
-def exact_parts(values: torch.Tensor) -> Sequence[torch.Tensor]:
-    """Splits an integer matrix [out, in] along its inputs, into as few equal parts as have only products with codes that are
-    exact in float32, in whatever order they are summed."""
+def exact_parts(values: torch.Tensor, largest: int = LARGEST) -> Sequence[torch.Tensor]:
+    """Splits an integer matrix [out, in] along its inputs, into as few equal parts as have only products with codes up to
+    `largest` that are exact in float32, in whatever order they are summed."""
     for number in count(1):
         parts = values.chunk(number, dim=1)
-        if all(int(part.abs().sum(dim=1, dtype=torch.int64).amax()) * LARGEST <= EXACT for part in parts if part.numel()):
+        if all(int(part.abs().sum(dim=1, dtype=torch.int64).amax()) * largest <= EXACT for part in parts if part.numel()):
             return parts
     raise AssertionError("a single column is exact")
 
 
 def integer_product(device: torch.device) -> type[IntegerProduct]:
-    """Returns the product that a device can do: on an x86 CPU the first exact one of `WholeProduct` and `HalvesProduct`,
-    `FloatProduct` elsewhere."""
+    """Returns the product that a device can do: on an x86 CPU the first exact one of `WholeProduct`, `SplitProduct` and
+    `HalvesProduct`, `FloatProduct` elsewhere."""
     return _cpu_product() if device.type == "cpu" else FloatProduct
 
 
 @cache
 def _cpu_product() -> type[IntegerProduct]:
     if platform.machine() in X86:
-        for product in (WholeProduct, HalvesProduct):
+        for product in (WholeProduct, SplitProduct, HalvesProduct):
             if _is_exact(product):
                 return product
     return FloatProduct
 
 
 def _is_exact(product: type[IntegerProduct]) -> bool:
-    """Tries a product with the largest numbers; asking the CPU would not do, since oneDNN may be told to use less of it."""
-    values = torch.full((16, 64), LARGEST, dtype=torch.int8, device="cpu")
-    codes = torch.tensor([[LARGEST], [-LARGEST]], dtype=torch.float32, device="cpu").repeat(1, 64)
+    """Tries a product with the largest numbers, and with a small one that a sum of unsigned codes must not lose; asking the CPU
+    would not do, since oneDNN may be told to use less of it."""
+    values = torch.full((16, TRIED), LARGEST, dtype=torch.int8, device="cpu")
+    codes = torch.tensor([[LARGEST], [-LARGEST], [0]], dtype=torch.float32, device="cpu").repeat(1, TRIED)
+    codes[2, 0] = 1
+    expected = codes.sum(dim=1, keepdim=True).mul(LARGEST).expand(-1, len(values))
     try:
         found = product(IntegerMatrix(values, torch.ones(16, dtype=torch.float32, device="cpu")))(codes.clone())
     except (AttributeError, NotImplementedError, RuntimeError):
         return False
-    return torch.equal(found, codes[:, :16] * (64 * LARGEST))
+    return torch.equal(found, expected)
 
 
 def _bytes(steps: torch.Tensor, zero: int) -> torch.Tensor:
@@ -154,19 +168,25 @@ def _total(products: Sequence[torch.Tensor]) -> torch.Tensor:
     return total.float()
 
 
-def _packed_integers(values: torch.Tensor) -> torch.Tensor:
-    packed: torch.Tensor = torch.ops.onednn.qlinear_prepack(values.contiguous(), None)
-    return packed
+class _PackedParts(torch.nn.Module):
+    """Parts of a matrix in oneDNN's own layout, along its inputs."""
 
+    def __init__(self, parts: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.widths = [part.shape[1] for part in parts]
+        self.packed = [torch.ops.onednn.qlinear_prepack(part.contiguous(), None) for part in parts]
+        self.zeros = torch.zeros(len(parts[0]), dtype=torch.int64, device=parts[0].device)
 
-def _zeros(values: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(len(values), dtype=torch.int64, device=values.device)
+    def products(self, codes: torch.Tensor, zero: int, scales: torch.Tensor | None = None) -> list[torch.Tensor]:
+        """Returns float32 [rows, out] = scales * (codes - zero) W^T of each part, of uint8 codes [rows, in]."""
+        given = (codes.new_ones(1, dtype=torch.float32) if scales is None else scales, self.zeros)
+        parts = zip(codes.split(self.widths, dim=1), self.packed, strict=True)
+        return [_onednn_product(part.contiguous(), packed, zero, *given) for part, packed in parts]
 
 
 def _onednn_product(
-    codes: torch.Tensor, packed: torch.Tensor, scales: torch.Tensor, zero: int, zeros: torch.Tensor
+    codes: torch.Tensor, packed: torch.Tensor, zero: int, scales: torch.Tensor, zeros: torch.Tensor
 ) -> torch.Tensor:
-    """Returns float32 [rows, out] = scales * (codes - zero) W^T, of uint8 codes [rows, in]."""
     output: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
         codes, 1.0, zero, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
     )
