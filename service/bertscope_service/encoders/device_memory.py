@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import weakref
 from typing import NamedTuple
 
 import torch
@@ -41,20 +43,48 @@ what the most results that were held at a time took."""
 
 
 class PinnedMemory(NamedTuple):
-    """Memory of the host that GPUs copy from and to by themselves, which the system can't move: in use, and kept for later,
-    bytes."""
+    """Memory of the host that GPUs copy from and to by themselves, which the system can't move: in use by results, and kept for
+    later, bytes."""
 
     used: int
     unused: int
 
 
+class _Results:
+    """Counts the bytes of results in pinned memory, of any thread."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._lock = threading.RLock()  # what a thread that holds it collects may be a result
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Counts the memory of a tensor, which is a power of two, until nothing shares it any more."""
+        storage = tensor.untyped_storage()
+        if size := storage.nbytes():
+            size = 1 << (size - 1).bit_length()
+            self._change(size)
+            weakref.finalize(storage, self._change, -size).atexit = False
+
+    def _change(self, size: int) -> None:
+        with self._lock:
+            self.bytes += size
+
+
+pinned_results = _Results()
+"""Results of GPUs that are still in use."""
+
+
 def pinned_memory() -> PinnedMemory:
-    """Returns the pinned memory that PyTorch holds; none before CUDA is used."""
+    """Returns the pinned memory that PyTorch holds; none before CUDA is used.
+
+    What is in use we count: of PyTorch's statistics that one is wrong up to 2.12, where memory that a kernel or a copy read or
+    wrote is never taken off `active_bytes`, which grows by one instead.
+    """
     if not torch.cuda.is_initialized():
         return PinnedMemory(0, 0)
-    stats = torch.cuda.host_memory_stats()
-    used = stats.get("active_bytes.current", 0)
-    return PinnedMemory(used, stats.get("allocated_bytes.current", 0) - used)
+    held = torch.cuda.host_memory_stats().get("allocated_bytes.current", 0)
+    used = min(pinned_results.bytes, held)
+    return PinnedMemory(used, held - used)
 
 
 def bound_pinned_memory() -> None:

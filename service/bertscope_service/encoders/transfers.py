@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.device_memory import pinned_results
+
 ALIGNED_BYTES = 16
 """Each array of a copy to the device begins at a multiple, as the numbers of all formats have to."""
 
@@ -34,14 +36,20 @@ def to_host(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """Starts to copy tensors of a GPU to the host, at once if they are small. The host must not read them before an event that
     is recorded after this call."""
     if len(tensors) < 2 or sum(tensor.nbytes for tensor in tensors) > PACKED_BYTES:
-        return tuple(tensor.to("cpu", non_blocking=True) for tensor in tensors)
+        return tuple(_to_host(tensor) for tensor in tensors)
     # The largest numbers come first, so that all begin at multiples of their size.
     order = sorted(range(len(tensors)), key=lambda index: -tensors[index].itemsize)
     ordered = [tensors[index] for index in order]
-    packed = torch.cat([tensor.contiguous().view(-1).view(torch.uint8) for tensor in ordered]).to("cpu", non_blocking=True)
+    packed = _to_host(torch.cat([tensor.contiguous().view(-1).view(torch.uint8) for tensor in ordered]))
     begins = [0, *accumulate(tensor.nbytes for tensor in ordered[:-1])]
     copied = dict(zip(order, _views(packed, begins, ordered), strict=True))
     return tuple(copied[index] for index in range(len(tensors)))
+
+
+def _to_host(tensor: torch.Tensor) -> torch.Tensor:
+    copy = tensor.to("cpu", non_blocking=True)
+    pinned_results.add(copy)
+    return copy
 
 
 def _views(packed: torch.Tensor, begins: Sequence[int], like: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -25,7 +25,10 @@ class Device:
         """Bytes of tensors made since a limit was set."""
         self.pinned = 0
         """Bytes of pinned memory, in use or kept for later: as PyTorch's, of sizes that are powers of two, and for ever."""
+        self.active = 0
+        """What PyTorch 2.11 and 2.12 tell of pinned memory in use: memory that is given back adds 1, and takes nothing off."""
         self._kept: Counter[int] = Counter()
+        self._given: list[int] = []
         self.limit: int | None = None
         """The most bytes that may be allocated; None for no limit, and no counting."""
 
@@ -66,24 +69,25 @@ class Device:
         """Counts the pinned memory of a tensor until all that share it are gone."""
         size = 1 << max(0, tensor.untyped_storage().nbytes() - 1).bit_length()
         with self._lock:
+            self._keep()
             if self._kept[size]:
                 self._kept[size] -= 1
             else:
                 self.pinned += size
-        weakref.finalize(tensor.untyped_storage(), self._unpin, size)
+            self.active += size
+        weakref.finalize(tensor.untyped_storage(), self._given.append, size)
 
-    def _unpin(self, size: int) -> None:
-        self._kept[size] += 1
-
-    @property
-    def pinned_unused(self) -> int:
-        """Bytes of pinned memory that no tensor uses."""
-        return sum(size * count for size, count in self._kept.items())
+    def _keep(self) -> None:
+        """Keeps for later what was given back: PyTorch looks for it when memory is asked for or released, and not before."""
+        while self._given:
+            self._kept[self._given.pop()] += 1
+            self.active += 1
 
     def release_pinned(self) -> None:
         """Gives back the pinned memory that no tensor uses."""
         with self._lock:
-            self.pinned -= self.pinned_unused
+            self._keep()
+            self.pinned -= sum(size * count for size, count in self._kept.items())
             self._kept.clear()
 
     @contextmanager
