@@ -36,3 +36,12 @@ def pretended(request: pytest.FixtureRequest) -> None:
     """Skips tests of what a real GPU does not tell: its launches, and mistakes that it shows otherwise or not at all."""
     if not request.config.getoption("--pretend-gpu"):
         pytest.skip("needs --pretend-gpu")
+
+
+@pytest.fixture(scope="session")
+def onnx_on_cuda(request: pytest.FixtureRequest) -> None:
+    """Skips tests of ONNX Runtime on CUDA where its build has no such provider; a pretended one needs none."""
+    import onnxruntime
+
+    if not request.config.getoption("--pretend-gpu") and "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        pytest.skip("needs onnxruntime-gpu: this onnxruntime has no CUDAExecutionProvider")

@@ -18,6 +18,8 @@ from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, r
 
 from tests.support.on_gpu import DEVICE, rows_of, some_gates
 
+pytestmark = pytest.mark.usefixtures("onnx_on_cuda")
+
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:

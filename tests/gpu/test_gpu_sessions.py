@@ -16,6 +16,8 @@ from tests.support.on_gpu import DEVICE
 from tests.support.pretended_gpu import driver
 from tests.support.pretended_gpu.recording import watching
 
+pytestmark = pytest.mark.usefixtures("onnx_on_cuda")
+
 
 @pytest.fixture(scope="module")
 def doubling(tmp_path_factory: pytest.TempPathFactory) -> Session:

@@ -131,6 +131,10 @@ QUESTIONS: Mapping[str, Make] = {
 """Observers by the question that they answer, or by what they read for several."""
 
 
+ROUNDED = {np.dtype(np.float16): (float(np.finfo(np.float16).eps), 0.0), np.dtype(np.uint8): (0.0, 1.0)}
+"""The relative and the absolute step of maps that are sent in few bits: the smallest difference may round to neighbours."""
+
+
 class _NoJob:
     """Stands for the call that rows belong to, which nobody traces."""
 
@@ -188,11 +192,11 @@ def launched(
 
 
 def numbers(result: Any) -> list[np.ndarray[Any, Any]]:
-    """Returns all numbers of a result, whatever its form, but for its seconds."""
+    """Returns all numbers of a result, whatever its form, but for its seconds; as float64 but for ROUNDED ones."""
     if isinstance(result, torch.Tensor):
         return [result.detach().cpu().double().numpy().ravel()]
     if isinstance(result, np.ndarray):
-        return [result.astype(np.float64).ravel()]
+        return [result.astype(result.dtype if result.dtype in ROUNDED else np.float64).ravel()]
     if isinstance(result, (list, tuple)):
         return [part for one in result for part in numbers(one)]
     if isinstance(result, (int, float, np.generic)):
@@ -210,5 +214,8 @@ def assert_same(found: object, expected: object) -> None:
     ours, theirs = numbers(found), numbers(expected)
     assert theirs and [len(part) for part in ours] == [len(part) for part in theirs]
     for one, other in zip(ours, theirs, strict=True):
+        relative, absolute = ROUNDED.get(other.dtype, (0.0, 0.0))
+        one, other = one.astype(np.float64), other.astype(np.float64)
         # Gradients are sums of products of both signs: their error goes with the largest, not with what is left.
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4 * max(1.0, float(np.abs(other).max(initial=0))))
+        bound = max(absolute, 1e-4 * max(1.0, float(np.abs(other).max(initial=0))))
+        np.testing.assert_allclose(one, other, rtol=relative, atol=bound)
