@@ -95,6 +95,7 @@ class Report:
             ("bert-large", self.shape(**LARGE), (LENGTH,)),
         ):
             encoder = throughput.random_cloze(config, self.device, "bf16")
+            encoder.capture()  # as the server does
             for length in (16,) if self.tiny else lengths:
                 rates: list[Any] = []
                 yield from throughput.measure_throughput(name, config, encoder, self.limits, length, sizes, rates)
@@ -110,13 +111,14 @@ class Report:
     def profile(self) -> Iterator[Row]:
         profile, throughput = (importlib.import_module(f"benchmarks.gpu.{name}") for name in ("profile", "throughput"))
         encoder = throughput.random_cloze(self.shape(), self.device, "bf16")
+        encoder.capture()
         sizes, kernels = (256,) if self.tiny else (512, 4096, 16_384), self.device.type == "cuda" and not self.pretended
         yield from profile.measure_profile(encoder, LENGTH, sizes, kernels=kernels)
 
     def graphs(self) -> Iterator[Row]:
         graphs, throughput = (importlib.import_module(f"benchmarks.gpu.{name}") for name in ("graphs", "throughput"))
         encoder = throughput.random_cloze(self.shape(), self.device, "bf16")
-        yield from graphs.measure_graphs(encoder, 16 if self.tiny else LENGTH, (1, 4) if self.tiny else (1, 4, 32))
+        yield from graphs.measure_graphs(encoder, 16 if self.tiny else LENGTH, (1, 4) if self.tiny else (1, 4, 32, 64, 128))
 
     def runtimes(self) -> Iterator[Row]:
         runtimes = importlib.import_module("benchmarks.gpu.runtimes")

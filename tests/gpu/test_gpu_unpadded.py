@@ -68,6 +68,7 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
     batch = sequences(encoder, 8, 24)
     with watching() as before:
         answers(encoder, "FillMask", batch)
+    encoder.architecture.model.requires_grad_()  # as models that nobody froze: a graph records no gradients
     encoder.capture()
     with watching() as after:
         answers(encoder, "FillMask", batch)
@@ -76,6 +77,20 @@ def test_a_graph_is_one_launch(tmp_path: Path) -> None:
     assert after.launches.total() <= 40
     assert (after.to_device.total(), after.to_host.total()) == (3, 1)
     assert not after.waits
+
+
+@pytest.mark.usefixtures("pretended")
+def test_more_rows_than_a_graph_has_room_for_run_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_graphs, "MOST_ROWS", 8)
+    write_checkpoint("bert", tmp_path)
+    encoder = load_encoder(tmp_path, "bert", device=DEVICE, precision="bf16", pack=False)
+    batches = [sequences(encoder, rows, 20) for rows in (8, 9)]
+    expected = [answers(encoder, "FillMask", batch) for batch in batches]
+    encoder.capture()
+    for batch, before, graphs in zip(batches, expected, (1, 0), strict=True):
+        with watching() as seen:
+            assert_same(answers(encoder, "FillMask", batch), before)
+        assert sum(count for (what, _), count in seen.launches.items() if what == "graph") == graphs
 
 
 @pytest.mark.usefixtures("pretended")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -127,6 +128,10 @@ def run(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return copied_into(function, args, kwargs)
     check_devices(name, args, tensors, devices)
     if name in WAITS:
+        if WAITS[name] == "item" and args[0].requires_grad:
+            warnings.warn(
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior", stacklevel=2
+            )
         forbid(WAITS[name])
         note("waits", WAITS[name])
         GPU.settle()
