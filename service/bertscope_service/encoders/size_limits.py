@@ -3,8 +3,9 @@
 On a CPU, an intermediate tensor should stay in the cache, and a step should take some milliseconds: other callers' rows wait
 meanwhile. On a GPU, launches bound a step from below, some 5 us of the host each: in a step that works for less than about
 0.2 ms, the device waits for the host. Other callers bound it from above there, too (some milliseconds), and memory does. Values
-for a GPU are worked out, not measured: from a card that reads and writes 2.5 TB/s, and does 25e12 multiplications a second in
-fp32 or ten times as many in bf16 (an H100). `make gpu` measures both.
+for a GPU are worked out, but for the tokens of a batch: from a card that reads and writes 2.5 TB/s, and does 25e12
+multiplications a second in fp32 or ten times as many in bf16 (an H100). `make gpu` measures both: an H200 3.8 TB/s, 25e12, and
+375e12.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ LIMITS = {
         structural_pairs=2_000_000,
     ),
     "cuda": SizeLimits(
-        batch_tokens=16_384,  # a bert-base in bf16: 2.8e12 operations, 5 to 10 ms
+        # On an H200 in bf16, 8 ms of a bert-base and 22 ms of a bert-large; twice as many give 3 to 14 % more, and others wait
+        # twice as long.
+        batch_tokens=16_384,
         # 2,200 positions of 30,522 entries: 0.1 ms for a product in bf16, and 0.1 ms for each reading of the scores.
         logits_bytes=256 * MIB,
         softmax_bytes=256 * MIB,  # all that are held
