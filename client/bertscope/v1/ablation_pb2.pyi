@@ -6,6 +6,7 @@ The importance of heads: sweeps, rankings and pruning."""
 from bertscope.v1 import common_pb2 as _common_pb2
 from bertscope.v1 import model_pb2 as _model_pb2
 from bertscope.v1 import question_answering_pb2 as _question_answering_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -933,6 +934,7 @@ class SweepHeadsRequest(_message.Message):
     SCALE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     BOOTSTRAP_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     GREEDY_FIELD_NUMBER: _builtins.int
@@ -960,13 +962,17 @@ class SweepHeadsRequest(_message.Message):
 
     @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to 10,000, required with that mode (here or among the
-        interventions) and rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to 10,000, required where one is asked for, here or among the
+        interventions, and rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
         """Interventions on heads in all runs, including the baseline. A changed head is changed from there."""
+
+    @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
 
     @_builtins.property
     def bootstrap(self) -> Global___Bootstrap:
@@ -994,6 +1000,7 @@ class SweepHeadsRequest(_message.Message):
         scale: _builtins.float | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         bootstrap: Global___Bootstrap | None = ...,
         memory_bytes: _builtins.int | None = ...,
         greedy: Global___Greedy | None = ...,
@@ -1001,7 +1008,7 @@ class SweepHeadsRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "greedy", b"greedy", "memory_bytes", b"memory_bytes", "objective", b"objective", "scale", b"scale"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "done", b"done", "greedy", b"greedy", "interventions", b"interventions", "memory_bytes", b"memory_bytes", "mode", b"mode", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts", "scale", b"scale", "scope", b"scope", "sets", b"sets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes", "_scale", b"_scale", "bootstrap", b"bootstrap", "done", b"done", "greedy", b"greedy", "interventions", b"interventions", "memory_bytes", b"memory_bytes", "mode", b"mode", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts", "scale", b"scale", "scope", b"scope", "sets", b"sets", "site_interventions", b"site_interventions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__memory_bytes: _TypeAlias = _typing.Literal["memory_bytes"]  # noqa: Y015
     _WhichOneofArgType__memory_bytes: _TypeAlias = _typing.Literal["_memory_bytes", b"_memory_bytes"]  # noqa: Y015
@@ -1329,6 +1336,7 @@ class RankHeadsRequest(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -1343,8 +1351,12 @@ class RankHeadsRequest(_message.Message):
         """
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over; see SweepHeadsRequest.reference_texts."""
+        """Texts that means, and strengths of additions, are taken over; see SweepHeadsRequest.reference_texts."""
 
     def __init__(
         self,
@@ -1352,11 +1364,12 @@ class RankHeadsRequest(_message.Message):
         model: _builtins.str = ...,
         objective: Global___Objective | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["objective", b"objective"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["interventions", b"interventions", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["interventions", b"interventions", "model", b"model", "objective", b"objective", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import ablation_pb2 as bertscope_dot_v1_dot_ablation__pb2
+from bertscope.v1 import ablation_sites_pb2 as bertscope_dot_v1_dot_ablation__sites__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -40,6 +41,11 @@ class AblationServiceStub(object):
                 request_serializer=bertscope_dot_v1_dot_ablation__pb2.SweepHeadsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_ablation__pb2.SweepHeadsResponse.FromString,
                 _registered_method=True)
+        self.SweepSites = channel.unary_stream(
+                '/bertscope.v1.AblationService/SweepSites',
+                request_serializer=bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesResponse.FromString,
+                _registered_method=True)
         self.RankHeads = channel.unary_unary(
                 '/bertscope.v1.AblationService/RankHeads',
                 request_serializer=bertscope_dot_v1_dot_ablation__pb2.RankHeadsRequest.SerializeToString,
@@ -65,6 +71,21 @@ class AblationServiceServicer(object):
         work within one batch, and a client that stops reading pauses it.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
         (the model lacks the head that the objective needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SweepSites(self, request, context):
+        """Changes one place inside the model after another, such as the state of one token before one layer, and measures what that does to
+        a number: first a start message with each pair of texts, then one effect for each change as soon as it is measured on all pairs,
+        at the end a summary.
+
+        Vectors of a clean run are put into a corrupted one, or the other way round (activation patching, causal tracing: Vig et al. 2020;
+        Meng et al. 2022), or changed as a SiteIntervention changes them. The states below a changed layer are run once and shared.
+        Interactive calls go before sweeps. Cancelling the call ends the work within one batch, and a client that stops reading pauses it.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the
+        model lacks the head of the target, or a site), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,6 +121,11 @@ def add_AblationServiceServicer_to_server(servicer, server):
                     servicer.SweepHeads,
                     request_deserializer=bertscope_dot_v1_dot_ablation__pb2.SweepHeadsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_ablation__pb2.SweepHeadsResponse.SerializeToString,
+            ),
+            'SweepSites': grpc.unary_stream_rpc_method_handler(
+                    servicer.SweepSites,
+                    request_deserializer=bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesResponse.SerializeToString,
             ),
             'RankHeads': grpc.unary_unary_rpc_method_handler(
                     servicer.RankHeads,
@@ -140,6 +166,33 @@ class AblationService(object):
             '/bertscope.v1.AblationService/SweepHeads',
             bertscope_dot_v1_dot_ablation__pb2.SweepHeadsRequest.SerializeToString,
             bertscope_dot_v1_dot_ablation__pb2.SweepHeadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SweepSites(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.AblationService/SweepSites',
+            bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesRequest.SerializeToString,
+            bertscope_dot_v1_dot_ablation__sites__pb2.SweepSitesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ isort:skip_file
 The importance of heads: sweeps, rankings and pruning."""
 
 from bertscope.v1 import ablation_pb2 as _ablation_pb2
+from bertscope.v1 import ablation_sites_pb2 as _ablation_sites_pb2
 from collections import abc as _abc
 from grpc import aio as _aio
 import abc as _abc_1
@@ -43,6 +44,17 @@ class AblationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
     (the model lacks the head that the objective needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    SweepSites: _grpc.UnaryStreamMultiCallable[_ablation_sites_pb2.SweepSitesRequest, _ablation_sites_pb2.SweepSitesResponse]
+    """Changes one place inside the model after another, such as the state of one token before one layer, and measures what that does to
+    a number: first a start message with each pair of texts, then one effect for each change as soon as it is measured on all pairs,
+    at the end a summary.
+
+    Vectors of a clean run are put into a corrupted one, or the other way round (activation patching, causal tracing: Vig et al. 2020;
+    Meng et al. 2022), or changed as a SiteIntervention changes them. The states below a changed layer are run once and shared.
+    Interactive calls go before sweeps. Cancelling the call ends the work within one batch, and a client that stops reading pauses it.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the
+    model lacks the head of the target, or a site), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     RankHeads: _grpc.UnaryUnaryMultiCallable[_ablation_pb2.RankHeadsRequest, _ablation_pb2.RankHeadsResponse]
     """Ranks all heads by gradient importance (Michel et al. 2019, section 4): the absolute value of the derivative of the loss with
     respect to a gate on the head's context, taken for each text and then averaged.
@@ -73,6 +85,17 @@ class AblationServiceAsyncStub(AblationServiceStub):
     work within one batch, and a client that stops reading pauses it.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
     (the model lacks the head that the objective needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    SweepSites: _aio.UnaryStreamMultiCallable[_ablation_sites_pb2.SweepSitesRequest, _ablation_sites_pb2.SweepSitesResponse]  # type: ignore[assignment]
+    """Changes one place inside the model after another, such as the state of one token before one layer, and measures what that does to
+    a number: first a start message with each pair of texts, then one effect for each change as soon as it is measured on all pairs,
+    at the end a summary.
+
+    Vectors of a clean run are put into a corrupted one, or the other way round (activation patching, causal tracing: Vig et al. 2020;
+    Meng et al. 2022), or changed as a SiteIntervention changes them. The states below a changed layer are run once and shared.
+    Interactive calls go before sweeps. Cancelling the call ends the work within one batch, and a client that stops reading pauses it.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the
+    model lacks the head of the target, or a site), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     RankHeads: _aio.UnaryUnaryMultiCallable[_ablation_pb2.RankHeadsRequest, _ablation_pb2.RankHeadsResponse]  # type: ignore[assignment]
     """Ranks all heads by gradient importance (Michel et al. 2019, section 4): the absolute value of the derivative of the loss with
@@ -107,6 +130,23 @@ class AblationServiceServicer(metaclass=_abc_1.ABCMeta):
         work within one batch, and a client that stops reading pauses it.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED
         (the model lacks the head that the objective needs), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def SweepSites(
+        self,
+        request: _ablation_sites_pb2.SweepSitesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_ablation_sites_pb2.SweepSitesResponse], _abc.AsyncIterator[_ablation_sites_pb2.SweepSitesResponse]]:
+        """Changes one place inside the model after another, such as the state of one token before one layer, and measures what that does to
+        a number: first a start message with each pair of texts, then one effect for each change as soon as it is measured on all pairs,
+        at the end a summary.
+
+        Vectors of a clean run are put into a corrupted one, or the other way round (activation patching, causal tracing: Vig et al. 2020;
+        Meng et al. 2022), or changed as a SiteIntervention changes them. The states below a changed layer are run once and shared.
+        Interactive calls go before sweeps. Cancelling the call ends the work within one batch, and a client that stops reading pauses it.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (the model is loading, or its scores are not finite), UNIMPLEMENTED (the
+        model lacks the head of the target, or a site), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

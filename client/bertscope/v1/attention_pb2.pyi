@@ -5,6 +5,7 @@ Attention maps of a hosted model."""
 
 from bertscope.v1 import attention_statistics_pb2 as _attention_statistics_pb2
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -62,6 +63,7 @@ class ExtractAttentionRequest(_message.Message):
     DTYPE_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     QUANTITY_FIELD_NUMBER: _builtins.int
@@ -94,9 +96,13 @@ class ExtractAttentionRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -109,13 +115,14 @@ class ExtractAttentionRequest(_message.Message):
         dtype: _common_pb2.DataType.ValueType = ...,
         level: Global___AttentionLevel.ValueType = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         quantity: _attention_statistics_pb2.AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "quantity", b"quantity", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "heads", b"heads", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "level", b"level", "model", b"model", "quantity", b"quantity", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

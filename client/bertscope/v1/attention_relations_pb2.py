@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from bertscope.v1 import attention_statistics_pb2 as bertscope_dot_v1_dot_attention__statistics__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bertscope/v1/attention_relations.proto\x12\x0c\x62\x65rtscope.v1\x1a\'bertscope/v1/attention_statistics.proto\x1a\x19\x62\x65rtscope/v1/common.proto\"<\n\x08WordPair\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x0e\n\x06source\x18\x02 \x01(\r\x12\x0e\n\x06target\x18\x03 \x01(\r\"\x89\x01\n\x0cRelationText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12*\n\x05words\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12%\n\x05pairs\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.WordPair\"\xc5\x01\n\x15ScoreRelationsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x05texts\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.RelationText\x12\x11\n\trelations\x18\x03 \x03(\t\x12\x0f\n\x07\x64\x65tails\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\",\n\x0bOffsetCount\x12\x0e\n\x06offset\x18\x01 \x01(\x11\x12\r\n\x05pairs\x18\x02 \x01(\x04\"\xa6\x01\n\x0e\x44irectedScores\x12.\n\x0elargest_weight\x18\x01 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x38\n\x18largest_weight_by_chance\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x0f\n\x07\x63orrect\x18\x03 \x03(\x04\x12\x19\n\x11\x63orrect_by_chance\x18\x04 \x03(\x01\"\xe9\x01\n\x0eRelationScores\x12\x10\n\x08relation\x18\x01 \x01(\t\x12\r\n\x05pairs\x18\x02 \x01(\x04\x12\x15\n\rskipped_pairs\x18\x03 \x01(\x04\x12\x14\n\x0c\x63hance_pairs\x18\x04 \x01(\x04\x12*\n\x07offsets\x18\x05 \x03(\x0b\x32\x19.bertscope.v1.OffsetCount\x12-\n\x07\x66orward\x18\x06 \x01(\x0b\x32\x1c.bertscope.v1.DirectedScores\x12.\n\x08\x62\x61\x63kward\x18\x07 \x01(\x0b\x32\x1c.bertscope.v1.DirectedScores\"z\n\x0eRelationDetail\x12\x12\n\ntext_index\x18\x01 \x01(\r\x12\x10\n\x08relation\x18\x02 \x01(\r\x12\x0f\n\x07offsets\x18\x03 \x03(\x11\x12\x17\n\x0f\x66orward_correct\x18\x04 \x03(\r\x12\x18\n\x10\x62\x61\x63kward_correct\x18\x05 \x03(\r\"\xd4\x01\n\x16ScoreRelationsResponse\x12\x0e\n\x06layers\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\x04\x12/\n\trelations\x18\x04 \x03(\x0b\x32\x1c.bertscope.v1.RelationScores\x12-\n\x07\x64\x65tails\x18\x05 \x03(\x0b\x32\x1c.bertscope.v1.RelationDetail\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"^\n\x0b\x46\x65\x61tureText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\'\n\x05spans\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.MarkedSpan\"H\n\nMarkedSpan\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\r\x12)\n\x04span\x18\x02 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\xc9\x01\n\x14ScoreFeaturesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12(\n\x05texts\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.FeatureText\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x16\n\x0especial_tokens\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\x7f\n\rFeatureScores\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\t\x12)\n\tattention\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x32\n\x12\x66rom_first_special\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\"\xa2\x01\n\x15ScoreFeaturesResponse\x12\x0e\n\x06layers\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\x04\x12-\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x1b.bertscope.v1.FeatureScores\x12,\n\nprovenance\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.ProvenanceBR\n\x0c\x62\x65rtscope.v1B\x17\x41ttentionRelationsProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bertscope/v1/attention_relations.proto\x12\x0c\x62\x65rtscope.v1\x1a\'bertscope/v1/attention_statistics.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"<\n\x08WordPair\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x0e\n\x06source\x18\x02 \x01(\r\x12\x0e\n\x06target\x18\x03 \x01(\r\"\x89\x01\n\x0cRelationText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12*\n\x05words\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12%\n\x05pairs\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.WordPair\"\x81\x02\n\x15ScoreRelationsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x05texts\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.RelationText\x12\x11\n\trelations\x18\x03 \x03(\t\x12\x0f\n\x07\x64\x65tails\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\",\n\x0bOffsetCount\x12\x0e\n\x06offset\x18\x01 \x01(\x11\x12\r\n\x05pairs\x18\x02 \x01(\x04\"\xa6\x01\n\x0e\x44irectedScores\x12.\n\x0elargest_weight\x18\x01 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x38\n\x18largest_weight_by_chance\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x0f\n\x07\x63orrect\x18\x03 \x03(\x04\x12\x19\n\x11\x63orrect_by_chance\x18\x04 \x03(\x01\"\xe9\x01\n\x0eRelationScores\x12\x10\n\x08relation\x18\x01 \x01(\t\x12\r\n\x05pairs\x18\x02 \x01(\x04\x12\x15\n\rskipped_pairs\x18\x03 \x01(\x04\x12\x14\n\x0c\x63hance_pairs\x18\x04 \x01(\x04\x12*\n\x07offsets\x18\x05 \x03(\x0b\x32\x19.bertscope.v1.OffsetCount\x12-\n\x07\x66orward\x18\x06 \x01(\x0b\x32\x1c.bertscope.v1.DirectedScores\x12.\n\x08\x62\x61\x63kward\x18\x07 \x01(\x0b\x32\x1c.bertscope.v1.DirectedScores\"z\n\x0eRelationDetail\x12\x12\n\ntext_index\x18\x01 \x01(\r\x12\x10\n\x08relation\x18\x02 \x01(\r\x12\x0f\n\x07offsets\x18\x03 \x03(\x11\x12\x17\n\x0f\x66orward_correct\x18\x04 \x03(\r\x12\x18\n\x10\x62\x61\x63kward_correct\x18\x05 \x03(\r\"\xd4\x01\n\x16ScoreRelationsResponse\x12\x0e\n\x06layers\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\x04\x12/\n\trelations\x18\x04 \x03(\x0b\x32\x1c.bertscope.v1.RelationScores\x12-\n\x07\x64\x65tails\x18\x05 \x03(\x0b\x32\x1c.bertscope.v1.RelationDetail\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"^\n\x0b\x46\x65\x61tureText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\'\n\x05spans\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.MarkedSpan\"H\n\nMarkedSpan\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\r\x12)\n\x04span\x18\x02 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\x85\x02\n\x14ScoreFeaturesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12(\n\x05texts\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.FeatureText\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12\x16\n\x0especial_tokens\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\x7f\n\rFeatureScores\x12\x0f\n\x07\x66\x65\x61ture\x18\x01 \x01(\t\x12)\n\tattention\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\x12\x32\n\x12\x66rom_first_special\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.HeadSums\"\xa2\x01\n\x15ScoreFeaturesResponse\x12\x0e\n\x06layers\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\x04\x12-\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x1b.bertscope.v1.FeatureScores\x12,\n\nprovenance\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.ProvenanceBR\n\x0c\x62\x65rtscope.v1B\x17\x41ttentionRelationsProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,30 +35,30 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.attention_rela
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\027AttentionRelationsProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_WORDPAIR']._serialized_start=124
-  _globals['_WORDPAIR']._serialized_end=184
-  _globals['_RELATIONTEXT']._serialized_start=187
-  _globals['_RELATIONTEXT']._serialized_end=324
-  _globals['_SCORERELATIONSREQUEST']._serialized_start=327
-  _globals['_SCORERELATIONSREQUEST']._serialized_end=524
-  _globals['_OFFSETCOUNT']._serialized_start=526
-  _globals['_OFFSETCOUNT']._serialized_end=570
-  _globals['_DIRECTEDSCORES']._serialized_start=573
-  _globals['_DIRECTEDSCORES']._serialized_end=739
-  _globals['_RELATIONSCORES']._serialized_start=742
-  _globals['_RELATIONSCORES']._serialized_end=975
-  _globals['_RELATIONDETAIL']._serialized_start=977
-  _globals['_RELATIONDETAIL']._serialized_end=1099
-  _globals['_SCORERELATIONSRESPONSE']._serialized_start=1102
-  _globals['_SCORERELATIONSRESPONSE']._serialized_end=1314
-  _globals['_FEATURETEXT']._serialized_start=1316
-  _globals['_FEATURETEXT']._serialized_end=1410
-  _globals['_MARKEDSPAN']._serialized_start=1412
-  _globals['_MARKEDSPAN']._serialized_end=1484
-  _globals['_SCOREFEATURESREQUEST']._serialized_start=1487
-  _globals['_SCOREFEATURESREQUEST']._serialized_end=1688
-  _globals['_FEATURESCORES']._serialized_start=1690
-  _globals['_FEATURESCORES']._serialized_end=1817
-  _globals['_SCOREFEATURESRESPONSE']._serialized_start=1820
-  _globals['_SCOREFEATURESRESPONSE']._serialized_end=1982
+  _globals['_WORDPAIR']._serialized_start=149
+  _globals['_WORDPAIR']._serialized_end=209
+  _globals['_RELATIONTEXT']._serialized_start=212
+  _globals['_RELATIONTEXT']._serialized_end=349
+  _globals['_SCORERELATIONSREQUEST']._serialized_start=352
+  _globals['_SCORERELATIONSREQUEST']._serialized_end=609
+  _globals['_OFFSETCOUNT']._serialized_start=611
+  _globals['_OFFSETCOUNT']._serialized_end=655
+  _globals['_DIRECTEDSCORES']._serialized_start=658
+  _globals['_DIRECTEDSCORES']._serialized_end=824
+  _globals['_RELATIONSCORES']._serialized_start=827
+  _globals['_RELATIONSCORES']._serialized_end=1060
+  _globals['_RELATIONDETAIL']._serialized_start=1062
+  _globals['_RELATIONDETAIL']._serialized_end=1184
+  _globals['_SCORERELATIONSRESPONSE']._serialized_start=1187
+  _globals['_SCORERELATIONSRESPONSE']._serialized_end=1399
+  _globals['_FEATURETEXT']._serialized_start=1401
+  _globals['_FEATURETEXT']._serialized_end=1495
+  _globals['_MARKEDSPAN']._serialized_start=1497
+  _globals['_MARKEDSPAN']._serialized_end=1569
+  _globals['_SCOREFEATURESREQUEST']._serialized_start=1572
+  _globals['_SCOREFEATURESREQUEST']._serialized_end=1833
+  _globals['_FEATURESCORES']._serialized_start=1835
+  _globals['_FEATURESCORES']._serialized_end=1962
+  _globals['_SCOREFEATURESRESPONSE']._serialized_start=1965
+  _globals['_SCOREFEATURESRESPONSE']._serialized_end=2127
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ Attention between words that the caller marks: linked pairs of words, and words 
 
 from bertscope.v1 import attention_statistics_pb2 as _attention_statistics_pb2
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -99,6 +100,7 @@ class ScoreRelationsRequest(_message.Message):
     RELATIONS_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -119,9 +121,13 @@ class ScoreRelationsRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -132,11 +138,12 @@ class ScoreRelationsRequest(_message.Message):
         relations: _abc.Iterable[_builtins.str] | None = ...,
         details: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "relations", b"relations", "texts", b"texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "relations", b"relations", "site_interventions", b"site_interventions", "texts", b"texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -432,6 +439,7 @@ class ScoreFeaturesRequest(_message.Message):
     FEATURES_FIELD_NUMBER: _builtins.int
     SPECIAL_TOKENS_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -454,9 +462,13 @@ class ScoreFeaturesRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -467,11 +479,12 @@ class ScoreFeaturesRequest(_message.Message):
         features: _abc.Iterable[_builtins.str] | None = ...,
         special_tokens: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "special_tokens", b"special_tokens", "texts", b"texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "special_tokens", b"special_tokens", "texts", b"texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,6 +8,7 @@ of one.
 """
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -372,6 +373,7 @@ class DescribeAttentionRequest(_message.Message):
     PUNCTUATION_FIELD_NUMBER: _builtins.int
     HEAD_DISTANCES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     QUANTITY_FIELD_NUMBER: _builtins.int
@@ -404,9 +406,13 @@ class DescribeAttentionRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -418,13 +424,14 @@ class DescribeAttentionRequest(_message.Message):
         punctuation: _abc.Iterable[_builtins.str] | None = ...,
         head_distances: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         truncate: _builtins.bool = ...,
         quantity: Global___AttentionQuantity.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "punctuation", b"punctuation", "quantity", b"quantity", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["head_distances", b"head_distances", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "punctuation", b"punctuation", "quantity", b"quantity", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -511,6 +518,7 @@ class CompareAttentionRequest(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     PUNCTUATION_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
@@ -534,8 +542,12 @@ class CompareAttentionRequest(_message.Message):
         """Interventions on heads of the second model."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over, of the second model, as in DescribeAttentionRequest."""
+        """Texts that means, and strengths of additions, are taken over, of the second model, as in DescribeAttentionRequest."""
 
     def __init__(
         self,
@@ -545,12 +557,13 @@ class CompareAttentionRequest(_message.Message):
         inputs: _abc.Iterable[_common_pb2.TextInput] | None = ...,
         punctuation: _abc.Iterable[_builtins.str] | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "interventions", b"interventions", "model", b"model", "other_model", b"other_model", "punctuation", b"punctuation", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "interventions", b"interventions", "model", b"model", "other_model", b"other_model", "punctuation", b"punctuation", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

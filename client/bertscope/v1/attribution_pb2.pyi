@@ -4,6 +4,7 @@ isort:skip_file
 Which words made a score."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from bertscope.v1 import target_pb2 as _target_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -189,8 +190,10 @@ class AttributeWordsRequest(_message.Message):
     TOLERANCE_FIELD_NUMBER: _builtins.int
     INTERACTIONS_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    SITE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
     method: Global___AttributionMethod.ValueType
@@ -233,9 +236,20 @@ class AttributeWordsRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
+        """
+
+    @_builtins.property
+    def site(self) -> Global___AttributedSite:
+        """Set: the number is attributed to heads or neurons in place of words, one layer at a time, by integrated gradients from 0 to the
+        output that each unit has, while other layers are as they are (Dai et al. 2022, section 3.1: knowledge neurons). `method` may be
+        unspecified, ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS or ATTRIBUTION_METHOD_GRADIENT; `absent` and `unit` are unspecified.
         """
 
     def __init__(
@@ -255,12 +269,14 @@ class AttributeWordsRequest(_message.Message):
         tolerance: _builtins.float | None = ...,
         interactions: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         truncate: _builtins.bool = ...,
+        site: Global___AttributedSite | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_exact_units", b"_exact_units", "_max_steps", b"_max_steps", "_pairs", b"_pairs", "_steps", b"_steps", "_tolerance", b"_tolerance", "exact_units", b"exact_units", "max_steps", b"max_steps", "pairs", b"pairs", "steps", b"steps", "tolerance", b"tolerance"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exact_units", b"_exact_units", "_max_steps", b"_max_steps", "_pairs", b"_pairs", "_steps", b"_steps", "_tolerance", b"_tolerance", "exact_units", b"exact_units", "max_steps", b"max_steps", "pairs", b"pairs", "site", b"site", "steps", b"steps", "tolerance", b"tolerance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exact_units", b"_exact_units", "_max_steps", b"_max_steps", "_pairs", b"_pairs", "_steps", b"_steps", "_tolerance", b"_tolerance", "absent", b"absent", "exact_units", b"exact_units", "first_pair", b"first_pair", "inputs", b"inputs", "interactions", b"interactions", "interventions", b"interventions", "max_steps", b"max_steps", "method", b"method", "model", b"model", "pairs", b"pairs", "reference_texts", b"reference_texts", "seed", b"seed", "steps", b"steps", "tolerance", b"tolerance", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exact_units", b"_exact_units", "_max_steps", b"_max_steps", "_pairs", b"_pairs", "_steps", b"_steps", "_tolerance", b"_tolerance", "absent", b"absent", "exact_units", b"exact_units", "first_pair", b"first_pair", "inputs", b"inputs", "interactions", b"interactions", "interventions", b"interventions", "max_steps", b"max_steps", "method", b"method", "model", b"model", "pairs", b"pairs", "reference_texts", b"reference_texts", "seed", b"seed", "site", b"site", "site_interventions", b"site_interventions", "steps", b"steps", "tolerance", b"tolerance", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exact_units: _TypeAlias = _typing.Literal["exact_units"]  # noqa: Y015
     _WhichOneofArgType__exact_units: _TypeAlias = _typing.Literal["_exact_units", b"_exact_units"]  # noqa: Y015
@@ -286,6 +302,78 @@ class AttributeWordsRequest(_message.Message):
 Global___AttributeWordsRequest: _TypeAlias = AttributeWordsRequest  # noqa: Y015
 
 @_typing.final
+class AttributedSite(_message.Message):
+    """Units of a site that a number is attributed to in place of words."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SITE_FIELD_NUMBER: _builtins.int
+    LAYERS_FIELD_NUMBER: _builtins.int
+    POSITIONS_FIELD_NUMBER: _builtins.int
+    TOP_FIELD_NUMBER: _builtins.int
+    site: _site_pb2.Site.ValueType
+    """The site: SITE_ACTIVATIONS (neurons), or SITE_HEAD_OUTPUT (heads); required."""
+    top: _builtins.int
+    """The most units in the reply, those of the largest absolute values; 1 to 10,000, 0 means 20."""
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Layers, 0 to layers - 1, none twice; empty means all."""
+
+    @_builtins.property
+    def positions(self) -> _site_pb2.Positions:
+        """The positions whose units count; unset means the masks, or in a text without one all tokens."""
+
+    def __init__(
+        self,
+        *,
+        site: _site_pb2.Site.ValueType = ...,
+        layers: _abc.Iterable[_builtins.int] | None = ...,
+        positions: _site_pb2.Positions | None = ...,
+        top: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["positions", b"positions"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layers", b"layers", "positions", b"positions", "site", b"site", "top", b"top"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AttributedSite: _TypeAlias = AttributedSite  # noqa: Y015
+
+@_typing.final
+class UnitAttribution(_message.Message):
+    """The share of one unit of a site."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYER_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    layer: _builtins.int
+    """Its layer."""
+    position: _builtins.int
+    """Number of its token."""
+    unit: _builtins.int
+    """The head or activation."""
+    value: _builtins.float
+    """The number that it adds, signed, in the unit of the target's scale."""
+    def __init__(
+        self,
+        *,
+        layer: _builtins.int = ...,
+        position: _builtins.int = ...,
+        unit: _builtins.int = ...,
+        value: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layer", b"layer", "position", b"position", "unit", b"unit", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnitAttribution: _TypeAlias = UnitAttribution  # noqa: Y015
+
+@_typing.final
 class WordAttribution(_message.Message):
     """The number of one text, divided among its units: sum(values) + rest = value - value_absent, but for rounding."""
 
@@ -306,6 +394,8 @@ class WordAttribution(_message.Message):
     LABEL_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
+    SITE_UNITS_FIELD_NUMBER: _builtins.int
+    LAYER_SUMS_FIELD_NUMBER: _builtins.int
     value: _builtins.float
     """The number of the whole text."""
     value_absent: _builtins.float
@@ -353,6 +443,14 @@ class WordAttribution(_message.Message):
         0: two units do more together than each alone.
         """
 
+    @_builtins.property
+    def site_units(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnitAttribution]:
+        """With `site` in the request, in place of `units` and `values`: the units of the largest absolute values, in descending order of these."""
+
+    @_builtins.property
+    def layer_sums(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """With `site`: for each of its layers, in ascending order, the sum of the values of all its units at all its positions."""
+
     def __init__(
         self,
         *,
@@ -371,10 +469,12 @@ class WordAttribution(_message.Message):
         label: _builtins.str = ...,
         tokens: _builtins.int = ...,
         truncated_tokens: _builtins.int = ...,
+        site_units: _abc.Iterable[Global___UnitAttribution] | None = ...,
+        layer_sums: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "interactions", b"interactions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "evaluations", b"evaluations", "interactions", b"interactions", "label", b"label", "pairs", b"pairs", "rest", b"rest", "steps", b"steps", "sums", b"sums", "sums_of_squares", b"sums_of_squares", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "units", b"units", "value", b"value", "value_absent", b"value_absent", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "evaluations", b"evaluations", "interactions", b"interactions", "label", b"label", "layer_sums", b"layer_sums", "pairs", b"pairs", "rest", b"rest", "site_units", b"site_units", "steps", b"steps", "sums", b"sums", "sums_of_squares", b"sums_of_squares", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "units", b"units", "value", b"value", "value_absent", b"value_absent", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completeness_error: _TypeAlias = _typing.Literal["completeness_error"]  # noqa: Y015
     _WhichOneofArgType__completeness_error: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error"]  # noqa: Y015

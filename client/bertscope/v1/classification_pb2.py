@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/classification.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xab\x01\n\x0f\x43lassifyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"\x84\x01\n\x10\x43lassifyResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.ClassifiedText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x13\n\x0bmulti_label\x18\x03 \x01(\x08\"i\n\x0e\x43lassifiedText\x12-\n\x06labels\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"S\n\x0fLabelPrediction\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\x12\r\n\x05logit\x18\x04 \x01(\x01\"a\n\x0bTaggedInput\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12*\n\x05words\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\xc2\x01\n\x15\x43lassifyTokensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x06inputs\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.TaggedInput\x12\r\n\x05top_k\x18\x03 \x01(\r\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x05 \x03(\t\x12\x10\n\x08truncate\x18\x06 \x01(\x08\"\x9c\x01\n\x16\x43lassifyTokensResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.TaggedText\x12)\n\x06scheme\x18\x02 \x01(\x0e\x32\x19.bertscope.v1.LabelScheme\x12,\n\nprovenance\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x88\x01\n\nTaggedText\x12\'\n\x05words\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.TaggedWord\x12\'\n\x08mentions\x18\x02 \x03(\x0b\x32\x15.bertscope.v1.Mention\x12\x0e\n\x06tokens\x18\x03 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\r\"f\n\nTaggedWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12-\n\x06labels\x18\x02 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\"W\n\x07Mention\x12\x0c\n\x04type\x18\x01 \x01(\t\x12)\n\x04span\x18\x02 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\"\xb0\x01\n\x14PredictValuesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"t\n\x15PredictValuesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.PredictedValue\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"I\n\x0ePredictedValue\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r*\x88\x01\n\x0bLabelScheme\x12\x1c\n\x18LABEL_SCHEME_UNSPECIFIED\x10\x00\x12\x15\n\x11LABEL_SCHEME_NONE\x10\x01\x12\x14\n\x10LABEL_SCHEME_IOB\x10\x02\x12\x16\n\x12LABEL_SCHEME_IOBES\x10\x03\x12\x16\n\x12LABEL_SCHEME_BILOU\x10\x04\x32\x8a\x04\n\x15\x43lassificationService\x12\x91\x01\n\x08\x43lassify\x12\x1d.bertscope.v1.ClassifyRequest\x1a\x1e.bertscope.v1.ClassifyResponse\"F\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:classify:\x01*Z\x11\"\x0c/v1:classify:\x01*\x12\xaf\x01\n\x0e\x43lassifyTokens\x12#.bertscope.v1.ClassifyTokensRequest\x1a$.bertscope.v1.ClassifyTokensResponse\"R\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x41\"#/v1/{model=models/*}:classifyTokens:\x01*Z\x17\"\x12/v1:classifyTokens:\x01*\x12\xaa\x01\n\rPredictValues\x12\".bertscope.v1.PredictValuesRequest\x1a#.bertscope.v1.PredictValuesResponse\"P\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02?\"\"/v1/{model=models/*}:predictValues:\x01*Z\x16\"\x11/v1:predictValues:\x01*BN\n\x0c\x62\x65rtscope.v1B\x13\x43lassificationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!bertscope/v1/classification.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x17\x62\x65rtscope/v1/site.proto\x1a\x1cgoogle/api/annotations.proto\"\xe7\x01\n\x0f\x43lassifyRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x06 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"\x84\x01\n\x10\x43lassifyResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.ClassifiedText\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x13\n\x0bmulti_label\x18\x03 \x01(\x08\"i\n\x0e\x43lassifiedText\x12-\n\x06labels\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"S\n\x0fLabelPrediction\x12\r\n\x05label\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\r\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\x12\r\n\x05logit\x18\x04 \x01(\x01\"a\n\x0bTaggedInput\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12*\n\x05words\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\xfe\x01\n\x15\x43lassifyTokensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x06inputs\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.TaggedInput\x12\r\n\x05top_k\x18\x03 \x01(\r\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x05 \x03(\t\x12\x10\n\x08truncate\x18\x06 \x01(\x08\"\x9c\x01\n\x16\x43lassifyTokensResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.TaggedText\x12)\n\x06scheme\x18\x02 \x01(\x0e\x32\x19.bertscope.v1.LabelScheme\x12,\n\nprovenance\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x88\x01\n\nTaggedText\x12\'\n\x05words\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.TaggedWord\x12\'\n\x08mentions\x18\x02 \x03(\x0b\x32\x15.bertscope.v1.Mention\x12\x0e\n\x06tokens\x18\x03 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\r\"f\n\nTaggedWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12-\n\x06labels\x18\x02 \x03(\x0b\x32\x1d.bertscope.v1.LabelPrediction\"W\n\x07Mention\x12\x0c\n\x04type\x18\x01 \x01(\t\x12)\n\x04span\x18\x02 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x13\n\x0bprobability\x18\x03 \x01(\x01\"\xec\x01\n\x14PredictValuesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x06 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\x12\x10\n\x08truncate\x18\x05 \x01(\x08\"t\n\x15PredictValuesResponse\x12-\n\x07results\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.PredictedValue\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"I\n\x0ePredictedValue\x12\r\n\x05value\x18\x01 \x01(\x01\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r*\x88\x01\n\x0bLabelScheme\x12\x1c\n\x18LABEL_SCHEME_UNSPECIFIED\x10\x00\x12\x15\n\x11LABEL_SCHEME_NONE\x10\x01\x12\x14\n\x10LABEL_SCHEME_IOB\x10\x02\x12\x16\n\x12LABEL_SCHEME_IOBES\x10\x03\x12\x16\n\x12LABEL_SCHEME_BILOU\x10\x04\x32\x8a\x04\n\x15\x43lassificationService\x12\x91\x01\n\x08\x43lassify\x12\x1d.bertscope.v1.ClassifyRequest\x1a\x1e.bertscope.v1.ClassifyResponse\"F\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:classify:\x01*Z\x11\"\x0c/v1:classify:\x01*\x12\xaf\x01\n\x0e\x43lassifyTokens\x12#.bertscope.v1.ClassifyTokensRequest\x1a$.bertscope.v1.ClassifyTokensResponse\"R\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x41\"#/v1/{model=models/*}:classifyTokens:\x01*Z\x17\"\x12/v1:classifyTokens:\x01*\x12\xaa\x01\n\rPredictValues\x12\".bertscope.v1.PredictValuesRequest\x1a#.bertscope.v1.PredictValuesResponse\"P\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02?\"\"/v1/{model=models/*}:predictValues:\x01*Z\x16\"\x11/v1:predictValues:\x01*BN\n\x0c\x62\x65rtscope.v1B\x13\x43lassificationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,34 +42,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLASSIFICATIONSERVICE'].methods_by_name['ClassifyTokens']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002A\"#/v1/{model=models/*}:classifyTokens:\001*Z\027\"\022/v1:classifyTokens:\001*'
   _globals['_CLASSIFICATIONSERVICE'].methods_by_name['PredictValues']._loaded_options = None
   _globals['_CLASSIFICATIONSERVICE'].methods_by_name['PredictValues']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002?\"\"/v1/{model=models/*}:predictValues:\001*Z\026\"\021/v1:predictValues:\001*'
-  _globals['_LABELSCHEME']._serialized_start=1796
-  _globals['_LABELSCHEME']._serialized_end=1932
-  _globals['_CLASSIFYREQUEST']._serialized_start=136
-  _globals['_CLASSIFYREQUEST']._serialized_end=307
-  _globals['_CLASSIFYRESPONSE']._serialized_start=310
-  _globals['_CLASSIFYRESPONSE']._serialized_end=442
-  _globals['_CLASSIFIEDTEXT']._serialized_start=444
-  _globals['_CLASSIFIEDTEXT']._serialized_end=549
-  _globals['_LABELPREDICTION']._serialized_start=551
-  _globals['_LABELPREDICTION']._serialized_end=634
-  _globals['_TAGGEDINPUT']._serialized_start=636
-  _globals['_TAGGEDINPUT']._serialized_end=733
-  _globals['_CLASSIFYTOKENSREQUEST']._serialized_start=736
-  _globals['_CLASSIFYTOKENSREQUEST']._serialized_end=930
-  _globals['_CLASSIFYTOKENSRESPONSE']._serialized_start=933
-  _globals['_CLASSIFYTOKENSRESPONSE']._serialized_end=1089
-  _globals['_TAGGEDTEXT']._serialized_start=1092
-  _globals['_TAGGEDTEXT']._serialized_end=1228
-  _globals['_TAGGEDWORD']._serialized_start=1230
-  _globals['_TAGGEDWORD']._serialized_end=1332
-  _globals['_MENTION']._serialized_start=1334
-  _globals['_MENTION']._serialized_end=1421
-  _globals['_PREDICTVALUESREQUEST']._serialized_start=1424
-  _globals['_PREDICTVALUESREQUEST']._serialized_end=1600
-  _globals['_PREDICTVALUESRESPONSE']._serialized_start=1602
-  _globals['_PREDICTVALUESRESPONSE']._serialized_end=1718
-  _globals['_PREDICTEDVALUE']._serialized_start=1720
-  _globals['_PREDICTEDVALUE']._serialized_end=1793
-  _globals['_CLASSIFICATIONSERVICE']._serialized_start=1935
-  _globals['_CLASSIFICATIONSERVICE']._serialized_end=2457
+  _globals['_LABELSCHEME']._serialized_start=2001
+  _globals['_LABELSCHEME']._serialized_end=2137
+  _globals['_CLASSIFYREQUEST']._serialized_start=161
+  _globals['_CLASSIFYREQUEST']._serialized_end=392
+  _globals['_CLASSIFYRESPONSE']._serialized_start=395
+  _globals['_CLASSIFYRESPONSE']._serialized_end=527
+  _globals['_CLASSIFIEDTEXT']._serialized_start=529
+  _globals['_CLASSIFIEDTEXT']._serialized_end=634
+  _globals['_LABELPREDICTION']._serialized_start=636
+  _globals['_LABELPREDICTION']._serialized_end=719
+  _globals['_TAGGEDINPUT']._serialized_start=721
+  _globals['_TAGGEDINPUT']._serialized_end=818
+  _globals['_CLASSIFYTOKENSREQUEST']._serialized_start=821
+  _globals['_CLASSIFYTOKENSREQUEST']._serialized_end=1075
+  _globals['_CLASSIFYTOKENSRESPONSE']._serialized_start=1078
+  _globals['_CLASSIFYTOKENSRESPONSE']._serialized_end=1234
+  _globals['_TAGGEDTEXT']._serialized_start=1237
+  _globals['_TAGGEDTEXT']._serialized_end=1373
+  _globals['_TAGGEDWORD']._serialized_start=1375
+  _globals['_TAGGEDWORD']._serialized_end=1477
+  _globals['_MENTION']._serialized_start=1479
+  _globals['_MENTION']._serialized_end=1566
+  _globals['_PREDICTVALUESREQUEST']._serialized_start=1569
+  _globals['_PREDICTVALUESREQUEST']._serialized_end=1805
+  _globals['_PREDICTVALUESRESPONSE']._serialized_start=1807
+  _globals['_PREDICTVALUESRESPONSE']._serialized_end=1923
+  _globals['_PREDICTEDVALUE']._serialized_start=1925
+  _globals['_PREDICTEDVALUE']._serialized_end=1998
+  _globals['_CLASSIFICATIONSERVICE']._serialized_start=2140
+  _globals['_CLASSIFICATIONSERVICE']._serialized_end=2662
 # @@protoc_insertion_point(module_scope)

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x65rtscope/v1/cloze_facts.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"-\n\x0c\x46\x61\x63tTemplate\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07negated\x18\x02 \x01(\x08\"_\n\x0c\x46\x61\x63tRelation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\ttemplates\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.FactTemplate\x12\x12\n\ncandidates\x18\x03 \x03(\t\"J\n\x04\x46\x61\x63t\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0f\n\x07objects\x18\x03 \x03(\t\x12\x0e\n\x06primes\x18\x04 \x03(\t\"\xdb\x02\n\x11QueryFactsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\trelations\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.FactRelation\x12!\n\x05\x66\x61\x63ts\x18\x03 \x03(\x0b\x32\x12.bertscope.v1.Fact\x12\x12\n\nvocabulary\x18\x04 \x03(\t\x12,\n\x07scoring\x18\x05 \x01(\x0e\x32\x1b.bertscope.v1.ObjectScoring\x12\x17\n\nmax_pieces\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x07 \x01(\rH\x01\x88\x01\x01\x12\r\n\x05prior\x18\x08 \x01(\x08\x12\x35\n\rinterventions\x18\t \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\n \x03(\tB\r\n\x0b_max_piecesB\x08\n\x06_top_k\"9\n\x0e\x46\x61\x63tPrediction\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x17\n\x0flog_probability\x18\x02 \x01(\x01\"\xc3\x02\n\nFactAnswer\x12\x10\n\x08template\x18\x01 \x01(\r\x12\x12\n\x05prime\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x13\n\x06object\x18\x04 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0flog_probability\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x17\n\nprior_rank\x18\x06 \x01(\rH\x04\x88\x01\x01\x12\"\n\x15prior_log_probability\x18\x07 \x01(\x01H\x05\x88\x01\x01\x12\x31\n\x0bpredictions\x18\x08 \x03(\x0b\x32\x1c.bertscope.v1.FactPredictionB\x08\n\x06_primeB\x07\n\x05_rankB\t\n\x07_objectB\x12\n\x10_log_probabilityB\r\n\x0b_prior_rankB\x18\n\x16_prior_log_probability\"\x98\x02\n\nFactResult\x12)\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FactAnswer\x12\x31\n\x07skipped\x18\x02 \x01(\x0e\x32 .bertscope.v1.FactResult.Skipped\x12\x19\n\x11object_in_subject\x18\x03 \x01(\x08\"\x90\x01\n\x07Skipped\x12\x17\n\x13SKIPPED_UNSPECIFIED\x10\x00\x12\x1a\n\x16SKIPPED_SEVERAL_PIECES\x10\x01\x12 \n\x1cSKIPPED_NOT_AMONG_CANDIDATES\x10\x02\x12\x18\n\x14SKIPPED_NOT_WRITABLE\x10\x03\x12\x14\n\x10SKIPPED_TOO_LONG\x10\x04\"\x83\x01\n\nFactCounts\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x10\n\x08template\x18\x02 \x01(\r\x12\r\n\x05\x66\x61\x63ts\x18\x03 \x01(\x04\x12\x11\n\thits_at_1\x18\x04 \x01(\x04\x12\x12\n\nhits_at_10\x18\x05 \x01(\x04\x12\x1b\n\x13reciprocal_rank_sum\x18\x06 \x01(\x01\"\xf8\x01\n\x12QueryFactsResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FactResult\x12(\n\x06\x63ounts\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.FactCounts\x12\x14\n\x0cranked_among\x18\x03 \x03(\r\x12\x1b\n\x13vocabulary_left_out\x18\x04 \x01(\r\x12,\n\x07scoring\x18\x05 \x01(\x0e\x32\x1b.bertscope.v1.ObjectScoring\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance*\xb6\x01\n\rObjectScoring\x12\x1e\n\x1aOBJECT_SCORING_UNSPECIFIED\x10\x00\x12\x1f\n\x1bOBJECT_SCORING_SINGLE_ENTRY\x10\x01\x12\x1d\n\x19OBJECT_SCORING_CANDIDATES\x10\x02\x12 \n\x1cOBJECT_SCORING_LEFT_TO_RIGHT\x10\x03\x12#\n\x1fOBJECT_SCORING_CONFIDENCE_FIRST\x10\x04\x42J\n\x0c\x62\x65rtscope.v1B\x0f\x43lozeFactsProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x62\x65rtscope/v1/cloze_facts.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"-\n\x0c\x46\x61\x63tTemplate\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07negated\x18\x02 \x01(\x08\"_\n\x0c\x46\x61\x63tRelation\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\ttemplates\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.FactTemplate\x12\x12\n\ncandidates\x18\x03 \x03(\t\"J\n\x04\x46\x61\x63t\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x0f\n\x07subject\x18\x02 \x01(\t\x12\x0f\n\x07objects\x18\x03 \x03(\t\x12\x0e\n\x06primes\x18\x04 \x03(\t\"\x97\x03\n\x11QueryFactsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\trelations\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.FactRelation\x12!\n\x05\x66\x61\x63ts\x18\x03 \x03(\x0b\x32\x12.bertscope.v1.Fact\x12\x12\n\nvocabulary\x18\x04 \x03(\t\x12,\n\x07scoring\x18\x05 \x01(\x0e\x32\x1b.bertscope.v1.ObjectScoring\x12\x17\n\nmax_pieces\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x12\n\x05top_k\x18\x07 \x01(\rH\x01\x88\x01\x01\x12\r\n\x05prior\x18\x08 \x01(\x08\x12\x35\n\rinterventions\x18\t \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x0b \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\n \x03(\tB\r\n\x0b_max_piecesB\x08\n\x06_top_k\"9\n\x0e\x46\x61\x63tPrediction\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x17\n\x0flog_probability\x18\x02 \x01(\x01\"\xc3\x02\n\nFactAnswer\x12\x10\n\x08template\x18\x01 \x01(\r\x12\x12\n\x05prime\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\x04rank\x18\x03 \x01(\rH\x01\x88\x01\x01\x12\x13\n\x06object\x18\x04 \x01(\rH\x02\x88\x01\x01\x12\x1c\n\x0flog_probability\x18\x05 \x01(\x01H\x03\x88\x01\x01\x12\x17\n\nprior_rank\x18\x06 \x01(\rH\x04\x88\x01\x01\x12\"\n\x15prior_log_probability\x18\x07 \x01(\x01H\x05\x88\x01\x01\x12\x31\n\x0bpredictions\x18\x08 \x03(\x0b\x32\x1c.bertscope.v1.FactPredictionB\x08\n\x06_primeB\x07\n\x05_rankB\t\n\x07_objectB\x12\n\x10_log_probabilityB\r\n\x0b_prior_rankB\x18\n\x16_prior_log_probability\"\x98\x02\n\nFactResult\x12)\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FactAnswer\x12\x31\n\x07skipped\x18\x02 \x01(\x0e\x32 .bertscope.v1.FactResult.Skipped\x12\x19\n\x11object_in_subject\x18\x03 \x01(\x08\"\x90\x01\n\x07Skipped\x12\x17\n\x13SKIPPED_UNSPECIFIED\x10\x00\x12\x1a\n\x16SKIPPED_SEVERAL_PIECES\x10\x01\x12 \n\x1cSKIPPED_NOT_AMONG_CANDIDATES\x10\x02\x12\x18\n\x14SKIPPED_NOT_WRITABLE\x10\x03\x12\x14\n\x10SKIPPED_TOO_LONG\x10\x04\"\x83\x01\n\nFactCounts\x12\x10\n\x08relation\x18\x01 \x01(\r\x12\x10\n\x08template\x18\x02 \x01(\r\x12\r\n\x05\x66\x61\x63ts\x18\x03 \x01(\x04\x12\x11\n\thits_at_1\x18\x04 \x01(\x04\x12\x12\n\nhits_at_10\x18\x05 \x01(\x04\x12\x1b\n\x13reciprocal_rank_sum\x18\x06 \x01(\x01\"\xf8\x01\n\x12QueryFactsResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.FactResult\x12(\n\x06\x63ounts\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.FactCounts\x12\x14\n\x0cranked_among\x18\x03 \x03(\r\x12\x1b\n\x13vocabulary_left_out\x18\x04 \x01(\r\x12,\n\x07scoring\x18\x05 \x01(\x0e\x32\x1b.bertscope.v1.ObjectScoring\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance*\xb6\x01\n\rObjectScoring\x12\x1e\n\x1aOBJECT_SCORING_UNSPECIFIED\x10\x00\x12\x1f\n\x1bOBJECT_SCORING_SINGLE_ENTRY\x10\x01\x12\x1d\n\x19OBJECT_SCORING_CANDIDATES\x10\x02\x12 \n\x1cOBJECT_SCORING_LEFT_TO_RIGHT\x10\x03\x12#\n\x1fOBJECT_SCORING_CONFIDENCE_FIRST\x10\x04\x42J\n\x0c\x62\x65rtscope.v1B\x0f\x43lozeFactsProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,26 +34,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.cloze_facts_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\017ClozeFactsProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_OBJECTSCORING']._serialized_start=1699
-  _globals['_OBJECTSCORING']._serialized_end=1881
-  _globals['_FACTTEMPLATE']._serialized_start=75
-  _globals['_FACTTEMPLATE']._serialized_end=120
-  _globals['_FACTRELATION']._serialized_start=122
-  _globals['_FACTRELATION']._serialized_end=217
-  _globals['_FACT']._serialized_start=219
-  _globals['_FACT']._serialized_end=293
-  _globals['_QUERYFACTSREQUEST']._serialized_start=296
-  _globals['_QUERYFACTSREQUEST']._serialized_end=643
-  _globals['_FACTPREDICTION']._serialized_start=645
-  _globals['_FACTPREDICTION']._serialized_end=702
-  _globals['_FACTANSWER']._serialized_start=705
-  _globals['_FACTANSWER']._serialized_end=1028
-  _globals['_FACTRESULT']._serialized_start=1031
-  _globals['_FACTRESULT']._serialized_end=1311
-  _globals['_FACTRESULT_SKIPPED']._serialized_start=1167
-  _globals['_FACTRESULT_SKIPPED']._serialized_end=1311
-  _globals['_FACTCOUNTS']._serialized_start=1314
-  _globals['_FACTCOUNTS']._serialized_end=1445
-  _globals['_QUERYFACTSRESPONSE']._serialized_start=1448
-  _globals['_QUERYFACTSRESPONSE']._serialized_end=1696
+  _globals['_OBJECTSCORING']._serialized_start=1784
+  _globals['_OBJECTSCORING']._serialized_end=1966
+  _globals['_FACTTEMPLATE']._serialized_start=100
+  _globals['_FACTTEMPLATE']._serialized_end=145
+  _globals['_FACTRELATION']._serialized_start=147
+  _globals['_FACTRELATION']._serialized_end=242
+  _globals['_FACT']._serialized_start=244
+  _globals['_FACT']._serialized_end=318
+  _globals['_QUERYFACTSREQUEST']._serialized_start=321
+  _globals['_QUERYFACTSREQUEST']._serialized_end=728
+  _globals['_FACTPREDICTION']._serialized_start=730
+  _globals['_FACTPREDICTION']._serialized_end=787
+  _globals['_FACTANSWER']._serialized_start=790
+  _globals['_FACTANSWER']._serialized_end=1113
+  _globals['_FACTRESULT']._serialized_start=1116
+  _globals['_FACTRESULT']._serialized_end=1396
+  _globals['_FACTRESULT_SKIPPED']._serialized_start=1252
+  _globals['_FACTRESULT_SKIPPED']._serialized_end=1396
+  _globals['_FACTCOUNTS']._serialized_start=1399
+  _globals['_FACTCOUNTS']._serialized_end=1530
+  _globals['_QUERYFACTSRESPONSE']._serialized_start=1533
+  _globals['_QUERYFACTSRESPONSE']._serialized_end=1781
 # @@protoc_insertion_point(module_scope)

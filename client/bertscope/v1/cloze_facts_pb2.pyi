@@ -4,6 +4,7 @@ isort:skip_file
 Facts that a model may know: templates with a subject, and the ranks of their objects."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -181,6 +182,7 @@ class QueryFactsRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     PRIOR_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -216,9 +218,13 @@ class QueryFactsRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -233,11 +239,12 @@ class QueryFactsRequest(_message.Message):
         top_k: _builtins.int | None = ...,
         prior: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "max_pieces", b"max_pieces", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "facts", b"facts", "interventions", b"interventions", "max_pieces", b"max_pieces", "model", b"model", "prior", b"prior", "reference_texts", b"reference_texts", "relations", b"relations", "scoring", b"scoring", "top_k", b"top_k", "vocabulary", b"vocabulary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "facts", b"facts", "interventions", b"interventions", "max_pieces", b"max_pieces", "model", b"model", "prior", b"prior", "reference_texts", b"reference_texts", "relations", b"relations", "scoring", b"scoring", "site_interventions", b"site_interventions", "top_k", b"top_k", "vocabulary", b"vocabulary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_pieces: _TypeAlias = _typing.Literal["max_pieces"]  # noqa: Y015
     _WhichOneofArgType__max_pieces: _TypeAlias = _typing.Literal["_max_pieces", b"_max_pieces"]  # noqa: Y015

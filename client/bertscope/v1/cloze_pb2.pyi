@@ -4,6 +4,7 @@ isort:skip_file
 Predictions of a model in place of a mask."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -70,6 +71,7 @@ class FillMaskRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     DECODING_FIELD_NUMBER: _builtins.int
@@ -125,9 +127,13 @@ class FillMaskRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     @_builtins.property
@@ -154,6 +160,7 @@ class FillMaskRequest(_message.Message):
         top_k: _builtins.int | None = ...,
         candidates: _abc.Iterable[_builtins.str] | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         decoding: Global___MaskDecoding.ValueType = ...,
@@ -167,7 +174,7 @@ class FillMaskRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "max_pieces", b"max_pieces", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "logits", b"logits", "max_pieces", b"max_pieces", "model", b"model", "next_sentence", b"next_sentence", "piece_ids", b"piece_ids", "reference_texts", b"reference_texts", "text_candidates", b"text_candidates", "text_pairs", b"text_pairs", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width", "_max_pieces", b"_max_pieces", "_top_k", b"_top_k", "beam_width", b"beam_width", "candidates", b"candidates", "decoding", b"decoding", "interventions", b"interventions", "logits", b"logits", "max_pieces", b"max_pieces", "model", b"model", "next_sentence", b"next_sentence", "piece_ids", b"piece_ids", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "text_candidates", b"text_candidates", "text_pairs", b"text_pairs", "texts", b"texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__beam_width: _TypeAlias = _typing.Literal["beam_width"]  # noqa: Y015
     _WhichOneofArgType__beam_width: _TypeAlias = _typing.Literal["_beam_width", b"_beam_width"]  # noqa: Y015

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x65rtscope/v1/cloze_scores.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\xa7\x01\n\x0bScoredInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x12\n\nskip_words\x18\x04 \x01(\r\x12\x16\n\tmax_words\x18\x05 \x01(\rH\x01\x88\x01\x01\x42\x0c\n\n_text_pairB\x0c\n\n_max_words\"\xf3\x01\n\x11ScoreTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x06inputs\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.ScoredInput\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12\x0e\n\x06pieces\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\"{\n\x0bScoredPiece\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\r\x12\r\n\x05start\x18\x03 \x01(\r\x12\x0b\n\x03\x65nd\x18\x04 \x01(\r\x12\x0f\n\x07segment\x18\x05 \x01(\r\x12\x0c\n\x04word\x18\x06 \x01(\r\x12\x17\n\x0flog_probability\x18\x07 \x01(\x01\"\xa6\x01\n\nScoredText\x12\x16\n\x0elog_likelihood\x18\x01 \x01(\x01\x12\x15\n\rscored_pieces\x18\x02 \x01(\r\x12\x14\n\x0cscored_words\x18\x03 \x01(\r\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x05 \x01(\r\x12)\n\x06pieces\x18\x06 \x03(\x0b\x32\x19.bertscope.v1.ScoredPiece\"\xa1\x01\n\x12ScoreTextsResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.ScoredText\x12\x32\n\x07scoring\x18\x02 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12,\n\nprovenance\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"R\n\x07TextSet\x12(\n\x05texts\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ScoredInput\x12\r\n\x05right\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\t\"\xdf\x01\n\x13\x43ompareTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12#\n\x04sets\x18\x02 \x03(\x0b\x32\x15.bertscope.v1.TextSet\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x05 \x01(\x08\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\xe6\x01\n\x0b\x43omparedSet\x12\x17\n\x0flog_likelihoods\x18\x01 \x03(\x01\x12\x15\n\rscored_pieces\x18\x02 \x03(\r\x12\x32\n\x07outcome\x18\x03 \x01(\x0e\x32!.bertscope.v1.ComparedSet.Outcome\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\r\"Y\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x11\n\rOUTCOME_RIGHT\x10\x01\x12\x0f\n\x0bOUTCOME_TIE\x10\x02\x12\x11\n\rOUTCOME_WRONG\x10\x03\"z\n\tSetCounts\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05right\x18\x02 \x01(\x04\x12\x0c\n\x04tied\x18\x03 \x01(\x04\x12\r\n\x05wrong\x18\x04 \x01(\x04\x12\x16\n\x0e\x64ifference_sum\x18\x05 \x01(\x01\x12\x1a\n\x12\x64ifference_squares\x18\x06 \x01(\x01\"\xcd\x01\n\x14\x43ompareTextsResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ComparedSet\x12\'\n\x06\x63ounts\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.SetCounts\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProvenanceBK\n\x0c\x62\x65rtscope.v1B\x10\x43lozeScoresProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x65rtscope/v1/cloze_scores.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"\xa7\x01\n\x0bScoredInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x12\n\nskip_words\x18\x04 \x01(\r\x12\x16\n\tmax_words\x18\x05 \x01(\rH\x01\x88\x01\x01\x42\x0c\n\n_text_pairB\x0c\n\n_max_words\"\xaf\x02\n\x11ScoreTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12)\n\x06inputs\x18\x02 \x03(\x0b\x32\x19.bertscope.v1.ScoredInput\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12\x0e\n\x06pieces\x18\x04 \x01(\x08\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\"{\n\x0bScoredPiece\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\r\x12\r\n\x05start\x18\x03 \x01(\r\x12\x0b\n\x03\x65nd\x18\x04 \x01(\r\x12\x0f\n\x07segment\x18\x05 \x01(\r\x12\x0c\n\x04word\x18\x06 \x01(\r\x12\x17\n\x0flog_probability\x18\x07 \x01(\x01\"\xa6\x01\n\nScoredText\x12\x16\n\x0elog_likelihood\x18\x01 \x01(\x01\x12\x15\n\rscored_pieces\x18\x02 \x01(\r\x12\x14\n\x0cscored_words\x18\x03 \x01(\r\x12\x0e\n\x06tokens\x18\x04 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x05 \x01(\r\x12)\n\x06pieces\x18\x06 \x03(\x0b\x32\x19.bertscope.v1.ScoredPiece\"\xa1\x01\n\x12ScoreTextsResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.ScoredText\x12\x32\n\x07scoring\x18\x02 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12,\n\nprovenance\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"R\n\x07TextSet\x12(\n\x05texts\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ScoredInput\x12\r\n\x05right\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\t\"\x9b\x02\n\x13\x43ompareTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12#\n\x04sets\x18\x02 \x03(\x0b\x32\x15.bertscope.v1.TextSet\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\x05 \x01(\x08\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\xe6\x01\n\x0b\x43omparedSet\x12\x17\n\x0flog_likelihoods\x18\x01 \x03(\x01\x12\x15\n\rscored_pieces\x18\x02 \x03(\r\x12\x32\n\x07outcome\x18\x03 \x01(\x0e\x32!.bertscope.v1.ComparedSet.Outcome\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\r\"Y\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x11\n\rOUTCOME_RIGHT\x10\x01\x12\x0f\n\x0bOUTCOME_TIE\x10\x02\x12\x11\n\rOUTCOME_WRONG\x10\x03\"z\n\tSetCounts\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05right\x18\x02 \x01(\x04\x12\x0c\n\x04tied\x18\x03 \x01(\x04\x12\r\n\x05wrong\x18\x04 \x01(\x04\x12\x16\n\x0e\x64ifference_sum\x18\x05 \x01(\x01\x12\x1a\n\x12\x64ifference_squares\x18\x06 \x01(\x01\"\xcd\x01\n\x14\x43ompareTextsResponse\x12*\n\x07results\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ComparedSet\x12\'\n\x06\x63ounts\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.SetCounts\x12\x32\n\x07scoring\x18\x03 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProvenanceBK\n\x0c\x62\x65rtscope.v1B\x10\x43lozeScoresProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,26 +34,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.cloze_scores_p
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\020ClozeScoresProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_SCOREDINPUT']._serialized_start=77
-  _globals['_SCOREDINPUT']._serialized_end=244
-  _globals['_SCORETEXTSREQUEST']._serialized_start=247
-  _globals['_SCORETEXTSREQUEST']._serialized_end=490
-  _globals['_SCOREDPIECE']._serialized_start=492
-  _globals['_SCOREDPIECE']._serialized_end=615
-  _globals['_SCOREDTEXT']._serialized_start=618
-  _globals['_SCOREDTEXT']._serialized_end=784
-  _globals['_SCORETEXTSRESPONSE']._serialized_start=787
-  _globals['_SCORETEXTSRESPONSE']._serialized_end=948
-  _globals['_TEXTSET']._serialized_start=950
-  _globals['_TEXTSET']._serialized_end=1032
-  _globals['_COMPARETEXTSREQUEST']._serialized_start=1035
-  _globals['_COMPARETEXTSREQUEST']._serialized_end=1258
-  _globals['_COMPAREDSET']._serialized_start=1261
-  _globals['_COMPAREDSET']._serialized_end=1491
-  _globals['_COMPAREDSET_OUTCOME']._serialized_start=1402
-  _globals['_COMPAREDSET_OUTCOME']._serialized_end=1491
-  _globals['_SETCOUNTS']._serialized_start=1493
-  _globals['_SETCOUNTS']._serialized_end=1615
-  _globals['_COMPARETEXTSRESPONSE']._serialized_start=1618
-  _globals['_COMPARETEXTSRESPONSE']._serialized_end=1823
+  _globals['_SCOREDINPUT']._serialized_start=102
+  _globals['_SCOREDINPUT']._serialized_end=269
+  _globals['_SCORETEXTSREQUEST']._serialized_start=272
+  _globals['_SCORETEXTSREQUEST']._serialized_end=575
+  _globals['_SCOREDPIECE']._serialized_start=577
+  _globals['_SCOREDPIECE']._serialized_end=700
+  _globals['_SCOREDTEXT']._serialized_start=703
+  _globals['_SCOREDTEXT']._serialized_end=869
+  _globals['_SCORETEXTSRESPONSE']._serialized_start=872
+  _globals['_SCORETEXTSRESPONSE']._serialized_end=1033
+  _globals['_TEXTSET']._serialized_start=1035
+  _globals['_TEXTSET']._serialized_end=1117
+  _globals['_COMPARETEXTSREQUEST']._serialized_start=1120
+  _globals['_COMPARETEXTSREQUEST']._serialized_end=1403
+  _globals['_COMPAREDSET']._serialized_start=1406
+  _globals['_COMPAREDSET']._serialized_end=1636
+  _globals['_COMPAREDSET_OUTCOME']._serialized_start=1547
+  _globals['_COMPAREDSET_OUTCOME']._serialized_end=1636
+  _globals['_SETCOUNTS']._serialized_start=1638
+  _globals['_SETCOUNTS']._serialized_end=1760
+  _globals['_COMPARETEXTSRESPONSE']._serialized_start=1763
+  _globals['_COMPARETEXTSRESPONSE']._serialized_end=1968
 # @@protoc_insertion_point(module_scope)

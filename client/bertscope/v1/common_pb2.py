@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x65rtscope/v1/common.proto\x12\x0c\x62\x65rtscope.v1\"L\n\x06Tensor\x12%\n\x05\x64type\x18\x01 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"?\n\tTextInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_text_pair\"<\n\rCharacterSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x0f\n\x07segment\x18\x03 \x01(\r\"\x97\x01\n\x05Token\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x02id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05start\x18\x03 \x01(\r\x12\x0b\n\x03\x65nd\x18\x04 \x01(\r\x12\x0f\n\x07special\x18\x05 \x01(\x08\x12\x11\n\x04word\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x0f\n\x07segment\x18\x07 \x01(\r\x12\x0e\n\x06pieces\x18\x08 \x03(\tB\x05\n\x03_idB\x07\n\x05_word\"\xdf\x01\n\x10HeadIntervention\x12\r\n\x05layer\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x03(\r\x12\x31\n\x04mode\x18\x03 \x01(\x0e\x32#.bertscope.v1.HeadIntervention.Mode\x12\x12\n\x05scale\x18\x04 \x01(\x01H\x00\x88\x01\x01\"\\\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\r\n\tMODE_ZERO\x10\x01\x12\x10\n\x0cMODE_UNIFORM\x10\x02\x12\r\n\tMODE_MEAN\x10\x03\x12\x0e\n\nMODE_SCALE\x10\x04\x42\x08\n\x06_scale\"*\n\nLayerHeads\x12\r\n\x05layer\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x03(\r\"\xc4\x02\n\nProvenance\x12\r\n\x05model\x18\x01 \x01(\t\x12\x16\n\x0eweights_digest\x18\x02 \x01(\t\x12&\n\x07runtime\x18\x03 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12*\n\tprecision\x18\x05 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12G\n\x10library_versions\x18\x06 \x03(\x0b\x32-.bertscope.v1.Provenance.LibraryVersionsEntry\x12*\n\tnumbering\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.Numbering\x1a\x36\n\x14LibraryVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*k\n\x08\x44\x61taType\x12\x19\n\x15\x44\x41TA_TYPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT32\x10\x01\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT16\x10\x02\x12\x16\n\x12\x44\x41TA_TYPE_BFLOAT16\x10\x03*\xb8\x01\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x15\n\x11PRECISION_FLOAT32\x10\x01\x12\x16\n\x12PRECISION_BFLOAT16\x10\x02\x12\x15\n\x11PRECISION_FLOAT16\x10\x03\x12\x12\n\x0ePRECISION_INT8\x10\x04\x12\x19\n\x15PRECISION_WEIGHT_ONLY\x10\x05\x12\x1b\n\x17PRECISION_TENSORFLOAT32\x10\x06*Y\n\x07Runtime\x12\x17\n\x13RUNTIME_UNSPECIFIED\x10\x00\x12\x11\n\rRUNTIME_TORCH\x10\x01\x12\x10\n\x0cRUNTIME_ONNX\x10\x02\x12\x10\n\x0cRUNTIME_AUTO\x10\x03*\xad\x01\n\x13PseudoLogLikelihood\x12%\n!PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED\x10\x00\x12\"\n\x1ePSEUDO_LOG_LIKELIHOOD_ORIGINAL\x10\x01\x12%\n!PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD\x10\x02\x12$\n PSEUDO_LOG_LIKELIHOOD_WHOLE_WORD\x10\x03*@\n\tNumbering\x12\x19\n\x15NUMBERING_UNSPECIFIED\x10\x00\x12\x18\n\x14NUMBERING_ZERO_BASED\x10\x01\x42\x46\n\x0c\x62\x65rtscope.v1B\x0b\x43ommonProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19\x62\x65rtscope/v1/common.proto\x12\x0c\x62\x65rtscope.v1\"L\n\x06Tensor\x12%\n\x05\x64type\x18\x01 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12\r\n\x05shape\x18\x02 \x03(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"?\n\tTextInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x0c\n\n_text_pair\"<\n\rCharacterSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\x0f\n\x07segment\x18\x03 \x01(\r\"\x97\x01\n\x05Token\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x02id\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05start\x18\x03 \x01(\r\x12\x0b\n\x03\x65nd\x18\x04 \x01(\r\x12\x0f\n\x07special\x18\x05 \x01(\x08\x12\x11\n\x04word\x18\x06 \x01(\rH\x01\x88\x01\x01\x12\x0f\n\x07segment\x18\x07 \x01(\r\x12\x0e\n\x06pieces\x18\x08 \x03(\tB\x05\n\x03_idB\x07\n\x05_word\"\xdf\x01\n\x10HeadIntervention\x12\r\n\x05layer\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x03(\r\x12\x31\n\x04mode\x18\x03 \x01(\x0e\x32#.bertscope.v1.HeadIntervention.Mode\x12\x12\n\x05scale\x18\x04 \x01(\x01H\x00\x88\x01\x01\"\\\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\r\n\tMODE_ZERO\x10\x01\x12\x10\n\x0cMODE_UNIFORM\x10\x02\x12\r\n\tMODE_MEAN\x10\x03\x12\x0e\n\nMODE_SCALE\x10\x04\x42\x08\n\x06_scale\"*\n\nLayerHeads\x12\r\n\x05layer\x18\x01 \x01(\r\x12\r\n\x05heads\x18\x02 \x03(\r\"\xd8\x02\n\nProvenance\x12\r\n\x05model\x18\x01 \x01(\t\x12\x16\n\x0eweights_digest\x18\x02 \x01(\t\x12&\n\x07runtime\x18\x03 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0e\n\x06\x64\x65vice\x18\x04 \x01(\t\x12*\n\tprecision\x18\x05 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12G\n\x10library_versions\x18\x06 \x03(\x0b\x32-.bertscope.v1.Provenance.LibraryVersionsEntry\x12*\n\tnumbering\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.Numbering\x12\x12\n\nsite_norms\x18\x08 \x03(\x01\x1a\x36\n\x14LibraryVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*k\n\x08\x44\x61taType\x12\x19\n\x15\x44\x41TA_TYPE_UNSPECIFIED\x10\x00\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT32\x10\x01\x12\x15\n\x11\x44\x41TA_TYPE_FLOAT16\x10\x02\x12\x16\n\x12\x44\x41TA_TYPE_BFLOAT16\x10\x03*\xb8\x01\n\tPrecision\x12\x19\n\x15PRECISION_UNSPECIFIED\x10\x00\x12\x15\n\x11PRECISION_FLOAT32\x10\x01\x12\x16\n\x12PRECISION_BFLOAT16\x10\x02\x12\x15\n\x11PRECISION_FLOAT16\x10\x03\x12\x12\n\x0ePRECISION_INT8\x10\x04\x12\x19\n\x15PRECISION_WEIGHT_ONLY\x10\x05\x12\x1b\n\x17PRECISION_TENSORFLOAT32\x10\x06*Y\n\x07Runtime\x12\x17\n\x13RUNTIME_UNSPECIFIED\x10\x00\x12\x11\n\rRUNTIME_TORCH\x10\x01\x12\x10\n\x0cRUNTIME_ONNX\x10\x02\x12\x10\n\x0cRUNTIME_AUTO\x10\x03*\xad\x01\n\x13PseudoLogLikelihood\x12%\n!PSEUDO_LOG_LIKELIHOOD_UNSPECIFIED\x10\x00\x12\"\n\x1ePSEUDO_LOG_LIKELIHOOD_ORIGINAL\x10\x01\x12%\n!PSEUDO_LOG_LIKELIHOOD_WITHIN_WORD\x10\x02\x12$\n PSEUDO_LOG_LIKELIHOOD_WHOLE_WORD\x10\x03*@\n\tNumbering\x12\x19\n\x15NUMBERING_UNSPECIFIED\x10\x00\x12\x18\n\x14NUMBERING_ZERO_BASED\x10\x01\x42\x46\n\x0c\x62\x65rtscope.v1B\x0b\x43ommonProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,16 +34,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\013CommonProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._loaded_options = None
   _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._serialized_options = b'8\001'
-  _globals['_DATATYPE']._serialized_start=999
-  _globals['_DATATYPE']._serialized_end=1106
-  _globals['_PRECISION']._serialized_start=1109
-  _globals['_PRECISION']._serialized_end=1293
-  _globals['_RUNTIME']._serialized_start=1295
-  _globals['_RUNTIME']._serialized_end=1384
-  _globals['_PSEUDOLOGLIKELIHOOD']._serialized_start=1387
-  _globals['_PSEUDOLOGLIKELIHOOD']._serialized_end=1560
-  _globals['_NUMBERING']._serialized_start=1562
-  _globals['_NUMBERING']._serialized_end=1626
+  _globals['_DATATYPE']._serialized_start=1019
+  _globals['_DATATYPE']._serialized_end=1126
+  _globals['_PRECISION']._serialized_start=1129
+  _globals['_PRECISION']._serialized_end=1313
+  _globals['_RUNTIME']._serialized_start=1315
+  _globals['_RUNTIME']._serialized_end=1404
+  _globals['_PSEUDOLOGLIKELIHOOD']._serialized_start=1407
+  _globals['_PSEUDOLOGLIKELIHOOD']._serialized_end=1580
+  _globals['_NUMBERING']._serialized_start=1582
+  _globals['_NUMBERING']._serialized_end=1646
   _globals['_TENSOR']._serialized_start=43
   _globals['_TENSOR']._serialized_end=119
   _globals['_TEXTINPUT']._serialized_start=121
@@ -59,7 +59,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LAYERHEADS']._serialized_start=628
   _globals['_LAYERHEADS']._serialized_end=670
   _globals['_PROVENANCE']._serialized_start=673
-  _globals['_PROVENANCE']._serialized_end=997
-  _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._serialized_start=943
-  _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._serialized_end=997
+  _globals['_PROVENANCE']._serialized_end=1017
+  _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._serialized_start=963
+  _globals['_PROVENANCE_LIBRARYVERSIONSENTRY']._serialized_end=1017
 # @@protoc_insertion_point(module_scope)

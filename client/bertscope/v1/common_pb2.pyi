@@ -479,6 +479,7 @@ class Provenance(_message.Message):
     PRECISION_FIELD_NUMBER: _builtins.int
     LIBRARY_VERSIONS_FIELD_NUMBER: _builtins.int
     NUMBERING_FIELD_NUMBER: _builtins.int
+    SITE_NORMS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name of the model that ran, "models/{id}"."""
     weights_digest: _builtins.str
@@ -495,6 +496,12 @@ class Provenance(_message.Message):
     def library_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Version of each library that affects the numbers, by package name ("torch": "2.15.0")."""
 
+    @_builtins.property
+    def site_norms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """For each change of the request's site_interventions that has a strength, in order: the mean Euclidean norm of the site's vectors
+        over the reference texts, which the strength multiplies.
+        """
+
     def __init__(
         self,
         *,
@@ -505,10 +512,11 @@ class Provenance(_message.Message):
         precision: Global___Precision.ValueType = ...,
         library_versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         numbering: Global___Numbering.ValueType = ...,
+        site_norms: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "library_versions", b"library_versions", "model", b"model", "numbering", b"numbering", "precision", b"precision", "runtime", b"runtime", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "library_versions", b"library_versions", "model", b"model", "numbering", b"numbering", "precision", b"precision", "runtime", b"runtime", "site_norms", b"site_norms", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

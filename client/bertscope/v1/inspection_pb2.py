@@ -26,10 +26,11 @@ from bertscope.v1 import attention_pb2 as bertscope_dot_v1_dot_attention__pb2
 from bertscope.v1 import cloze_pb2 as bertscope_dot_v1_dot_cloze__pb2
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62\x65rtscope/v1/inspection.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1c\x62\x65rtscope/v1/attention.proto\x1a\x18\x62\x65rtscope/v1/cloze.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"\xdd\x02\n\x0eInspectRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05input\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12\x19\n\x11\x63ompare_untouched\x18\x08 \x01(\x08\x12\x13\n\x0b\x64ivergences\x18\t \x01(\x08\x12#\n\x04maps\x18\n \x03(\x0b\x32\x15.bertscope.v1.MapView\x12+\n\x05level\x18\x0b \x01(\x0e\x32\x1c.bertscope.v1.AttentionLevelB\x08\n\x06_top_k\"\xcf\x01\n\x07MapView\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0e\n\x06pixels\x18\x02 \x01(\r\x12%\n\x04rows\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12(\n\x07\x63olumns\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12\'\n\x06\x66ormat\x18\x05 \x01(\x0e\x32\x17.bertscope.v1.MapFormat\x12\x11\n\tuntouched\x18\x06 \x01(\x08\"\'\n\tUnitRange\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"\xb4\x01\n\x0fInspectResponse\x12\x30\n\x06header\x18\x01 \x01(\x0b\x32\x1e.bertscope.v1.InspectionHeaderH\x00\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.InspectionChunkH\x00\x12\x36\n\tdistances\x18\x03 \x01(\x0b\x32!.bertscope.v1.InspectionDistancesH\x00\x42\x07\n\x05\x65vent\"\x86\x03\n\x10InspectionHeader\x12#\n\x06tokens\x18\x01 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\"\n\x05words\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\x12\x11\n\tmasked_lm\x18\x04 \x01(\x08\x12\'\n\x05masks\x18\x05 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x31\n\x0funtouched_masks\x18\x06 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x10\n\x08\x63ompared\x18\x07 \x01(\x08\x12)\n\x04maps\x18\x08 \x03(\x0b\x32\x1b.bertscope.v1.InspectedMaps\x12\x16\n\x0e\x64\x65vice_seconds\x18\t \x01(\x01\x12\x0e\n\x06layers\x18\n \x01(\r\x12\r\n\x05heads\x18\x0b \x01(\r\x12,\n\nprovenance\x18\x0c \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x81\x02\n\rInspectedMaps\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x11\n\tcell_size\x18\x04 \x01(\r\x12*\n\trow_range\x18\x05 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12-\n\x0c\x63olumn_range\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12\'\n\x06\x66ormat\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.MapFormat\x12\x11\n\tuntouched\x18\x08 \x01(\x08\"B\n\x0fInspectionChunk\x12\x11\n\tmap_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"d\n\x13InspectionDistances\x12#\n\x05moved\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12(\n\ndivergence\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor*m\n\tMapFormat\x12\x1a\n\x16MAP_FORMAT_UNSPECIFIED\x10\x00\x12\x14\n\x10MAP_FORMAT_UINT8\x10\x01\x12\x16\n\x12MAP_FORMAT_FLOAT16\x10\x02\x12\x16\n\x12MAP_FORMAT_FLOAT32\x10\x03\x32\xa4\x01\n\x11InspectionService\x12\x8e\x01\n\x07Inspect\x12\x1c.bertscope.v1.InspectRequest\x1a\x1d.bertscope.v1.InspectResponse\"D\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x33\"\x1c/v1/{model=models/*}:inspect:\x01*Z\x10\"\x0b/v1:inspect:\x01*0\x01\x42J\n\x0c\x62\x65rtscope.v1B\x0fInspectionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x62\x65rtscope/v1/inspection.proto\x12\x0c\x62\x65rtscope.v1\x1a\x1c\x62\x65rtscope/v1/attention.proto\x1a\x18\x62\x65rtscope/v1/cloze.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x17\x62\x65rtscope/v1/site.proto\x1a\x1cgoogle/api/annotations.proto\"\x99\x03\n\x0eInspectRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05input\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x12\n\x05top_k\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x04 \x03(\t\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x0c \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12\x19\n\x11\x63ompare_untouched\x18\x08 \x01(\x08\x12\x13\n\x0b\x64ivergences\x18\t \x01(\x08\x12#\n\x04maps\x18\n \x03(\x0b\x32\x15.bertscope.v1.MapView\x12+\n\x05level\x18\x0b \x01(\x0e\x32\x1c.bertscope.v1.AttentionLevelB\x08\n\x06_top_k\"\xcf\x01\n\x07MapView\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0e\n\x06pixels\x18\x02 \x01(\r\x12%\n\x04rows\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12(\n\x07\x63olumns\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12\'\n\x06\x66ormat\x18\x05 \x01(\x0e\x32\x17.bertscope.v1.MapFormat\x12\x11\n\tuntouched\x18\x06 \x01(\x08\"\'\n\tUnitRange\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\"\xb4\x01\n\x0fInspectResponse\x12\x30\n\x06header\x18\x01 \x01(\x0b\x32\x1e.bertscope.v1.InspectionHeaderH\x00\x12.\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.InspectionChunkH\x00\x12\x36\n\tdistances\x18\x03 \x01(\x0b\x32!.bertscope.v1.InspectionDistancesH\x00\x42\x07\n\x05\x65vent\"\x86\x03\n\x10InspectionHeader\x12#\n\x06tokens\x18\x01 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\"\n\x05words\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\x12\x11\n\tmasked_lm\x18\x04 \x01(\x08\x12\'\n\x05masks\x18\x05 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x31\n\x0funtouched_masks\x18\x06 \x03(\x0b\x32\x18.bertscope.v1.FilledMask\x12\x10\n\x08\x63ompared\x18\x07 \x01(\x08\x12)\n\x04maps\x18\x08 \x03(\x0b\x32\x1b.bertscope.v1.InspectedMaps\x12\x16\n\x0e\x64\x65vice_seconds\x18\t \x01(\x01\x12\x0e\n\x06layers\x18\n \x01(\r\x12\r\n\x05heads\x18\x0b \x01(\r\x12,\n\nprovenance\x18\x0c \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x81\x02\n\rInspectedMaps\x12\'\n\x05heads\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x0f\n\x07\x63olumns\x18\x03 \x01(\r\x12\x11\n\tcell_size\x18\x04 \x01(\r\x12*\n\trow_range\x18\x05 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12-\n\x0c\x63olumn_range\x18\x06 \x01(\x0b\x32\x17.bertscope.v1.UnitRange\x12\'\n\x06\x66ormat\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.MapFormat\x12\x11\n\tuntouched\x18\x08 \x01(\x08\"B\n\x0fInspectionChunk\x12\x11\n\tmap_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"d\n\x13InspectionDistances\x12#\n\x05moved\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12(\n\ndivergence\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor*m\n\tMapFormat\x12\x1a\n\x16MAP_FORMAT_UNSPECIFIED\x10\x00\x12\x14\n\x10MAP_FORMAT_UINT8\x10\x01\x12\x16\n\x12MAP_FORMAT_FLOAT16\x10\x02\x12\x16\n\x12MAP_FORMAT_FLOAT32\x10\x03\x32\xa4\x01\n\x11InspectionService\x12\x8e\x01\n\x07Inspect\x12\x1c.bertscope.v1.InspectRequest\x1a\x1d.bertscope.v1.InspectResponse\"D\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x33\"\x1c/v1/{model=models/*}:inspect:\x01*Z\x10\"\x0b/v1:inspect:\x01*0\x01\x42J\n\x0c\x62\x65rtscope.v1B\x0fInspectionProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,24 +40,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\017InspectionProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_INSPECTIONSERVICE'].methods_by_name['Inspect']._loaded_options = None
   _globals['_INSPECTIONSERVICE'].methods_by_name['Inspect']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\0023\"\034/v1/{model=models/*}:inspect:\001*Z\020\"\013/v1:inspect:\001*'
-  _globals['_MAPFORMAT']._serialized_start=1796
-  _globals['_MAPFORMAT']._serialized_end=1905
-  _globals['_INSPECTREQUEST']._serialized_start=188
-  _globals['_INSPECTREQUEST']._serialized_end=537
-  _globals['_MAPVIEW']._serialized_start=540
-  _globals['_MAPVIEW']._serialized_end=747
-  _globals['_UNITRANGE']._serialized_start=749
-  _globals['_UNITRANGE']._serialized_end=788
-  _globals['_INSPECTRESPONSE']._serialized_start=791
-  _globals['_INSPECTRESPONSE']._serialized_end=971
-  _globals['_INSPECTIONHEADER']._serialized_start=974
-  _globals['_INSPECTIONHEADER']._serialized_end=1364
-  _globals['_INSPECTEDMAPS']._serialized_start=1367
-  _globals['_INSPECTEDMAPS']._serialized_end=1624
-  _globals['_INSPECTIONCHUNK']._serialized_start=1626
-  _globals['_INSPECTIONCHUNK']._serialized_end=1692
-  _globals['_INSPECTIONDISTANCES']._serialized_start=1694
-  _globals['_INSPECTIONDISTANCES']._serialized_end=1794
-  _globals['_INSPECTIONSERVICE']._serialized_start=1908
-  _globals['_INSPECTIONSERVICE']._serialized_end=2072
+  _globals['_MAPFORMAT']._serialized_start=1881
+  _globals['_MAPFORMAT']._serialized_end=1990
+  _globals['_INSPECTREQUEST']._serialized_start=213
+  _globals['_INSPECTREQUEST']._serialized_end=622
+  _globals['_MAPVIEW']._serialized_start=625
+  _globals['_MAPVIEW']._serialized_end=832
+  _globals['_UNITRANGE']._serialized_start=834
+  _globals['_UNITRANGE']._serialized_end=873
+  _globals['_INSPECTRESPONSE']._serialized_start=876
+  _globals['_INSPECTRESPONSE']._serialized_end=1056
+  _globals['_INSPECTIONHEADER']._serialized_start=1059
+  _globals['_INSPECTIONHEADER']._serialized_end=1449
+  _globals['_INSPECTEDMAPS']._serialized_start=1452
+  _globals['_INSPECTEDMAPS']._serialized_end=1709
+  _globals['_INSPECTIONCHUNK']._serialized_start=1711
+  _globals['_INSPECTIONCHUNK']._serialized_end=1777
+  _globals['_INSPECTIONDISTANCES']._serialized_start=1779
+  _globals['_INSPECTIONDISTANCES']._serialized_end=1879
+  _globals['_INSPECTIONSERVICE']._serialized_start=1993
+  _globals['_INSPECTIONSERVICE']._serialized_end=2157
 # @@protoc_insertion_point(module_scope)

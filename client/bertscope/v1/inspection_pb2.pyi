@@ -6,6 +6,7 @@ Predictions and attention of one text, from one run of a model."""
 from bertscope.v1 import attention_pb2 as _attention_pb2
 from bertscope.v1 import cloze_pb2 as _cloze_pb2
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -65,6 +66,7 @@ class InspectRequest(_message.Message):
     TOP_K_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     COMPARE_UNTOUCHED_FIELD_NUMBER: _builtins.int
@@ -98,9 +100,13 @@ class InspectRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     @_builtins.property
@@ -115,6 +121,7 @@ class InspectRequest(_message.Message):
         top_k: _builtins.int | None = ...,
         candidates: _abc.Iterable[_builtins.str] | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         compare_untouched: _builtins.bool = ...,
@@ -124,7 +131,7 @@ class InspectRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "input", b"input", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "candidates", b"candidates", "compare_untouched", b"compare_untouched", "divergences", b"divergences", "input", b"input", "interventions", b"interventions", "level", b"level", "maps", b"maps", "model", b"model", "reference_texts", b"reference_texts", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "candidates", b"candidates", "compare_untouched", b"compare_untouched", "divergences", b"divergences", "input", b"input", "interventions", b"interventions", "level", b"level", "maps", b"maps", "model", b"model", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "top_k", b"top_k", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bertscope/v1/question_answering.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\"-\n\x08Question\x12\x10\n\x08question\x18\x01 \x01(\t\x12\x0f\n\x07passage\x18\x02 \x01(\t\"\x91\x02\n\x16\x41nswerQuestionsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x06inputs\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.Question\x12\x11\n\x04\x62\x65st\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x1e\n\x11max_answer_tokens\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x13\n\x06stride\x18\x05 \x01(\rH\x02\x88\x01\x01\x12\x35\n\rinterventions\x18\x06 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x07 \x03(\tB\x07\n\x05_bestB\x14\n\x12_max_answer_tokensB\t\n\x07_stride\"x\n\x17\x41nswerQuestionsResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.AnsweredQuestion\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x94\x01\n\x10\x41nsweredQuestion\x12\'\n\x05spans\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.AnswerSpan\x12\x17\n\x0fno_answer_score\x18\x02 \x01(\x01\x12\x1d\n\x15no_answer_probability\x18\x03 \x01(\x01\x12\x0f\n\x07windows\x18\x04 \x01(\r\x12\x0e\n\x06tokens\x18\x05 \x01(\r\"L\n\nAnswerSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\r\n\x05score\x18\x03 \x01(\x01\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x32\xd1\x01\n\x18QuestionAnsweringService\x12\xb4\x01\n\x0f\x41nswerQuestions\x12$.bertscope.v1.AnswerQuestionsRequest\x1a%.bertscope.v1.AnswerQuestionsResponse\"T\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x43\"$/v1/{model=models/*}:answerQuestions:\x01*Z\x18\"\x13/v1:answerQuestions:\x01*BQ\n\x0c\x62\x65rtscope.v1B\x16QuestionAnsweringProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%bertscope/v1/question_answering.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x17\x62\x65rtscope/v1/site.proto\x1a\x1cgoogle/api/annotations.proto\"-\n\x08Question\x12\x10\n\x08question\x18\x01 \x01(\t\x12\x0f\n\x07passage\x18\x02 \x01(\t\"\xcd\x02\n\x16\x41nswerQuestionsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x06inputs\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.Question\x12\x11\n\x04\x62\x65st\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\x1e\n\x11max_answer_tokens\x18\x04 \x01(\rH\x01\x88\x01\x01\x12\x13\n\x06stride\x18\x05 \x01(\rH\x02\x88\x01\x01\x12\x35\n\rinterventions\x18\x06 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x07 \x03(\tB\x07\n\x05_bestB\x14\n\x12_max_answer_tokensB\t\n\x07_stride\"x\n\x17\x41nswerQuestionsResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.AnsweredQuestion\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x94\x01\n\x10\x41nsweredQuestion\x12\'\n\x05spans\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.AnswerSpan\x12\x17\n\x0fno_answer_score\x18\x02 \x01(\x01\x12\x1d\n\x15no_answer_probability\x18\x03 \x01(\x01\x12\x0f\n\x07windows\x18\x04 \x01(\r\x12\x0e\n\x06tokens\x18\x05 \x01(\r\"L\n\nAnswerSpan\x12\r\n\x05start\x18\x01 \x01(\r\x12\x0b\n\x03\x65nd\x18\x02 \x01(\r\x12\r\n\x05score\x18\x03 \x01(\x01\x12\x13\n\x0bprobability\x18\x04 \x01(\x01\x32\xd1\x01\n\x18QuestionAnsweringService\x12\xb4\x01\n\x0f\x41nswerQuestions\x12$.bertscope.v1.AnswerQuestionsRequest\x1a%.bertscope.v1.AnswerQuestionsResponse\"T\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x02\x82\xd3\xe4\x93\x02\x43\"$/v1/{model=models/*}:answerQuestions:\x01*Z\x18\"\x13/v1:answerQuestions:\x01*BQ\n\x0c\x62\x65rtscope.v1B\x16QuestionAnsweringProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,16 +38,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\026QuestionAnsweringProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
   _globals['_QUESTIONANSWERINGSERVICE'].methods_by_name['AnswerQuestions']._loaded_options = None
   _globals['_QUESTIONANSWERINGSERVICE'].methods_by_name['AnswerQuestions']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\002\202\323\344\223\002C\"$/v1/{model=models/*}:answerQuestions:\001*Z\030\"\023/v1:answerQuestions:\001*'
-  _globals['_QUESTION']._serialized_start=139
-  _globals['_QUESTION']._serialized_end=184
-  _globals['_ANSWERQUESTIONSREQUEST']._serialized_start=187
-  _globals['_ANSWERQUESTIONSREQUEST']._serialized_end=460
-  _globals['_ANSWERQUESTIONSRESPONSE']._serialized_start=462
-  _globals['_ANSWERQUESTIONSRESPONSE']._serialized_end=582
-  _globals['_ANSWEREDQUESTION']._serialized_start=585
-  _globals['_ANSWEREDQUESTION']._serialized_end=733
-  _globals['_ANSWERSPAN']._serialized_start=735
-  _globals['_ANSWERSPAN']._serialized_end=811
-  _globals['_QUESTIONANSWERINGSERVICE']._serialized_start=814
-  _globals['_QUESTIONANSWERINGSERVICE']._serialized_end=1023
+  _globals['_QUESTION']._serialized_start=164
+  _globals['_QUESTION']._serialized_end=209
+  _globals['_ANSWERQUESTIONSREQUEST']._serialized_start=212
+  _globals['_ANSWERQUESTIONSREQUEST']._serialized_end=545
+  _globals['_ANSWERQUESTIONSRESPONSE']._serialized_start=547
+  _globals['_ANSWERQUESTIONSRESPONSE']._serialized_end=667
+  _globals['_ANSWEREDQUESTION']._serialized_start=670
+  _globals['_ANSWEREDQUESTION']._serialized_end=818
+  _globals['_ANSWERSPAN']._serialized_start=820
+  _globals['_ANSWERSPAN']._serialized_end=896
+  _globals['_QUESTIONANSWERINGSERVICE']._serialized_start=899
+  _globals['_QUESTIONANSWERINGSERVICE']._serialized_end=1108
 # @@protoc_insertion_point(module_scope)

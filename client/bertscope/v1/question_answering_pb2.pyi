@@ -4,6 +4,7 @@ isort:skip_file
 Answers to questions: the spans of a passage that a fine-tuned model finds."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -59,6 +60,7 @@ class AnswerQuestionsRequest(_message.Message):
     MAX_ANSWER_TOKENS_FIELD_NUMBER: _builtins.int
     STRIDE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -79,9 +81,13 @@ class AnswerQuestionsRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -93,11 +99,12 @@ class AnswerQuestionsRequest(_message.Message):
         max_answer_tokens: _builtins.int | None = ...,
         stride: _builtins.int | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_best", b"_best", "_max_answer_tokens", b"_max_answer_tokens", "_stride", b"_stride", "best", b"best", "max_answer_tokens", b"max_answer_tokens", "stride", b"stride"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best", b"_best", "_max_answer_tokens", b"_max_answer_tokens", "_stride", b"_stride", "best", b"best", "inputs", b"inputs", "interventions", b"interventions", "max_answer_tokens", b"max_answer_tokens", "model", b"model", "reference_texts", b"reference_texts", "stride", b"stride"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_best", b"_best", "_max_answer_tokens", b"_max_answer_tokens", "_stride", b"_stride", "best", b"best", "inputs", b"inputs", "interventions", b"interventions", "max_answer_tokens", b"max_answer_tokens", "model", b"model", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "stride", b"stride"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__best: _TypeAlias = _typing.Literal["best"]  # noqa: Y015
     _WhichOneofArgType__best: _TypeAlias = _typing.Literal["_best", b"_best"]  # noqa: Y015

@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bertscope/v1/representation_lens.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"k\n\tLensInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpanB\x0c\n\n_text_pair\"A\n\nTranslator\x12\r\n\x05layer\x18\x01 \x01(\r\x12$\n\x06\x61\x66\x66ine\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"\x82\x03\n\x11ReadLayersRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.LensInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\x12\n\x05top_k\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x05 \x03(\t\x12\x12\n\nall_pieces\x18\x06 \x01(\x08\x12\x36\n\rnormalisation\x18\x07 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x35\n\rinterventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\t \x01(\x08\x12\x17\n\x0freference_texts\x18\n \x03(\t\x12-\n\x0btranslators\x18\x0b \x03(\x0b\x32\x18.bertscope.v1.Translator\x12\x16\n\x0eweights_digest\x18\x0c \x01(\tB\x08\n\x06_top_k\",\n\x0fVocabularyEntry\x12\r\n\x05token\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\r\"W\n\x0eLensPrediction\x12,\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x17\n\x0flog_probability\x18\x02 \x01(\x01\"2\n\tLensScore\x12\x17\n\x0flog_probability\x18\x01 \x01(\x01\x12\x0c\n\x04rank\x18\x02 \x01(\r\"\xbb\x01\n\tLensLayer\x12)\n\x03top\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.LensPrediction\x12\x0f\n\x07\x65ntropy\x18\x02 \x01(\x01\x12\x12\n\ndivergence\x18\x03 \x01(\x01\x12+\n\ncandidates\x18\x04 \x03(\x0b\x32\x17.bertscope.v1.LensScore\x12)\n\x03own\x18\x05 \x01(\x0b\x32\x17.bertscope.v1.LensScoreH\x00\x88\x01\x01\x42\x06\n\x04_own\"\xb1\x01\n\x0cLensPosition\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\"\n\x05token\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.Token\x12\x0c\n\x04mask\x18\x03 \x01(\x08\x12\x31\n\ncandidates\x18\x04 \x03(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\'\n\x06layers\x18\x05 \x03(\x0b\x32\x17.bertscope.v1.LensLayer\"c\n\x08LensText\x12-\n\tpositions\x18\x01 \x03(\x0b\x32\x1a.bertscope.v1.LensPosition\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"\xb3\x01\n\x12ReadLayersResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.bertscope.v1.LensText\x12\x0e\n\x06layers\x18\x02 \x03(\r\x12\x36\n\rnormalisation\x18\x03 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x87\x01\n\x0f\x41ttributedInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x14\n\x0cother_answer\x18\x04 \x01(\t\x12\x11\n\x04mask\x18\x05 \x01(\rH\x01\x88\x01\x01\x42\x0c\n\n_text_pairB\x07\n\x05_mask\"\xc8\x01\n\x16\x41ttributeLogitsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\x06inputs\x18\x02 \x03(\x0b\x32\x1d.bertscope.v1.AttributedInput\x12\x0e\n\x06\x61\x62late\x18\x03 \x01(\x08\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x05 \x01(\x08\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\x8c\x03\n\x10LogitAttribution\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12-\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x33\n\x0cother_answer\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x12\n\ndifference\x18\x04 \x01(\x01\x12#\n\x05heads\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x14\n\x0c\x66\x65\x65\x64_forward\x18\x06 \x03(\x01\x12\x18\n\x10\x61ttention_biases\x18\x07 \x03(\x01\x12\x1c\n\x14normalisation_shifts\x18\x08 \x03(\x01\x12\x12\n\nembeddings\x18\t \x01(\x01\x12\x13\n\x0bhead_biases\x18\n \x01(\x01\x12%\n\x07\x61\x62lated\x18\x0b \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x0e\n\x06tokens\x18\x0c \x01(\r\x12\x18\n\x10truncated_tokens\x18\r \x01(\r\"x\n\x17\x41ttributeLogitsResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LogitAttribution\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance*r\n\x11LensNormalisation\x12\"\n\x1eLENS_NORMALISATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17LENS_NORMALISATION_NONE\x10\x01\x12\x1c\n\x18LENS_NORMALISATION_FINAL\x10\x02\x42R\n\x0c\x62\x65rtscope.v1B\x17RepresentationLensProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bertscope/v1/representation_lens.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"k\n\tLensInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12*\n\x05spans\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpanB\x0c\n\n_text_pair\"A\n\nTranslator\x12\r\n\x05layer\x18\x01 \x01(\r\x12$\n\x06\x61\x66\x66ine\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"\xbe\x03\n\x11ReadLayersRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.LensInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12\x12\n\x05top_k\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x12\n\ncandidates\x18\x05 \x03(\t\x12\x12\n\nall_pieces\x18\x06 \x01(\x08\x12\x36\n\rnormalisation\x18\x07 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x35\n\rinterventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\r \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\t \x01(\x08\x12\x17\n\x0freference_texts\x18\n \x03(\t\x12-\n\x0btranslators\x18\x0b \x03(\x0b\x32\x18.bertscope.v1.Translator\x12\x16\n\x0eweights_digest\x18\x0c \x01(\tB\x08\n\x06_top_k\",\n\x0fVocabularyEntry\x12\r\n\x05token\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\r\"W\n\x0eLensPrediction\x12,\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x17\n\x0flog_probability\x18\x02 \x01(\x01\"2\n\tLensScore\x12\x17\n\x0flog_probability\x18\x01 \x01(\x01\x12\x0c\n\x04rank\x18\x02 \x01(\r\"\xbb\x01\n\tLensLayer\x12)\n\x03top\x18\x01 \x03(\x0b\x32\x1c.bertscope.v1.LensPrediction\x12\x0f\n\x07\x65ntropy\x18\x02 \x01(\x01\x12\x12\n\ndivergence\x18\x03 \x01(\x01\x12+\n\ncandidates\x18\x04 \x03(\x0b\x32\x17.bertscope.v1.LensScore\x12)\n\x03own\x18\x05 \x01(\x0b\x32\x17.bertscope.v1.LensScoreH\x00\x88\x01\x01\x42\x06\n\x04_own\"\xb1\x01\n\x0cLensPosition\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12\"\n\x05token\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.Token\x12\x0c\n\x04mask\x18\x03 \x01(\x08\x12\x31\n\ncandidates\x18\x04 \x03(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\'\n\x06layers\x18\x05 \x03(\x0b\x32\x17.bertscope.v1.LensLayer\"c\n\x08LensText\x12-\n\tpositions\x18\x01 \x03(\x0b\x32\x1a.bertscope.v1.LensPosition\x12\x0e\n\x06tokens\x18\x02 \x01(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x01(\r\"\xb3\x01\n\x12ReadLayersResponse\x12\'\n\x07results\x18\x01 \x03(\x0b\x32\x16.bertscope.v1.LensText\x12\x0e\n\x06layers\x18\x02 \x03(\r\x12\x36\n\rnormalisation\x18\x03 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\x87\x01\n\x0f\x41ttributedInput\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x16\n\ttext_pair\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x14\n\x0cother_answer\x18\x04 \x01(\t\x12\x11\n\x04mask\x18\x05 \x01(\rH\x01\x88\x01\x01\x42\x0c\n\n_text_pairB\x07\n\x05_mask\"\x84\x02\n\x16\x41ttributeLogitsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12-\n\x06inputs\x18\x02 \x03(\x0b\x32\x1d.bertscope.v1.AttributedInput\x12\x0e\n\x06\x61\x62late\x18\x03 \x01(\x08\x12\x35\n\rinterventions\x18\x04 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x07 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\x05 \x01(\x08\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\"\x8c\x03\n\x10LogitAttribution\x12\x13\n\x0btoken_index\x18\x01 \x01(\r\x12-\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x33\n\x0cother_answer\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.VocabularyEntry\x12\x12\n\ndifference\x18\x04 \x01(\x01\x12#\n\x05heads\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x14\n\x0c\x66\x65\x65\x64_forward\x18\x06 \x03(\x01\x12\x18\n\x10\x61ttention_biases\x18\x07 \x03(\x01\x12\x1c\n\x14normalisation_shifts\x18\x08 \x03(\x01\x12\x12\n\nembeddings\x18\t \x01(\x01\x12\x13\n\x0bhead_biases\x18\n \x01(\x01\x12%\n\x07\x61\x62lated\x18\x0b \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x0e\n\x06tokens\x18\x0c \x01(\r\x12\x18\n\x10truncated_tokens\x18\r \x01(\r\"x\n\x17\x41ttributeLogitsResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LogitAttribution\x12,\n\nprovenance\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.Provenance*r\n\x11LensNormalisation\x12\"\n\x1eLENS_NORMALISATION_UNSPECIFIED\x10\x00\x12\x1b\n\x17LENS_NORMALISATION_NONE\x10\x01\x12\x1c\n\x18LENS_NORMALISATION_FINAL\x10\x02\x42R\n\x0c\x62\x65rtscope.v1B\x17RepresentationLensProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,34 +34,34 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\027RepresentationLensProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_LENSNORMALISATION']._serialized_start=2350
-  _globals['_LENSNORMALISATION']._serialized_end=2464
-  _globals['_LENSINPUT']._serialized_start=83
-  _globals['_LENSINPUT']._serialized_end=190
-  _globals['_TRANSLATOR']._serialized_start=192
-  _globals['_TRANSLATOR']._serialized_end=257
-  _globals['_READLAYERSREQUEST']._serialized_start=260
-  _globals['_READLAYERSREQUEST']._serialized_end=646
-  _globals['_VOCABULARYENTRY']._serialized_start=648
-  _globals['_VOCABULARYENTRY']._serialized_end=692
-  _globals['_LENSPREDICTION']._serialized_start=694
-  _globals['_LENSPREDICTION']._serialized_end=781
-  _globals['_LENSSCORE']._serialized_start=783
-  _globals['_LENSSCORE']._serialized_end=833
-  _globals['_LENSLAYER']._serialized_start=836
-  _globals['_LENSLAYER']._serialized_end=1023
-  _globals['_LENSPOSITION']._serialized_start=1026
-  _globals['_LENSPOSITION']._serialized_end=1203
-  _globals['_LENSTEXT']._serialized_start=1205
-  _globals['_LENSTEXT']._serialized_end=1304
-  _globals['_READLAYERSRESPONSE']._serialized_start=1307
-  _globals['_READLAYERSRESPONSE']._serialized_end=1486
-  _globals['_ATTRIBUTEDINPUT']._serialized_start=1489
-  _globals['_ATTRIBUTEDINPUT']._serialized_end=1624
-  _globals['_ATTRIBUTELOGITSREQUEST']._serialized_start=1627
-  _globals['_ATTRIBUTELOGITSREQUEST']._serialized_end=1827
-  _globals['_LOGITATTRIBUTION']._serialized_start=1830
-  _globals['_LOGITATTRIBUTION']._serialized_end=2226
-  _globals['_ATTRIBUTELOGITSRESPONSE']._serialized_start=2228
-  _globals['_ATTRIBUTELOGITSRESPONSE']._serialized_end=2348
+  _globals['_LENSNORMALISATION']._serialized_start=2495
+  _globals['_LENSNORMALISATION']._serialized_end=2609
+  _globals['_LENSINPUT']._serialized_start=108
+  _globals['_LENSINPUT']._serialized_end=215
+  _globals['_TRANSLATOR']._serialized_start=217
+  _globals['_TRANSLATOR']._serialized_end=282
+  _globals['_READLAYERSREQUEST']._serialized_start=285
+  _globals['_READLAYERSREQUEST']._serialized_end=731
+  _globals['_VOCABULARYENTRY']._serialized_start=733
+  _globals['_VOCABULARYENTRY']._serialized_end=777
+  _globals['_LENSPREDICTION']._serialized_start=779
+  _globals['_LENSPREDICTION']._serialized_end=866
+  _globals['_LENSSCORE']._serialized_start=868
+  _globals['_LENSSCORE']._serialized_end=918
+  _globals['_LENSLAYER']._serialized_start=921
+  _globals['_LENSLAYER']._serialized_end=1108
+  _globals['_LENSPOSITION']._serialized_start=1111
+  _globals['_LENSPOSITION']._serialized_end=1288
+  _globals['_LENSTEXT']._serialized_start=1290
+  _globals['_LENSTEXT']._serialized_end=1389
+  _globals['_READLAYERSRESPONSE']._serialized_start=1392
+  _globals['_READLAYERSRESPONSE']._serialized_end=1571
+  _globals['_ATTRIBUTEDINPUT']._serialized_start=1574
+  _globals['_ATTRIBUTEDINPUT']._serialized_end=1709
+  _globals['_ATTRIBUTELOGITSREQUEST']._serialized_start=1712
+  _globals['_ATTRIBUTELOGITSREQUEST']._serialized_end=1972
+  _globals['_LOGITATTRIBUTION']._serialized_start=1975
+  _globals['_LOGITATTRIBUTION']._serialized_end=2371
+  _globals['_ATTRIBUTELOGITSRESPONSE']._serialized_start=2373
+  _globals['_ATTRIBUTELOGITSRESPONSE']._serialized_end=2493
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ isort:skip_file
 The masked-LM head read at every layer, and what heads and feed-forward blocks add to its prediction."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -134,6 +135,7 @@ class ReadLayersRequest(_message.Message):
     ALL_PIECES_FIELD_NUMBER: _builtins.int
     NORMALISATION_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRANSLATORS_FIELD_NUMBER: _builtins.int
@@ -173,9 +175,13 @@ class ReadLayersRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     @_builtins.property
@@ -195,6 +201,7 @@ class ReadLayersRequest(_message.Message):
         all_pieces: _builtins.bool = ...,
         normalisation: Global___LensNormalisation.ValueType = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         translators: _abc.Iterable[Global___Translator] | None = ...,
@@ -202,7 +209,7 @@ class ReadLayersRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "top_k", b"top_k"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "all_pieces", b"all_pieces", "candidates", b"candidates", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "normalisation", b"normalisation", "reference_texts", b"reference_texts", "top_k", b"top_k", "translators", b"translators", "truncate", b"truncate", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_top_k", b"_top_k", "all_pieces", b"all_pieces", "candidates", b"candidates", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "normalisation", b"normalisation", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "top_k", b"top_k", "translators", b"translators", "truncate", b"truncate", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
@@ -511,6 +518,7 @@ class AttributeLogitsRequest(_message.Message):
     INPUTS_FIELD_NUMBER: _builtins.int
     ABLATE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
@@ -532,9 +540,13 @@ class AttributeLogitsRequest(_message.Message):
         """
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -544,12 +556,13 @@ class AttributeLogitsRequest(_message.Message):
         inputs: _abc.Iterable[Global___AttributedInput] | None = ...,
         ablate: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ablate", b"ablate", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ablate", b"ablate", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from bertscope.v1 import representation_eraser_pb2 as bertscope_dot_v1_dot_representation__eraser__pb2
 from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
 from bertscope.v1 import representation_probe_application_pb2 as bertscope_dot_v1_dot_representation__probe__application__pb2
@@ -80,6 +81,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/ApplyProbe',
                 request_serializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.FromString,
+                _registered_method=True)
+        self.TrainEraser = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/TrainEraser',
+                request_serializer=bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserResponse.FromString,
                 _registered_method=True)
         self.TrainStructuralProbe = channel.unary_stream(
                 '/bertscope.v1.RepresentationService/TrainStructuralProbe',
@@ -210,6 +216,20 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrainEraser(self, request, context):
+        """Finds, for the states of each layer, a linear map that erases classes of marked words or spans, so that a linear probe no longer
+        tells them apart; streams progress, then the map of each layer with what probes find before and after, then a report.
+
+        The map is a SiteChange.erase for all other questions: what a model loses without a property (amnesic probing, Elazar et al. 2021),
+        beside a random subspace of the same rank, which comes with it. The states of all spans are computed once, behind all interactive
+        calls. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TrainStructuralProbe(self, request, context):
         """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
         between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
@@ -279,6 +299,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.ApplyProbe,
                     request_deserializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.SerializeToString,
+            ),
+            'TrainEraser': grpc.unary_stream_rpc_method_handler(
+                    servicer.TrainEraser,
+                    request_deserializer=bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserResponse.SerializeToString,
             ),
             'TrainStructuralProbe': grpc.unary_stream_rpc_method_handler(
                     servicer.TrainStructuralProbe,
@@ -508,6 +533,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/ApplyProbe',
             bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__probe__application__pb2.ApplyProbeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrainEraser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/TrainEraser',
+            bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__eraser__pb2.TrainEraserResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,6 +3,7 @@
 isort:skip_file
 What the layers of a hosted model hold."""
 
+from bertscope.v1 import representation_eraser_pb2 as _representation_eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
 from bertscope.v1 import representation_probe_application_pb2 as _representation_probe_application_pb2
@@ -120,6 +121,16 @@ class RepresentationServiceStub:
     other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    TrainEraser: _grpc.UnaryStreamMultiCallable[_representation_eraser_pb2.TrainEraserRequest, _representation_eraser_pb2.TrainEraserResponse]
+    """Finds, for the states of each layer, a linear map that erases classes of marked words or spans, so that a linear probe no longer
+    tells them apart; streams progress, then the map of each layer with what probes find before and after, then a report.
+
+    The map is a SiteChange.erase for all other questions: what a model loses without a property (amnesic probing, Elazar et al. 2021),
+    beside a random subspace of the same rank, which comes with it. The states of all spans are computed once, behind all interactive
+    calls. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
     TrainStructuralProbe: _grpc.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]
     """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
     between words are those in the sentence's tree, or squared norms are depths; streams progress, then the scores.
@@ -225,6 +236,16 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
     other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
     RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    TrainEraser: _aio.UnaryStreamMultiCallable[_representation_eraser_pb2.TrainEraserRequest, _representation_eraser_pb2.TrainEraserResponse]  # type: ignore[assignment]
+    """Finds, for the states of each layer, a linear map that erases classes of marked words or spans, so that a linear probe no longer
+    tells them apart; streams progress, then the map of each layer with what probes find before and after, then a report.
+
+    The map is a SiteChange.erase for all other questions: what a model loses without a property (amnesic probing, Elazar et al. 2021),
+    beside a random subspace of the same rank, which comes with it. The states of all spans are computed once, behind all interactive
+    calls. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     TrainStructuralProbe: _aio.UnaryStreamMultiCallable[_representation_structural_probes_pb2.TrainStructuralProbeRequest, _representation_structural_probes_pb2.TrainStructuralProbeResponse]  # type: ignore[assignment]
     """Trains a structural probe on the states of each layer (Hewitt and Manning 2019): a linear map under which squared distances
@@ -376,6 +397,22 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors: INVALID_ARGUMENT (also if the probes have another size than the states), NOT_FOUND, FAILED_PRECONDITION (the model has
         other weights than the probes were trained on, or its states are not finite), UNIMPLEMENTED (the model shows no hidden states),
         RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def TrainEraser(
+        self,
+        request: _representation_eraser_pb2.TrainEraserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_eraser_pb2.TrainEraserResponse], _abc.AsyncIterator[_representation_eraser_pb2.TrainEraserResponse]]:
+        """Finds, for the states of each layer, a linear map that erases classes of marked words or spans, so that a linear probe no longer
+        tells them apart; streams progress, then the map of each layer with what probes find before and after, then a report.
+
+        The map is a SiteChange.erase for all other questions: what a model loses without a property (amnesic probing, Elazar et al. 2021),
+        beside a random subspace of the same rank, which comes with it. The states of all spans are computed once, behind all interactive
+        calls. What cancels the call, or its deadline, ends the work within a step, a fraction of a second.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

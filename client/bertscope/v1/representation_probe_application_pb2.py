@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n3bertscope/v1/representation_probe_application.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a(bertscope/v1/representation_probes.proto\"\x81\x01\n\nProbedSpan\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x12\n\x05label\x18\x02 \x01(\rH\x00\x88\x01\x01\x12*\n\x05other\x18\x03 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpanB\x08\n\x06_label\"]\n\nProbedText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\'\n\x05spans\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.ProbedSpan\"\xcb\x02\n\x11\x41pplyProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.ProbedText\x12*\n\x06probes\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.ProbeWeights\x12\x0e\n\x06labels\x18\x04 \x03(\t\x12\x38\n\x07pooling\x18\x05 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x16\n\x0eweights_digest\x18\x07 \x01(\t\x12\x10\n\x08truncate\x18\x08 \x01(\x08\x12\x35\n\rinterventions\x18\t \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\n \x03(\t\">\n\x0eProbeConfusion\x12\r\n\x05label\x18\x01 \x01(\r\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\r\x12\r\n\x05spans\x18\x03 \x01(\x04\"\x96\x01\n\x0cLayerAnswers\x12\r\n\x05layer\x18\x01 \x01(\r\x12\x0f\n\x07\x63lasses\x18\x02 \x03(\r\x12\x15\n\rprobabilities\x18\x03 \x03(\x02\x12\x0f\n\x07\x63orrect\x18\x04 \x01(\x04\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x30\n\nconfusions\x18\x06 \x03(\x0b\x32\x1c.bertscope.v1.ProbeConfusion\"\x8c\x02\n\x12\x41pplyProbeResponse\x12\x32\n\x04uses\x18\x01 \x03(\x0e\x32$.bertscope.v1.ApplyProbeResponse.Use\x12\x16\n\x0elabelled_spans\x18\x02 \x01(\x04\x12*\n\x06layers\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.LayerAnswers\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"P\n\x03Use\x12\x13\n\x0fUSE_UNSPECIFIED\x10\x00\x12\x12\n\x0eUSE_CLASSIFIED\x10\x01\x12\x11\n\rUSE_TRUNCATED\x10\x02\x12\r\n\tUSE_EMPTY\x10\x03\x42^\n\x0c\x62\x65rtscope.v1B#RepresentationProbeApplicationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n3bertscope/v1/representation_probe_application.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a(bertscope/v1/representation_probes.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"\x81\x01\n\nProbedSpan\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x12\n\x05label\x18\x02 \x01(\rH\x00\x88\x01\x01\x12*\n\x05other\x18\x03 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpanB\x08\n\x06_label\"]\n\nProbedText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\'\n\x05spans\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.ProbedSpan\"\x87\x03\n\x11\x41pplyProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12(\n\x06inputs\x18\x02 \x03(\x0b\x32\x18.bertscope.v1.ProbedText\x12*\n\x06probes\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.ProbeWeights\x12\x0e\n\x06labels\x18\x04 \x03(\t\x12\x38\n\x07pooling\x18\x05 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x16\n\x0eweights_digest\x18\x07 \x01(\t\x12\x10\n\x08truncate\x18\x08 \x01(\x08\x12\x35\n\rinterventions\x18\t \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x0b \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\n \x03(\t\">\n\x0eProbeConfusion\x12\r\n\x05label\x18\x01 \x01(\r\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\r\x12\r\n\x05spans\x18\x03 \x01(\x04\"\x96\x01\n\x0cLayerAnswers\x12\r\n\x05layer\x18\x01 \x01(\r\x12\x0f\n\x07\x63lasses\x18\x02 \x03(\r\x12\x15\n\rprobabilities\x18\x03 \x03(\x02\x12\x0f\n\x07\x63orrect\x18\x04 \x01(\x04\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12\x30\n\nconfusions\x18\x06 \x03(\x0b\x32\x1c.bertscope.v1.ProbeConfusion\"\x8c\x02\n\x12\x41pplyProbeResponse\x12\x32\n\x04uses\x18\x01 \x03(\x0e\x32$.bertscope.v1.ApplyProbeResponse.Use\x12\x16\n\x0elabelled_spans\x18\x02 \x01(\x04\x12*\n\x06layers\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.LayerAnswers\x12,\n\nprovenance\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"P\n\x03Use\x12\x13\n\x0fUSE_UNSPECIFIED\x10\x00\x12\x12\n\x0eUSE_CLASSIFIED\x10\x01\x12\x11\n\rUSE_TRUNCATED\x10\x02\x12\r\n\tUSE_EMPTY\x10\x03\x42^\n\x0c\x62\x65rtscope.v1B#RepresentationProbeApplicationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,18 +35,18 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B#RepresentationProbeApplicationProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_PROBEDSPAN']._serialized_start=139
-  _globals['_PROBEDSPAN']._serialized_end=268
-  _globals['_PROBEDTEXT']._serialized_start=270
-  _globals['_PROBEDTEXT']._serialized_end=363
-  _globals['_APPLYPROBEREQUEST']._serialized_start=366
-  _globals['_APPLYPROBEREQUEST']._serialized_end=697
-  _globals['_PROBECONFUSION']._serialized_start=699
-  _globals['_PROBECONFUSION']._serialized_end=761
-  _globals['_LAYERANSWERS']._serialized_start=764
-  _globals['_LAYERANSWERS']._serialized_end=914
-  _globals['_APPLYPROBERESPONSE']._serialized_start=917
-  _globals['_APPLYPROBERESPONSE']._serialized_end=1185
-  _globals['_APPLYPROBERESPONSE_USE']._serialized_start=1105
-  _globals['_APPLYPROBERESPONSE_USE']._serialized_end=1185
+  _globals['_PROBEDSPAN']._serialized_start=164
+  _globals['_PROBEDSPAN']._serialized_end=293
+  _globals['_PROBEDTEXT']._serialized_start=295
+  _globals['_PROBEDTEXT']._serialized_end=388
+  _globals['_APPLYPROBEREQUEST']._serialized_start=391
+  _globals['_APPLYPROBEREQUEST']._serialized_end=782
+  _globals['_PROBECONFUSION']._serialized_start=784
+  _globals['_PROBECONFUSION']._serialized_end=846
+  _globals['_LAYERANSWERS']._serialized_start=849
+  _globals['_LAYERANSWERS']._serialized_end=999
+  _globals['_APPLYPROBERESPONSE']._serialized_start=1002
+  _globals['_APPLYPROBERESPONSE']._serialized_end=1270
+  _globals['_APPLYPROBERESPONSE_USE']._serialized_start=1190
+  _globals['_APPLYPROBERESPONSE_USE']._serialized_end=1270
 # @@protoc_insertion_point(module_scope)

@@ -8,6 +8,7 @@ Replies hold counts and sums over spans, never means, so that the replies of sev
 
 from bertscope.v1 import common_pb2 as _common_pb2
 from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -107,6 +108,7 @@ class ApplyProbeRequest(_message.Message):
     WEIGHTS_DIGEST_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -143,9 +145,13 @@ class ApplyProbeRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -160,11 +166,12 @@ class ApplyProbeRequest(_message.Message):
         weights_digest: _builtins.str = ...,
         truncate: _builtins.bool = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "interventions", b"interventions", "labels", b"labels", "model", b"model", "pooling", b"pooling", "probes", b"probes", "reference_texts", b"reference_texts", "top_k", b"top_k", "truncate", b"truncate", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["inputs", b"inputs", "interventions", b"interventions", "labels", b"labels", "model", b"model", "pooling", b"pooling", "probes", b"probes", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "top_k", b"top_k", "truncate", b"truncate", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,6 +4,7 @@ isort:skip_file
 Probes: classifiers that are trained on the hidden states of marked words or spans, one for each layer."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -163,6 +164,7 @@ class TrainProbeRequest(_message.Message):
     TRUNCATE_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     ENDING_FIELD_NUMBER: _builtins.int
     HIDDEN_UNITS_FIELD_NUMBER: _builtins.int
@@ -236,9 +238,13 @@ class TrainProbeRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to 10,000, required with that mode and rejected without it. Each
-        may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to 10,000, required where one is asked for and rejected
+        otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -260,6 +266,7 @@ class TrainProbeRequest(_message.Message):
         truncate: _builtins.bool = ...,
         memory_bytes: _builtins.int | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         ending: Global___TrainProbeRequest.Ending.ValueType = ...,
         hidden_units: _builtins.int = ...,
@@ -267,7 +274,7 @@ class TrainProbeRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "l2", b"l2", "memory_bytes", b"memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "ending", b"ending", "hidden_units", b"hidden_units", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "mix", b"mix", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_l2", b"_l2", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "ending", b"ending", "hidden_units", b"hidden_units", "interventions", b"interventions", "l2", b"l2", "labels", b"labels", "layers", b"layers", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "mix", b"mix", "model", b"model", "patience", b"patience", "pooling", b"pooling", "reference_texts", b"reference_texts", "seed", b"seed", "seeds", b"seeds", "site_interventions", b"site_interventions", "test", b"test", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__l2: _TypeAlias = _typing.Literal["l2"]  # noqa: Y015
     _WhichOneofArgType__l2: _TypeAlias = _typing.Literal["_l2", b"_l2"]  # noqa: Y015

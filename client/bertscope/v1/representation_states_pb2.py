@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(bertscope/v1/representation_states.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"7\n\tTextSpans\x12*\n\x05spans\x18\x01 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\x98\x03\n\x1a\x45xtractHiddenStatesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12%\n\x05\x64type\x18\x04 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12%\n\x04unit\x18\x08 \x01(\x0e\x32\x17.bertscope.v1.StateUnit\x12+\n\x07pooling\x18\t \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12&\n\x05spans\x18\n \x03(\x0b\x32\x17.bertscope.v1.TextSpans\x12-\n\x08quantity\x18\x0b \x01(\x0e\x32\x1b.bertscope.v1.StateQuantity\"\x80\x01\n\x1b\x45xtractHiddenStatesResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.StatesHeaderH\x00\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.bertscope.v1.StatesChunkH\x00\x42\x07\n\x05\x65vent\"\xc9\x02\n\x0cStatesHeader\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12#\n\x06tokens\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12$\n\x06states\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x18\n\x10truncated_tokens\x18\x05 \x01(\r\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12%\n\x04unit\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.StateUnit\x12+\n\x07pooling\x18\x08 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12-\n\x08quantity\x18\t \x01(\x0e\x32\x1b.bertscope.v1.StateQuantity\"@\n\x0bStatesChunk\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x80\x02\n\x11\x45mbedTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12+\n\x07pooling\x18\x03 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12\x16\n\tnormalize\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\x12\x10\n\x08truncate\x18\x07 \x01(\x08\x42\x0c\n\n_normalize\"\xd4\x01\n\x12\x45mbedTextsResponse\x12%\n\x07vectors\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x03(\r\x12+\n\x07pooling\x18\x04 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12\x12\n\nnormalized\x18\x05 \x01(\x08\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance*|\n\tStateUnit\x12\x1a\n\x16STATE_UNIT_UNSPECIFIED\x10\x00\x12\x14\n\x10STATE_UNIT_PIECE\x10\x01\x12\x13\n\x0fSTATE_UNIT_WORD\x10\x02\x12\x13\n\x0fSTATE_UNIT_SPAN\x10\x03\x12\x13\n\x0fSTATE_UNIT_TEXT\x10\x04*\xa9\x01\n\x0cStatePooling\x12\x1d\n\x19STATE_POOLING_UNSPECIFIED\x10\x00\x12\x17\n\x13STATE_POOLING_FIRST\x10\x01\x12\x16\n\x12STATE_POOLING_LAST\x10\x02\x12\x16\n\x12STATE_POOLING_MEAN\x10\x03\x12\x15\n\x11STATE_POOLING_MAX\x10\x04\x12\x1a\n\x16STATE_POOLING_DECLARED\x10\x05*\x99\x01\n\rStateQuantity\x12\x1e\n\x1aSTATE_QUANTITY_UNSPECIFIED\x10\x00\x12\x19\n\x15STATE_QUANTITY_HIDDEN\x10\x01\x12 \n\x1cSTATE_QUANTITY_HEAD_CONTEXTS\x10\x02\x12+\n\'STATE_QUANTITY_FEED_FORWARD_ACTIVATIONS\x10\x03\x42T\n\x0c\x62\x65rtscope.v1B\x19RepresentationStatesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(bertscope/v1/representation_states.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"7\n\tTextSpans\x12*\n\x05spans\x18\x01 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\xd4\x03\n\x1a\x45xtractHiddenStatesRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12%\n\x05\x64type\x18\x04 \x01(\x0e\x32\x16.bertscope.v1.DataType\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x0c \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12%\n\x04unit\x18\x08 \x01(\x0e\x32\x17.bertscope.v1.StateUnit\x12+\n\x07pooling\x18\t \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12&\n\x05spans\x18\n \x03(\x0b\x32\x17.bertscope.v1.TextSpans\x12-\n\x08quantity\x18\x0b \x01(\x0e\x32\x1b.bertscope.v1.StateQuantity\"\x80\x01\n\x1b\x45xtractHiddenStatesResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.StatesHeaderH\x00\x12*\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x19.bertscope.v1.StatesChunkH\x00\x42\x07\n\x05\x65vent\"\xc9\x02\n\x0cStatesHeader\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12#\n\x06tokens\x18\x02 \x03(\x0b\x32\x13.bertscope.v1.Token\x12\x0e\n\x06layers\x18\x03 \x03(\r\x12$\n\x06states\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x18\n\x10truncated_tokens\x18\x05 \x01(\r\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12%\n\x04unit\x18\x07 \x01(\x0e\x32\x17.bertscope.v1.StateUnit\x12+\n\x07pooling\x18\x08 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12-\n\x08quantity\x18\t \x01(\x0e\x32\x1b.bertscope.v1.StateQuantity\"@\n\x0bStatesChunk\x12\x13\n\x0binput_index\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\xbc\x02\n\x11\x45mbedTextsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\'\n\x06inputs\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12+\n\x07pooling\x18\x03 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12\x16\n\tnormalize\x18\x04 \x01(\x08H\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x06 \x03(\t\x12\x10\n\x08truncate\x18\x07 \x01(\x08\x42\x0c\n\n_normalize\"\xd4\x01\n\x12\x45mbedTextsResponse\x12%\n\x07vectors\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x0e\n\x06tokens\x18\x02 \x03(\r\x12\x18\n\x10truncated_tokens\x18\x03 \x03(\r\x12+\n\x07pooling\x18\x04 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\x12\x12\n\nnormalized\x18\x05 \x01(\x08\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance*|\n\tStateUnit\x12\x1a\n\x16STATE_UNIT_UNSPECIFIED\x10\x00\x12\x14\n\x10STATE_UNIT_PIECE\x10\x01\x12\x13\n\x0fSTATE_UNIT_WORD\x10\x02\x12\x13\n\x0fSTATE_UNIT_SPAN\x10\x03\x12\x13\n\x0fSTATE_UNIT_TEXT\x10\x04*\xa9\x01\n\x0cStatePooling\x12\x1d\n\x19STATE_POOLING_UNSPECIFIED\x10\x00\x12\x17\n\x13STATE_POOLING_FIRST\x10\x01\x12\x16\n\x12STATE_POOLING_LAST\x10\x02\x12\x16\n\x12STATE_POOLING_MEAN\x10\x03\x12\x15\n\x11STATE_POOLING_MAX\x10\x04\x12\x1a\n\x16STATE_POOLING_DECLARED\x10\x05*\x99\x01\n\rStateQuantity\x12\x1e\n\x1aSTATE_QUANTITY_UNSPECIFIED\x10\x00\x12\x19\n\x15STATE_QUANTITY_HIDDEN\x10\x01\x12 \n\x1cSTATE_QUANTITY_HEAD_CONTEXTS\x10\x02\x12+\n\'STATE_QUANTITY_FEED_FORWARD_ACTIVATIONS\x10\x03\x42T\n\x0c\x62\x65rtscope.v1B\x19RepresentationStatesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,24 +34,24 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\031RepresentationStatesProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_STATEUNIT']._serialized_start=1556
-  _globals['_STATEUNIT']._serialized_end=1680
-  _globals['_STATEPOOLING']._serialized_start=1683
-  _globals['_STATEPOOLING']._serialized_end=1852
-  _globals['_STATEQUANTITY']._serialized_start=1855
-  _globals['_STATEQUANTITY']._serialized_end=2008
-  _globals['_TEXTSPANS']._serialized_start=85
-  _globals['_TEXTSPANS']._serialized_end=140
-  _globals['_EXTRACTHIDDENSTATESREQUEST']._serialized_start=143
-  _globals['_EXTRACTHIDDENSTATESREQUEST']._serialized_end=551
-  _globals['_EXTRACTHIDDENSTATESRESPONSE']._serialized_start=554
-  _globals['_EXTRACTHIDDENSTATESRESPONSE']._serialized_end=682
-  _globals['_STATESHEADER']._serialized_start=685
-  _globals['_STATESHEADER']._serialized_end=1014
-  _globals['_STATESCHUNK']._serialized_start=1016
-  _globals['_STATESCHUNK']._serialized_end=1080
-  _globals['_EMBEDTEXTSREQUEST']._serialized_start=1083
-  _globals['_EMBEDTEXTSREQUEST']._serialized_end=1339
-  _globals['_EMBEDTEXTSRESPONSE']._serialized_start=1342
-  _globals['_EMBEDTEXTSRESPONSE']._serialized_end=1554
+  _globals['_STATEUNIT']._serialized_start=1701
+  _globals['_STATEUNIT']._serialized_end=1825
+  _globals['_STATEPOOLING']._serialized_start=1828
+  _globals['_STATEPOOLING']._serialized_end=1997
+  _globals['_STATEQUANTITY']._serialized_start=2000
+  _globals['_STATEQUANTITY']._serialized_end=2153
+  _globals['_TEXTSPANS']._serialized_start=110
+  _globals['_TEXTSPANS']._serialized_end=165
+  _globals['_EXTRACTHIDDENSTATESREQUEST']._serialized_start=168
+  _globals['_EXTRACTHIDDENSTATESREQUEST']._serialized_end=636
+  _globals['_EXTRACTHIDDENSTATESRESPONSE']._serialized_start=639
+  _globals['_EXTRACTHIDDENSTATESRESPONSE']._serialized_end=767
+  _globals['_STATESHEADER']._serialized_start=770
+  _globals['_STATESHEADER']._serialized_end=1099
+  _globals['_STATESCHUNK']._serialized_start=1101
+  _globals['_STATESCHUNK']._serialized_end=1165
+  _globals['_EMBEDTEXTSREQUEST']._serialized_start=1168
+  _globals['_EMBEDTEXTSREQUEST']._serialized_end=1484
+  _globals['_EMBEDTEXTSRESPONSE']._serialized_start=1487
+  _globals['_EMBEDTEXTSRESPONSE']._serialized_end=1699
 # @@protoc_insertion_point(module_scope)

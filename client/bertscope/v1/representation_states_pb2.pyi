@@ -4,6 +4,7 @@ isort:skip_file
 Hidden states of texts, streamed."""
 
 from bertscope.v1 import common_pb2 as _common_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -173,6 +174,7 @@ class ExtractHiddenStatesRequest(_message.Message):
     LAYERS_FIELD_NUMBER: _builtins.int
     DTYPE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
@@ -208,9 +210,13 @@ class ExtractHiddenStatesRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     @_builtins.property
@@ -225,6 +231,7 @@ class ExtractHiddenStatesRequest(_message.Message):
         layers: _abc.Iterable[_builtins.int] | None = ...,
         dtype: _common_pb2.DataType.ValueType = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         truncate: _builtins.bool = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         unit: Global___StateUnit.ValueType = ...,
@@ -234,7 +241,7 @@ class ExtractHiddenStatesRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "pooling", b"pooling", "quantity", b"quantity", "reference_texts", b"reference_texts", "spans", b"spans", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dtype", b"dtype", "inputs", b"inputs", "interventions", b"interventions", "layers", b"layers", "model", b"model", "pooling", b"pooling", "quantity", b"quantity", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "spans", b"spans", "truncate", b"truncate", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -381,6 +388,7 @@ class EmbedTextsRequest(_message.Message):
     POOLING_FIELD_NUMBER: _builtins.int
     NORMALIZE_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     model: _builtins.str
@@ -404,9 +412,13 @@ class EmbedTextsRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to the server's limit, required with that mode and
-        rejected without it. Each may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to the server's limit, required where one is asked for and
+        rejected otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -417,12 +429,13 @@ class EmbedTextsRequest(_message.Message):
         pooling: Global___StatePooling.ValueType = ...,
         normalize: _builtins.bool | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_normalize", b"_normalize", "normalize", b"normalize"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_normalize", b"_normalize", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "normalize", b"normalize", "pooling", b"pooling", "reference_texts", b"reference_texts", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_normalize", b"_normalize", "inputs", b"inputs", "interventions", b"interventions", "model", b"model", "normalize", b"normalize", "pooling", b"pooling", "reference_texts", b"reference_texts", "site_interventions", b"site_interventions", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__normalize: _TypeAlias = _typing.Literal["normalize"]  # noqa: Y015
     _WhichOneofArgType__normalize: _TypeAlias = _typing.Literal["_normalize", b"_normalize"]  # noqa: Y015

@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n3bertscope/v1/representation_structural_probes.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a(bertscope/v1/representation_probes.proto\"f\n\x08TreeWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x11\n\x04head\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x0bpunctuation\x18\x03 \x01(\x08\x42\x07\n\x05_head\"Y\n\x08TreeText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12%\n\x05words\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.TreeWord\"\xde\x04\n\x1bTrainStructuralProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x44\n\x08quantity\x18\x02 \x01(\x0e\x32\x32.bertscope.v1.TrainStructuralProbeRequest.Quantity\x12%\n\x05train\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12#\n\x03\x64\x65v\x18\x04 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12$\n\x04test\x18\x05 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12\x0e\n\x06layers\x18\x06 \x03(\r\x12\x0c\n\x04rank\x18\x07 \x01(\r\x12\x38\n\x07pooling\x18\x08 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x12\n\nmax_epochs\x18\t \x01(\r\x12\x10\n\x08patience\x18\n \x01(\r\x12\r\n\x05seeds\x18\x0b \x01(\r\x12\x0c\n\x04seed\x18\x0c \x01(\x04\x12\x10\n\x08truncate\x18\r \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\x0e \x01(\x04H\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x0f \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x10 \x03(\t\"O\n\x08Quantity\x12\x18\n\x14QUANTITY_UNSPECIFIED\x10\x00\x12\x15\n\x11QUANTITY_DISTANCE\x10\x01\x12\x12\n\x0eQUANTITY_DEPTH\x10\x02\x42\x0f\n\r_memory_bytes\"\x99\x01\n\x1cTrainStructuralProbeResponse\x12\x39\n\x08progress\x18\x01 \x01(\x0b\x32%.bertscope.v1.StructuralProbeProgressH\x00\x12\x35\n\x06report\x18\x02 \x01(\x0b\x32#.bertscope.v1.StructuralProbeReportH\x00\x42\x07\n\x05\x65vent\"\x7f\n\x17StructuralProbeProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x15\n\rbest_dev_loss\x18\x04 \x01(\x01\"\x93\x01\n\x08TreePart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\x12\n\nused_texts\x18\x02 \x01(\r\x12\r\n\x05words\x18\x03 \x01(\x04\x12\x17\n\x0ftruncated_words\x18\x04 \x01(\x04\x12\x13\n\x0b\x65mpty_words\x18\x05 \x01(\x04\x12\r\n\x05total\x18\x06 \x01(\x04\x12\x18\n\x10\x63orrelated_texts\x18\x07 \x01(\r\"B\n\x0fStructuralScore\x12\x0f\n\x07\x63orrect\x18\x01 \x01(\x04\x12\x10\n\x08spearman\x18\x02 \x01(\x01\x12\x0c\n\x04loss\x18\x03 \x01(\x01\"\x8a\x01\n\rStructuralRun\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x12\n\nbest_epoch\x18\x02 \x01(\r\x12*\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.StructuralScore\x12+\n\x04test\x18\x04 \x01(\x0b\x32\x1d.bertscope.v1.StructuralScore\"\x85\x01\n\x15LayerStructuralProbes\x12\r\n\x05layer\x18\x01 \x01(\r\x12+\n\x06probes\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.StructuralRun\x12\x30\n\x0bprojections\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.StructuralRun\"\xf1\x03\n\x15StructuralProbeReport\x12\x33\n\x06layers\x18\x01 \x03(\x0b\x32#.bertscope.v1.LayerStructuralProbes\x12%\n\x05train\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12#\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12$\n\x04test\x18\x04 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12*\n\x05\x63hain\x18\x05 \x01(\x0b\x32\x1b.bertscope.v1.StructuralRun\x12\x12\n\nbest_layer\x18\x06 \x01(\r\x12\x44\n\x08quantity\x18\x07 \x01(\x0e\x32\x32.bertscope.v1.TrainStructuralProbeRequest.Quantity\x12\x0c\n\x04rank\x18\x08 \x01(\r\x12\x13\n\x0bhidden_size\x18\t \x01(\r\x12\x38\n\x07pooling\x18\n \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x07on_disk\x18\x0b \x01(\x08\x12\x0f\n\x07seconds\x18\x0c \x01(\x01\x12,\n\nprovenance\x18\r \x01(\x0b\x32\x18.bertscope.v1.ProvenanceB^\n\x0c\x62\x65rtscope.v1B#RepresentationStructuralProbesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n3bertscope/v1/representation_structural_probes.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a(bertscope/v1/representation_probes.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"f\n\x08TreeWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x11\n\x04head\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x0bpunctuation\x18\x03 \x01(\x08\x42\x07\n\x05_head\"Y\n\x08TreeText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12%\n\x05words\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.TreeWord\"\x9a\x05\n\x1bTrainStructuralProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x44\n\x08quantity\x18\x02 \x01(\x0e\x32\x32.bertscope.v1.TrainStructuralProbeRequest.Quantity\x12%\n\x05train\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12#\n\x03\x64\x65v\x18\x04 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12$\n\x04test\x18\x05 \x03(\x0b\x32\x16.bertscope.v1.TreeText\x12\x0e\n\x06layers\x18\x06 \x03(\r\x12\x0c\n\x04rank\x18\x07 \x01(\r\x12\x38\n\x07pooling\x18\x08 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x12\n\nmax_epochs\x18\t \x01(\r\x12\x10\n\x08patience\x18\n \x01(\r\x12\r\n\x05seeds\x18\x0b \x01(\r\x12\x0c\n\x04seed\x18\x0c \x01(\x04\x12\x10\n\x08truncate\x18\r \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\x0e \x01(\x04H\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x0f \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x11 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x10 \x03(\t\"O\n\x08Quantity\x12\x18\n\x14QUANTITY_UNSPECIFIED\x10\x00\x12\x15\n\x11QUANTITY_DISTANCE\x10\x01\x12\x12\n\x0eQUANTITY_DEPTH\x10\x02\x42\x0f\n\r_memory_bytes\"\x99\x01\n\x1cTrainStructuralProbeResponse\x12\x39\n\x08progress\x18\x01 \x01(\x0b\x32%.bertscope.v1.StructuralProbeProgressH\x00\x12\x35\n\x06report\x18\x02 \x01(\x0b\x32#.bertscope.v1.StructuralProbeReportH\x00\x42\x07\n\x05\x65vent\"\x7f\n\x17StructuralProbeProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x15\n\rbest_dev_loss\x18\x04 \x01(\x01\"\x93\x01\n\x08TreePart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\x12\n\nused_texts\x18\x02 \x01(\r\x12\r\n\x05words\x18\x03 \x01(\x04\x12\x17\n\x0ftruncated_words\x18\x04 \x01(\x04\x12\x13\n\x0b\x65mpty_words\x18\x05 \x01(\x04\x12\r\n\x05total\x18\x06 \x01(\x04\x12\x18\n\x10\x63orrelated_texts\x18\x07 \x01(\r\"B\n\x0fStructuralScore\x12\x0f\n\x07\x63orrect\x18\x01 \x01(\x04\x12\x10\n\x08spearman\x18\x02 \x01(\x01\x12\x0c\n\x04loss\x18\x03 \x01(\x01\"\x8a\x01\n\rStructuralRun\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x12\n\nbest_epoch\x18\x02 \x01(\r\x12*\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.StructuralScore\x12+\n\x04test\x18\x04 \x01(\x0b\x32\x1d.bertscope.v1.StructuralScore\"\x85\x01\n\x15LayerStructuralProbes\x12\r\n\x05layer\x18\x01 \x01(\r\x12+\n\x06probes\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.StructuralRun\x12\x30\n\x0bprojections\x18\x03 \x03(\x0b\x32\x1b.bertscope.v1.StructuralRun\"\xf1\x03\n\x15StructuralProbeReport\x12\x33\n\x06layers\x18\x01 \x03(\x0b\x32#.bertscope.v1.LayerStructuralProbes\x12%\n\x05train\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12#\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12$\n\x04test\x18\x04 \x01(\x0b\x32\x16.bertscope.v1.TreePart\x12*\n\x05\x63hain\x18\x05 \x01(\x0b\x32\x1b.bertscope.v1.StructuralRun\x12\x12\n\nbest_layer\x18\x06 \x01(\r\x12\x44\n\x08quantity\x18\x07 \x01(\x0e\x32\x32.bertscope.v1.TrainStructuralProbeRequest.Quantity\x12\x0c\n\x04rank\x18\x08 \x01(\r\x12\x13\n\x0bhidden_size\x18\t \x01(\r\x12\x38\n\x07pooling\x18\n \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x07on_disk\x18\x0b \x01(\x08\x12\x0f\n\x07seconds\x18\x0c \x01(\x01\x12,\n\nprovenance\x18\r \x01(\x0b\x32\x18.bertscope.v1.ProvenanceB^\n\x0c\x62\x65rtscope.v1B#RepresentationStructuralProbesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +35,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B#RepresentationStructuralProbesProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_TREEWORD']._serialized_start=138
-  _globals['_TREEWORD']._serialized_end=240
-  _globals['_TREETEXT']._serialized_start=242
-  _globals['_TREETEXT']._serialized_end=331
-  _globals['_TRAINSTRUCTURALPROBEREQUEST']._serialized_start=334
-  _globals['_TRAINSTRUCTURALPROBEREQUEST']._serialized_end=940
-  _globals['_TRAINSTRUCTURALPROBEREQUEST_QUANTITY']._serialized_start=844
-  _globals['_TRAINSTRUCTURALPROBEREQUEST_QUANTITY']._serialized_end=923
-  _globals['_TRAINSTRUCTURALPROBERESPONSE']._serialized_start=943
-  _globals['_TRAINSTRUCTURALPROBERESPONSE']._serialized_end=1096
-  _globals['_STRUCTURALPROBEPROGRESS']._serialized_start=1098
-  _globals['_STRUCTURALPROBEPROGRESS']._serialized_end=1225
-  _globals['_TREEPART']._serialized_start=1228
-  _globals['_TREEPART']._serialized_end=1375
-  _globals['_STRUCTURALSCORE']._serialized_start=1377
-  _globals['_STRUCTURALSCORE']._serialized_end=1443
-  _globals['_STRUCTURALRUN']._serialized_start=1446
-  _globals['_STRUCTURALRUN']._serialized_end=1584
-  _globals['_LAYERSTRUCTURALPROBES']._serialized_start=1587
-  _globals['_LAYERSTRUCTURALPROBES']._serialized_end=1720
-  _globals['_STRUCTURALPROBEREPORT']._serialized_start=1723
-  _globals['_STRUCTURALPROBEREPORT']._serialized_end=2220
+  _globals['_TREEWORD']._serialized_start=163
+  _globals['_TREEWORD']._serialized_end=265
+  _globals['_TREETEXT']._serialized_start=267
+  _globals['_TREETEXT']._serialized_end=356
+  _globals['_TRAINSTRUCTURALPROBEREQUEST']._serialized_start=359
+  _globals['_TRAINSTRUCTURALPROBEREQUEST']._serialized_end=1025
+  _globals['_TRAINSTRUCTURALPROBEREQUEST_QUANTITY']._serialized_start=929
+  _globals['_TRAINSTRUCTURALPROBEREQUEST_QUANTITY']._serialized_end=1008
+  _globals['_TRAINSTRUCTURALPROBERESPONSE']._serialized_start=1028
+  _globals['_TRAINSTRUCTURALPROBERESPONSE']._serialized_end=1181
+  _globals['_STRUCTURALPROBEPROGRESS']._serialized_start=1183
+  _globals['_STRUCTURALPROBEPROGRESS']._serialized_end=1310
+  _globals['_TREEPART']._serialized_start=1313
+  _globals['_TREEPART']._serialized_end=1460
+  _globals['_STRUCTURALSCORE']._serialized_start=1462
+  _globals['_STRUCTURALSCORE']._serialized_end=1528
+  _globals['_STRUCTURALRUN']._serialized_start=1531
+  _globals['_STRUCTURALRUN']._serialized_end=1669
+  _globals['_LAYERSTRUCTURALPROBES']._serialized_start=1672
+  _globals['_LAYERSTRUCTURALPROBES']._serialized_end=1805
+  _globals['_STRUCTURALPROBEREPORT']._serialized_start=1808
+  _globals['_STRUCTURALPROBEREPORT']._serialized_end=2305
 # @@protoc_insertion_point(module_scope)

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
 from bertscope.v1 import representation_probes_pb2 as bertscope_dot_v1_dot_representation__probes__pb2
+from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,bertscope/v1/representation_tuned_lens.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a&bertscope/v1/representation_lens.proto\x1a(bertscope/v1/representation_probes.proto\"\xde\x03\n\x10TrainLensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05train\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12$\n\x03\x64\x65v\x18\x03 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x04 \x03(\r\x12\x16\n\tmask_rate\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x36\n\rnormalisation\x18\x06 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x1a\n\rlearning_rate\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\nmax_epochs\x18\x08 \x01(\r\x12\x10\n\x08patience\x18\t \x01(\r\x12\x0c\n\x04seed\x18\n \x01(\x04\x12\x0f\n\x07weights\x18\x0b \x01(\x08\x12\x10\n\x08truncate\x18\x0c \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\r \x01(\x04H\x02\x88\x01\x01\x12\x35\n\rinterventions\x18\x0e \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12\x17\n\x0freference_texts\x18\x0f \x03(\tB\x0c\n\n_mask_rateB\x10\n\x0e_learning_rateB\x0f\n\r_memory_bytes\"\xb2\x01\n\x11TrainLensResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.TrainLensProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.TrainLensReportH\x00\x12.\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.TranslatorChunkH\x00\x42\x07\n\x05\x65vent\"\x7f\n\x11TrainLensProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x1b\n\x13\x62\x65st_dev_divergence\x18\x04 \x01(\x01\"/\n\x07LensFit\x12\x12\n\ndivergence\x18\x01 \x01(\x01\x12\x10\n\x08\x61greeing\x18\x02 \x01(\x04\"|\n\x0fLayerTranslator\x12\r\n\x05layer\x18\x01 \x01(\r\x12%\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x15.bertscope.v1.LensFit\x12$\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x15.bertscope.v1.LensFit\x12\r\n\x05steps\x18\x04 \x01(\r\"Z\n\x08LensPart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\x0e\n\x06pieces\x18\x02 \x01(\x04\x12\x15\n\rmasked_pieces\x18\x03 \x01(\x04\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\x04\"\xcd\x02\n\x0fTrainLensReport\x12-\n\x06layers\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LayerTranslator\x12%\n\x05train\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.LensPart\x12#\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.LensPart\x12\x36\n\rnormalisation\x18\x04 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x13\n\x0bhidden_size\x18\x05 \x01(\r\x12\x12\n\nlast_layer\x18\n \x01(\r\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0f\n\x07on_disk\x18\x07 \x01(\x08\x12\x0f\n\x07seconds\x18\x08 \x01(\x01\x12,\n\nprovenance\x18\t \x01(\x0b\x32\x18.bertscope.v1.Provenance\">\n\x0fTranslatorChunk\x12\r\n\x05layer\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x42W\n\x0c\x62\x65rtscope.v1B\x1cRepresentationTunedLensProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n,bertscope/v1/representation_tuned_lens.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a&bertscope/v1/representation_lens.proto\x1a(bertscope/v1/representation_probes.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"\x9a\x04\n\x10TrainLensRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05train\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12$\n\x03\x64\x65v\x18\x03 \x03(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06layers\x18\x04 \x03(\r\x12\x16\n\tmask_rate\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x36\n\rnormalisation\x18\x06 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x1a\n\rlearning_rate\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x12\n\nmax_epochs\x18\x08 \x01(\r\x12\x10\n\x08patience\x18\t \x01(\r\x12\x0c\n\x04seed\x18\n \x01(\x04\x12\x0f\n\x07weights\x18\x0b \x01(\x08\x12\x10\n\x08truncate\x18\x0c \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\r \x01(\x04H\x02\x88\x01\x01\x12\x35\n\rinterventions\x18\x0e \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x10 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x0f \x03(\tB\x0c\n\n_mask_rateB\x10\n\x0e_learning_rateB\x0f\n\r_memory_bytes\"\xb2\x01\n\x11TrainLensResponse\x12\x33\n\x08progress\x18\x01 \x01(\x0b\x32\x1f.bertscope.v1.TrainLensProgressH\x00\x12/\n\x06report\x18\x02 \x01(\x0b\x32\x1d.bertscope.v1.TrainLensReportH\x00\x12.\n\x05\x63hunk\x18\x03 \x01(\x0b\x32\x1d.bertscope.v1.TranslatorChunkH\x00\x42\x07\n\x05\x65vent\"\x7f\n\x11TrainLensProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x1b\n\x13\x62\x65st_dev_divergence\x18\x04 \x01(\x01\"/\n\x07LensFit\x12\x12\n\ndivergence\x18\x01 \x01(\x01\x12\x10\n\x08\x61greeing\x18\x02 \x01(\x04\"|\n\x0fLayerTranslator\x12\r\n\x05layer\x18\x01 \x01(\r\x12%\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x15.bertscope.v1.LensFit\x12$\n\x05\x61\x66ter\x18\x03 \x01(\x0b\x32\x15.bertscope.v1.LensFit\x12\r\n\x05steps\x18\x04 \x01(\r\"Z\n\x08LensPart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\x0e\n\x06pieces\x18\x02 \x01(\x04\x12\x15\n\rmasked_pieces\x18\x03 \x01(\x04\x12\x18\n\x10truncated_tokens\x18\x04 \x01(\x04\"\xcd\x02\n\x0fTrainLensReport\x12-\n\x06layers\x18\x01 \x03(\x0b\x32\x1d.bertscope.v1.LayerTranslator\x12%\n\x05train\x18\x02 \x01(\x0b\x32\x16.bertscope.v1.LensPart\x12#\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.LensPart\x12\x36\n\rnormalisation\x18\x04 \x01(\x0e\x32\x1f.bertscope.v1.LensNormalisation\x12\x13\n\x0bhidden_size\x18\x05 \x01(\r\x12\x12\n\nlast_layer\x18\n \x01(\r\x12\x0e\n\x06\x65pochs\x18\x06 \x01(\r\x12\x0f\n\x07on_disk\x18\x07 \x01(\x08\x12\x0f\n\x07seconds\x18\x08 \x01(\x01\x12,\n\nprovenance\x18\t \x01(\x0b\x32\x18.bertscope.v1.Provenance\">\n\x0fTranslatorChunk\x12\r\n\x05layer\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x42W\n\x0c\x62\x65rtscope.v1B\x1cRepresentationTunedLensProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,20 +36,20 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\034RepresentationTunedLensProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_TRAINLENSREQUEST']._serialized_start=172
-  _globals['_TRAINLENSREQUEST']._serialized_end=650
-  _globals['_TRAINLENSRESPONSE']._serialized_start=653
-  _globals['_TRAINLENSRESPONSE']._serialized_end=831
-  _globals['_TRAINLENSPROGRESS']._serialized_start=833
-  _globals['_TRAINLENSPROGRESS']._serialized_end=960
-  _globals['_LENSFIT']._serialized_start=962
-  _globals['_LENSFIT']._serialized_end=1009
-  _globals['_LAYERTRANSLATOR']._serialized_start=1011
-  _globals['_LAYERTRANSLATOR']._serialized_end=1135
-  _globals['_LENSPART']._serialized_start=1137
-  _globals['_LENSPART']._serialized_end=1227
-  _globals['_TRAINLENSREPORT']._serialized_start=1230
-  _globals['_TRAINLENSREPORT']._serialized_end=1563
-  _globals['_TRANSLATORCHUNK']._serialized_start=1565
-  _globals['_TRANSLATORCHUNK']._serialized_end=1627
+  _globals['_TRAINLENSREQUEST']._serialized_start=197
+  _globals['_TRAINLENSREQUEST']._serialized_end=735
+  _globals['_TRAINLENSRESPONSE']._serialized_start=738
+  _globals['_TRAINLENSRESPONSE']._serialized_end=916
+  _globals['_TRAINLENSPROGRESS']._serialized_start=918
+  _globals['_TRAINLENSPROGRESS']._serialized_end=1045
+  _globals['_LENSFIT']._serialized_start=1047
+  _globals['_LENSFIT']._serialized_end=1094
+  _globals['_LAYERTRANSLATOR']._serialized_start=1096
+  _globals['_LAYERTRANSLATOR']._serialized_end=1220
+  _globals['_LENSPART']._serialized_start=1222
+  _globals['_LENSPART']._serialized_end=1312
+  _globals['_TRAINLENSREPORT']._serialized_start=1315
+  _globals['_TRAINLENSREPORT']._serialized_end=1648
+  _globals['_TRANSLATORCHUNK']._serialized_start=1650
+  _globals['_TRANSLATORCHUNK']._serialized_end=1712
 # @@protoc_insertion_point(module_scope)

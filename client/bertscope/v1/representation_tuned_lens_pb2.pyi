@@ -6,6 +6,7 @@ Tuned lenses: one affine map for each layer, trained so that the masked-LM head 
 from bertscope.v1 import common_pb2 as _common_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
 from bertscope.v1 import representation_probes_pb2 as _representation_probes_pb2
+from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -41,6 +42,7 @@ class TrainLensRequest(_message.Message):
     TRUNCATE_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     INTERVENTIONS_FIELD_NUMBER: _builtins.int
+    SITE_INTERVENTIONS_FIELD_NUMBER: _builtins.int
     REFERENCE_TEXTS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name, "models/{id}"; empty means the server's default model."""
@@ -86,9 +88,13 @@ class TrainLensRequest(_message.Message):
         """Interventions on heads while the model runs; empty means it runs untouched."""
 
     @_builtins.property
+    def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
+        """Changes at other sites while the model runs, at most 1,000; their vectors at most 4 MiB."""
+
+    @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts that MODE_MEAN takes the heads' mean contexts over: 1 to 10,000, required with that mode and rejected without it. Each
-        may be of as many tokens as the model reads.
+        """Texts that means, and strengths of additions, are taken over: 1 to 10,000, required where one is asked for and rejected
+        otherwise. Each may be of as many tokens as the model reads.
         """
 
     def __init__(
@@ -108,11 +114,12 @@ class TrainLensRequest(_message.Message):
         truncate: _builtins.bool = ...,
         memory_bytes: _builtins.int | None = ...,
         interventions: _abc.Iterable[_common_pb2.HeadIntervention] | None = ...,
+        site_interventions: _abc.Iterable[_site_pb2.SiteIntervention] | None = ...,
         reference_texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_memory_bytes", b"_memory_bytes", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "memory_bytes", b"memory_bytes"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "interventions", b"interventions", "layers", b"layers", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "model", b"model", "normalisation", b"normalisation", "patience", b"patience", "reference_texts", b"reference_texts", "seed", b"seed", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_memory_bytes", b"_memory_bytes", "dev", b"dev", "interventions", b"interventions", "layers", b"layers", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "max_epochs", b"max_epochs", "memory_bytes", b"memory_bytes", "model", b"model", "normalisation", b"normalisation", "patience", b"patience", "reference_texts", b"reference_texts", "seed", b"seed", "site_interventions", b"site_interventions", "train", b"train", "truncate", b"truncate", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
     _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015

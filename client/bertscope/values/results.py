@@ -35,6 +35,9 @@ class Provenance:
     """Version of each library that affects the numbers, by package name ("torch": "2.15.0")."""
     numbering: str
     """Numbering of layers and heads: "zero_based"."""
+    site_norms: tuple[float, ...]
+    """For each change of the request's `site_interventions` that has a strength, in order: the mean Euclidean norm of the
+    site's vectors over the reference texts, which the strength multiplies."""
     # End of what is generated.
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from bertscope.v1 import (
     ablation_pb2,
+    ablation_sites_pb2,
     attention_pb2,
     attention_relations_pb2,
     attention_statistics_pb2,
@@ -27,6 +28,7 @@ from bertscope.v1 import (
     inspection_pb2,
     model_pb2,
     question_answering_pb2,
+    representation_eraser_pb2,
     representation_geometry_pb2,
     representation_lens_pb2,
     representation_probe_application_pb2,
@@ -34,6 +36,7 @@ from bertscope.v1 import (
     representation_states_pb2,
     representation_structural_probes_pb2,
     representation_tuned_lens_pb2,
+    site_pb2,
     target_pb2,
 )
 from google.protobuf.message import Message
@@ -44,6 +47,8 @@ from bertscope_service.errors import InvalidArgument
 
 invalid = InvalidArgument.about
 
+EMBEDDING_NOISE_DEVIATION = 3
+EMBEDDING_NOISE_SAMPLES = 10
 WEIGHT_ONLY_QUANTIZATION_BITS = 4
 VOCABULARY_REDUCTION_MIN_COUNT = 1
 LIST_MODELS_PAGE_SIZE = 50
@@ -58,6 +63,7 @@ ATTRIBUTE_WORDS_PAIRS = 10
 ATTRIBUTE_WORDS_STEPS = 10
 ATTRIBUTE_WORDS_MAX_STEPS = 1000
 ATTRIBUTE_WORDS_TOLERANCE = 0.01
+ATTRIBUTED_SITE_TOP = 20
 BENCHMARK_MODELS_TOP_K = 5
 CLASSIFY_TOKENS_TOP_K = 1
 QUERY_FACTS_MAX_PIECES = 5
@@ -66,8 +72,9 @@ FILL_MASK_TOP_K = 5
 FILL_MASK_BEAM_WIDTH = 5
 FILL_MASK_MAX_PIECES = 1
 INSPECT_TOP_K = 5
-READ_LAYERS_TOP_K = 5
 TRAIN_PROBE_SEEDS = 1
+TRAIN_ERASER_RANK = 64
+READ_LAYERS_TOP_K = 5
 APPLY_PROBE_TOP_K = 1
 TRAIN_STRUCTURAL_PROBE_SEEDS = 1
 TRAIN_LENS_MASK_RATE = 0.15
@@ -96,6 +103,247 @@ def check_head_intervention(message: common_pb2.HeadIntervention, limits: Reques
         raise invalid(f"{path}.mode", f"is {message.mode}; set MODE_ZERO, MODE_UNIFORM, MODE_MEAN or MODE_SCALE", "UNKNOWN_MODE")
     if message.HasField("scale") and not -1000 <= message.scale <= 1000:
         raise invalid(f"{path}.scale", f"is {message.scale}; use a number from -1000 to 1000", "SCALE_OUT_OF_RANGE", limit=1000)
+
+
+def check_positions(message: site_pb2.Positions, limits: RequestLimits, path: str) -> None:
+    if message.kind not in (1, 2, 3, 4, 5):
+        raise invalid(f"{path}.kind", f"is {message.kind}; set KIND_ALL, KIND_MASKS, KIND_FIRST, KIND_SPECIAL or KIND_NOT_SPECIAL", "UNKNOWN_KIND")
+    if message.HasField("spans"):
+        check_character_spans(message.spans, limits, f"{path}.spans")
+    if message.HasField("tokens"):
+        check_token_indexes(message.tokens, limits, f"{path}.tokens")
+
+
+def check_character_spans(message: site_pb2.CharacterSpans, limits: RequestLimits, path: str) -> None:
+    if not message.spans:
+        raise invalid(f"{path}.spans", "is empty; name at least one span, or leave positions out", "EMPTY_POSITIONS")
+    if len(message.spans) > 1000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and one change takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+
+
+def check_token_indexes(message: site_pb2.TokenIndexes, limits: RequestLimits, path: str) -> None:
+    if not message.tokens:
+        raise invalid(f"{path}.tokens", "is empty; name at least one token, or leave positions out", "EMPTY_POSITIONS")
+    if len(message.tokens) > 4096:
+        raise invalid(f"{path}.tokens", f"has {len(message.tokens)} entries and one change takes 4096; leave some out", "TOO_MANY_ITEMS", limit=4096)
+
+
+def check_site_intervention(message: site_pb2.SiteIntervention, limits: RequestLimits, path: str) -> None:
+    if message.site not in (1, 2, 3, 4, 5, 6):
+        raise invalid(f"{path}.site", f"is {message.site}; set SITE_STATE, SITE_HEAD_OUTPUT, SITE_ATTENTION_OUTPUT, SITE_ACTIVATIONS, SITE_FEED_FORWARD_OUTPUT or SITE_ATTENTION", "UNKNOWN_SITE")
+    if len(message.units) > 4096:
+        raise invalid(f"{path}.units", f"has {len(message.units)} entries and one change takes 4096; leave some out", "TOO_MANY_ITEMS", limit=4096)
+    if message.HasField("positions"):
+        check_positions(message.positions, limits, f"{path}.positions")
+    check_site_change(message.change, limits, f"{path}.change")
+
+
+def check_site_change(message: site_pb2.SiteChange, limits: RequestLimits, path: str) -> None:
+    if not -1000 <= message.scale <= 1000:
+        raise invalid(f"{path}.scale", f"is {message.scale}; use a number from -1000 to 1000", "SCALE_OUT_OF_RANGE", limit=1000)
+    if message.HasField("add"):
+        check_addition(message.add, limits, f"{path}.add")
+    if message.HasField("source"):
+        check_site_source(message.source, limits, f"{path}.source")
+    if message.HasField("block"):
+        check_positions(message.block, limits, f"{path}.block")
+
+
+def check_addition(message: site_pb2.Addition, limits: RequestLimits, path: str) -> None:
+    if message.HasField("strength") and not -1000 <= message.strength <= 1000:
+        raise invalid(f"{path}.strength", f"is {message.strength}; use a number from -1000 to 1000", "STRENGTH_OUT_OF_RANGE", limit=1000)
+
+
+def check_site_source(message: site_pb2.SiteSource, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.input, limits, f"{path}.input")
+    if message.HasField("positions"):
+        check_positions(message.positions, limits, f"{path}.positions")
+    if len(message.interventions) > 1000:
+        raise invalid(f"{path}.interventions", f"has {len(message.interventions)} entries and one source takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_site_intervention(intervention, limits, f"{path}.interventions[{index}]")
+
+
+def check_text_spans(message: representation_states_pb2.TextSpans, limits: RequestLimits, path: str) -> None:
+    if not message.spans:
+        raise invalid(f"{path}.spans", "is empty; mark a part of the text", "NO_SPAN")
+    if len(message.spans) > 1000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
+
+
+def check_extract_hidden_states_request(message: representation_states_pb2.ExtractHiddenStatesRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_text_input(input_, limits, f"inputs[{index}]")
+    if message.dtype not in (0, 1, 2, 3):
+        raise invalid("dtype", f"is {message.dtype}; set DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.unit not in (0, 1, 2, 3, 4):
+        raise invalid("unit", f"is {message.unit}; set one that StateUnit names", "UNKNOWN_UNIT")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+    for index, span in enumerate(message.spans):
+        cancellation.check()
+        check_text_spans(span, limits, f"spans[{index}]")
+    if message.quantity not in (0, 1, 2, 3):
+        raise invalid("quantity", f"is {message.quantity}; set one that StateQuantity names", "UNKNOWN_QUANTITY")
+
+
+def check_embed_texts_request(message: representation_states_pb2.EmbedTextsRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_text_input(input_, limits, f"inputs[{index}]")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_target(message: target_pb2.Target, limits: RequestLimits, path: str) -> None:
+    if message.HasField("mask"):
+        check_mask_target(message.mask, limits, f"{path}.mask")
+    if message.HasField("similarity"):
+        check_similarity_target(message.similarity, limits, f"{path}.similarity")
+    if message.scale not in (0, 1, 2, 3):
+        raise invalid(f"{path}.scale", f"is {message.scale}; set one that TargetScale names", "UNKNOWN_SCALE")
+
+
+def check_mask_target(message: target_pb2.MaskTarget, limits: RequestLimits, path: str) -> None:
+    if len(message.answer) > 1000:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+    if len(message.answer) > limits.text_characters:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.answer or message.answer.isspace():
+        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("other"):
+        if len(message.other) > 1000:
+            raise invalid(f"{path}.other", f"has {len(message.other)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+        if len(message.other) > limits.text_characters:
+            raise invalid(f"{path}.other", f"has {len(message.other)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not message.other or message.other.isspace():
+            raise invalid(f"{path}.other", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_similarity_target(message: target_pb2.SimilarityTarget, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.other, limits, f"{path}.other")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid(f"{path}.pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
+
+
+def check_patched_pair(message: ablation_sites_pb2.PatchedPair, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.clean, limits, f"{path}.clean")
+    if message.HasField("corrupted"):
+        check_text_input(message.corrupted, limits, f"{path}.corrupted")
+    if message.HasField("noise"):
+        check_embedding_noise(message.noise, limits, f"{path}.noise")
+    if message.HasField("masked"):
+        check_character_spans(message.masked, limits, f"{path}.masked")
+    check_target(message.target, limits, f"{path}.target")
+    if len(message.groups) > 100:
+        raise invalid(f"{path}.groups", f"has {len(message.groups)} entries and one pair takes 100; leave some out", "TOO_MANY_ITEMS", limit=100)
+    for index, group in enumerate(message.groups):
+        cancellation.check()
+        check_position_group(group, limits, f"{path}.groups[{index}]")
+
+
+def check_embedding_noise(message: ablation_sites_pb2.EmbeddingNoise, limits: RequestLimits, path: str) -> None:
+    check_character_spans(message.spans, limits, f"{path}.spans")
+    if message.HasField("deviation") and not 0 < message.deviation <= 100:
+        raise invalid(f"{path}.deviation", f"is {message.deviation}; use a number over 0, at most 100", "DEVIATION_OUT_OF_RANGE", limit=100)
+    if message.HasField("samples") and not 1 <= message.samples <= 100:
+        raise invalid(f"{path}.samples", f"is {message.samples}; use 1 to 100", "SAMPLES_OUT_OF_RANGE", limit=100)
+
+
+def check_position_group(message: ablation_sites_pb2.PositionGroup, limits: RequestLimits, path: str) -> None:
+    if len(message.name) > 100:
+        raise invalid(f"{path}.name", f"has {len(message.name)} characters; shorten the name", "NAME_TOO_LARGE", limit=100)
+    if not message.name or message.name.isspace():
+        raise invalid(f"{path}.name", "is empty; name the group", "EMPTY_NAME")
+    check_character_spans(message.spans, limits, f"{path}.spans")
+
+
+def check_site_scope(message: ablation_sites_pb2.SiteScope, limits: RequestLimits, path: str) -> None:
+    if message.site not in (1, 2, 3, 4, 5):
+        raise invalid(f"{path}.site", f"is {message.site}; set SITE_STATE, SITE_HEAD_OUTPUT, SITE_ATTENTION_OUTPUT, SITE_ACTIVATIONS or SITE_FEED_FORWARD_OUTPUT", "UNKNOWN_SITE")
+    if message.each not in (0, 1, 2):
+        raise invalid(f"{path}.each", f"is {message.each}; set UNITS_TOGETHER or UNITS_EACH", "UNKNOWN_EACH")
+    if len(message.units) > 4096:
+        raise invalid(f"{path}.units", f"has {len(message.units)} entries and one scope takes 4096; leave some out", "TOO_MANY_ITEMS", limit=4096)
+
+
+def check_sweep_sites_request(message: ablation_sites_pb2.SweepSitesRequest, limits: RequestLimits) -> None:
+    if not message.pairs:
+        raise invalid("pairs", "is empty; give at least one pair", "NO_TEXT")
+    if len(message.pairs) > 10000:
+        raise invalid("pairs", f"has {len(message.pairs)} entries and one call takes 10000; send them in parts; the sums of replies add up", "TOO_MANY_ITEMS", limit=10000)
+    for index, pair in enumerate(message.pairs):
+        cancellation.check()
+        check_patched_pair(pair, limits, f"pairs[{index}]")
+    if len(message.scopes) > 100:
+        raise invalid("scopes", f"has {len(message.scopes)} entries and one call takes 100; send them in parts", "TOO_MANY_ITEMS", limit=100)
+    for index, scope in enumerate(message.scopes):
+        cancellation.check()
+        check_site_scope(scope, limits, f"scopes[{index}]")
+    if message.positions not in (0, 1, 2, 3, 4):
+        raise invalid("positions", f"is {message.positions}; set POSITION_SCOPE_EACH, POSITION_SCOPE_EACH_WORD, POSITION_SCOPE_TOGETHER or POSITION_SCOPE_GROUPS", "UNKNOWN_POSITIONS")
+    if message.direction not in (0, 1, 2):
+        raise invalid("direction", f"is {message.direction}; set PATCH_DIRECTION_RESTORE or PATCH_DIRECTION_BREAK", "UNKNOWN_DIRECTION")
+    if message.HasField("change"):
+        check_site_change(message.change, limits, "change")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
 
 
 def check_compression_step(message: compression_pb2.CompressionStep, limits: RequestLimits, path: str) -> None:
@@ -235,6 +483,11 @@ def check_answer_questions_request(message: question_answering_pb2.AnswerQuestio
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -474,6 +727,11 @@ def check_sweep_heads_request(message: ablation_pb2.SweepHeadsRequest, limits: R
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if message.HasField("bootstrap"):
         check_bootstrap(message.bootstrap, limits, "bootstrap")
     if message.HasField("greedy"):
@@ -488,6 +746,11 @@ def check_rank_heads_request(message: ablation_pb2.RankHeadsRequest, limits: Req
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > 10000:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
     for index, reference_text in enumerate(message.reference_texts):
@@ -522,6 +785,11 @@ def check_describe_attention_request(message: attention_statistics_pb2.DescribeA
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -553,6 +821,11 @@ def check_compare_attention_request(message: attention_statistics_pb2.CompareAtt
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -596,6 +869,11 @@ def check_score_relations_request(message: attention_relations_pb2.ScoreRelation
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -635,6 +913,11 @@ def check_score_features_request(message: attention_relations_pb2.ScoreFeaturesR
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -660,6 +943,11 @@ def check_extract_attention_request(message: attention_pb2.ExtractAttentionReque
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -670,99 +958,6 @@ def check_extract_attention_request(message: attention_pb2.ExtractAttentionReque
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
     if message.quantity not in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9):
         raise invalid("quantity", f"is {message.quantity}; set one that AttentionQuantity names", "UNKNOWN_QUANTITY")
-
-
-def check_text_spans(message: representation_states_pb2.TextSpans, limits: RequestLimits, path: str) -> None:
-    if not message.spans:
-        raise invalid(f"{path}.spans", "is empty; mark a part of the text", "NO_SPAN")
-    if len(message.spans) > 1000:
-        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
-
-
-def check_extract_hidden_states_request(message: representation_states_pb2.ExtractHiddenStatesRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_text_input(input_, limits, f"inputs[{index}]")
-    if message.dtype not in (0, 1, 2, 3):
-        raise invalid("dtype", f"is {message.dtype}; set DATA_TYPE_FLOAT32, DATA_TYPE_FLOAT16 or DATA_TYPE_BFLOAT16", "UNKNOWN_DTYPE")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.unit not in (0, 1, 2, 3, 4):
-        raise invalid("unit", f"is {message.unit}; set one that StateUnit names", "UNKNOWN_UNIT")
-    if message.pooling not in (0, 1, 2, 3, 4, 5):
-        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
-    for index, span in enumerate(message.spans):
-        cancellation.check()
-        check_text_spans(span, limits, f"spans[{index}]")
-    if message.quantity not in (0, 1, 2, 3):
-        raise invalid("quantity", f"is {message.quantity}; set one that StateQuantity names", "UNKNOWN_QUANTITY")
-
-
-def check_embed_texts_request(message: representation_states_pb2.EmbedTextsRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_text_input(input_, limits, f"inputs[{index}]")
-    if message.pooling not in (0, 1, 2, 3, 4, 5):
-        raise invalid("pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_target(message: target_pb2.Target, limits: RequestLimits, path: str) -> None:
-    if message.HasField("mask"):
-        check_mask_target(message.mask, limits, f"{path}.mask")
-    if message.HasField("similarity"):
-        check_similarity_target(message.similarity, limits, f"{path}.similarity")
-    if message.scale not in (0, 1, 2, 3):
-        raise invalid(f"{path}.scale", f"is {message.scale}; set one that TargetScale names", "UNKNOWN_SCALE")
-
-
-def check_mask_target(message: target_pb2.MaskTarget, limits: RequestLimits, path: str) -> None:
-    if len(message.answer) > 1000:
-        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
-    if len(message.answer) > limits.text_characters:
-        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-    if not message.answer or message.answer.isspace():
-        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.HasField("other"):
-        if len(message.other) > 1000:
-            raise invalid(f"{path}.other", f"has {len(message.other)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
-        if len(message.other) > limits.text_characters:
-            raise invalid(f"{path}.other", f"has {len(message.other)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not message.other or message.other.isspace():
-            raise invalid(f"{path}.other", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_similarity_target(message: target_pb2.SimilarityTarget, limits: RequestLimits, path: str) -> None:
-    check_text_input(message.other, limits, f"{path}.other")
-    if message.pooling not in (0, 1, 2, 3, 4, 5):
-        raise invalid(f"{path}.pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
 
 
 def check_attributed_text(message: attribution_pb2.AttributedText, limits: RequestLimits, path: str) -> None:
@@ -807,6 +1002,11 @@ def check_attribute_words_request(message: attribution_pb2.AttributeWordsRequest
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -815,6 +1015,17 @@ def check_attribute_words_request(message: attribution_pb2.AttributeWordsRequest
             raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
         if not reference_text or reference_text.isspace():
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("site"):
+        check_attributed_site(message.site, limits, "site")
+
+
+def check_attributed_site(message: attribution_pb2.AttributedSite, limits: RequestLimits, path: str) -> None:
+    if message.site not in (2, 4):
+        raise invalid(f"{path}.site", f"is {message.site}; set SITE_HEAD_OUTPUT or SITE_ACTIVATIONS", "UNKNOWN_SITE")
+    if message.HasField("positions"):
+        check_positions(message.positions, limits, f"{path}.positions")
+    if message.top and not 1 <= message.top <= 10000:
+        raise invalid(f"{path}.top", f"is {message.top}; use 1 to 10000", "TOP_OUT_OF_RANGE", limit=10000)
 
 
 def check_measurement(message: benchmark_pb2.Measurement, limits: RequestLimits, path: str) -> None:
@@ -889,6 +1100,11 @@ def check_classify_request(message: classification_pb2.ClassifyRequest, limits: 
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -916,6 +1132,11 @@ def check_classify_tokens_request(message: classification_pb2.ClassifyTokensRequ
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -937,6 +1158,11 @@ def check_predict_values_request(message: classification_pb2.PredictValuesReques
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -976,6 +1202,11 @@ def check_score_texts_request(message: cloze_scores_pb2.ScoreTextsRequest, limit
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1017,6 +1248,11 @@ def check_compare_texts_request(message: cloze_scores_pb2.CompareTextsRequest, l
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1113,6 +1349,11 @@ def check_query_facts_request(message: cloze_facts_pb2.QueryFactsRequest, limits
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1151,6 +1392,11 @@ def check_fill_mask_request(message: cloze_pb2.FillMaskRequest, limits: RequestL
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1216,6 +1462,11 @@ def check_inspect_request(message: inspection_pb2.InspectRequest, limits: Reques
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1240,6 +1491,117 @@ def check_map_view(message: inspection_pb2.MapView, limits: RequestLimits, path:
         raise invalid(f"{path}.format", f"is {message.format}; set MAP_FORMAT_UINT8, MAP_FORMAT_FLOAT16 or MAP_FORMAT_FLOAT32", "UNKNOWN_FORMAT")
 
 
+def check_probe_text(message: representation_probes_pb2.ProbeText, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.input, limits, f"{path}.input")
+    if len(message.spans) > 10000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 10000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=10000)
+
+
+def check_train_probe_request(message: representation_probes_pb2.TrainProbeRequest, limits: RequestLimits) -> None:
+    if not message.train:
+        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
+    for index, train_ in enumerate(message.train):
+        cancellation.check()
+        check_probe_text(train_, limits, f"train[{index}]")
+    for index, dev_ in enumerate(message.dev):
+        cancellation.check()
+        check_probe_text(dev_, limits, f"dev[{index}]")
+    for index, test_ in enumerate(message.test):
+        cancellation.check()
+        check_probe_text(test_, limits, f"test[{index}]")
+    if len(message.labels) < 2:
+        raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 1000 classes", "ONE_CLASS", limit=1000)
+    if len(message.labels) > 1000:
+        raise invalid("labels", f"has {len(message.labels)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=1000)
+    seen_labels = set[object]()
+    for index, label in enumerate(message.labels):
+        cancellation.check()
+        if len(label) > 1000:
+            raise invalid(f"labels[{index}]", f"has {len(label)} characters and may have 1000; shorten it", "NAME_TOO_LARGE", limit=1000)
+        if not label or label.isspace():
+            raise invalid(f"labels[{index}]", "is empty; name it", "EMPTY_NAME")
+        if label in seen_labels:
+            raise invalid(f"labels[{index}]", "is listed for the second time; list each once", "DUPLICATE")
+        seen_labels.add(label)
+    if message.pooling not in (0, 1, 2, 3):
+        raise invalid("pooling", f"is {message.pooling}; set POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING")
+    if message.HasField("l2") and not 0 <= message.l2 <= 1000000:
+        raise invalid("l2", f"is {message.l2:g}; use 0 to 1e+06", "L2_OUT_OF_RANGE", limit=1000000)
+    if message.max_epochs and not 1 <= message.max_epochs <= 1000:
+        raise invalid("max_epochs", f"is {message.max_epochs}; use 1 to 1000", "MAX_EPOCHS_OUT_OF_RANGE", limit=1000)
+    if message.patience and not 1 <= message.patience <= 1000:
+        raise invalid("patience", f"is {message.patience}; use 1 to 1000", "PATIENCE_OUT_OF_RANGE", limit=1000)
+    if message.seeds and not 1 <= message.seeds <= 10:
+        raise invalid("seeds", f"is {message.seeds}; use 1 to 10", "SEEDS_OUT_OF_RANGE", limit=10)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.ending not in (0, 1, 2):
+        raise invalid("ending", f"is {message.ending}; set ENDING_DEV or ENDING_MINIMUM", "UNKNOWN_ENDING")
+    if message.hidden_units > 4096:
+        raise invalid("hidden_units", f"is {message.hidden_units}; use 0 to 4096", "HIDDEN_UNITS_OUT_OF_RANGE", limit=4096)
+
+
+def check_train_eraser_request(message: representation_eraser_pb2.TrainEraserRequest, limits: RequestLimits) -> None:
+    if not message.train:
+        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
+    for index, train_ in enumerate(message.train):
+        cancellation.check()
+        check_probe_text(train_, limits, f"train[{index}]")
+    for index, test_ in enumerate(message.test):
+        cancellation.check()
+        check_probe_text(test_, limits, f"test[{index}]")
+    if len(message.labels) < 2:
+        raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 1000 classes", "ONE_CLASS", limit=1000)
+    if len(message.labels) > 1000:
+        raise invalid("labels", f"has {len(message.labels)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=1000)
+    seen_labels = set[object]()
+    for index, label in enumerate(message.labels):
+        cancellation.check()
+        if len(label) > 1000:
+            raise invalid(f"labels[{index}]", f"has {len(label)} characters and may have 1000; shorten it", "NAME_TOO_LARGE", limit=1000)
+        if not label or label.isspace():
+            raise invalid(f"labels[{index}]", "is empty; name it", "EMPTY_NAME")
+        if label in seen_labels:
+            raise invalid(f"labels[{index}]", "is listed for the second time; list each once", "DUPLICATE")
+        seen_labels.add(label)
+    if message.pooling not in (0, 1, 2, 3):
+        raise invalid("pooling", f"is {message.pooling}; set POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING")
+    if message.method not in (0, 1, 2):
+        raise invalid("method", f"is {message.method}; set METHOD_LEACE or METHOD_INLP", "UNKNOWN_METHOD")
+    if message.rank and not 1 <= message.rank <= 256:
+        raise invalid("rank", f"is {message.rank}; use 1 to 256", "RANK_OUT_OF_RANGE", limit=256)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
 def check_describe_geometry_request(message: representation_geometry_pb2.DescribeGeometryRequest, limits: RequestLimits) -> None:
     if not message.inputs:
         raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
@@ -1259,6 +1621,11 @@ def check_describe_geometry_request(message: representation_geometry_pb2.Describ
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1280,6 +1647,11 @@ def check_compare_representations_request(message: representation_geometry_pb2.C
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1331,6 +1703,11 @@ def check_read_layers_request(message: representation_lens_pb2.ReadLayersRequest
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1376,6 +1753,11 @@ def check_attribute_logits_request(message: representation_lens_pb2.AttributeLog
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1384,65 +1766,6 @@ def check_attribute_logits_request(message: representation_lens_pb2.AttributeLog
             raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
         if not reference_text or reference_text.isspace():
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_probe_text(message: representation_probes_pb2.ProbeText, limits: RequestLimits, path: str) -> None:
-    check_text_input(message.input, limits, f"{path}.input")
-    if len(message.spans) > 10000:
-        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 10000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=10000)
-
-
-def check_train_probe_request(message: representation_probes_pb2.TrainProbeRequest, limits: RequestLimits) -> None:
-    if not message.train:
-        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
-    for index, train_ in enumerate(message.train):
-        cancellation.check()
-        check_probe_text(train_, limits, f"train[{index}]")
-    for index, dev_ in enumerate(message.dev):
-        cancellation.check()
-        check_probe_text(dev_, limits, f"dev[{index}]")
-    for index, test_ in enumerate(message.test):
-        cancellation.check()
-        check_probe_text(test_, limits, f"test[{index}]")
-    if len(message.labels) < 2:
-        raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 1000 classes", "ONE_CLASS", limit=1000)
-    if len(message.labels) > 1000:
-        raise invalid("labels", f"has {len(message.labels)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=1000)
-    seen_labels = set[object]()
-    for index, label in enumerate(message.labels):
-        cancellation.check()
-        if len(label) > 1000:
-            raise invalid(f"labels[{index}]", f"has {len(label)} characters and may have 1000; shorten it", "NAME_TOO_LARGE", limit=1000)
-        if not label or label.isspace():
-            raise invalid(f"labels[{index}]", "is empty; name it", "EMPTY_NAME")
-        if label in seen_labels:
-            raise invalid(f"labels[{index}]", "is listed for the second time; list each once", "DUPLICATE")
-        seen_labels.add(label)
-    if message.pooling not in (0, 1, 2, 3):
-        raise invalid("pooling", f"is {message.pooling}; set POOLING_MEAN, POOLING_FIRST or POOLING_LAST", "UNKNOWN_POOLING")
-    if message.HasField("l2") and not 0 <= message.l2 <= 1000000:
-        raise invalid("l2", f"is {message.l2:g}; use 0 to 1e+06", "L2_OUT_OF_RANGE", limit=1000000)
-    if message.max_epochs and not 1 <= message.max_epochs <= 1000:
-        raise invalid("max_epochs", f"is {message.max_epochs}; use 1 to 1000", "MAX_EPOCHS_OUT_OF_RANGE", limit=1000)
-    if message.patience and not 1 <= message.patience <= 1000:
-        raise invalid("patience", f"is {message.patience}; use 1 to 1000", "PATIENCE_OUT_OF_RANGE", limit=1000)
-    if message.seeds and not 1 <= message.seeds <= 10:
-        raise invalid("seeds", f"is {message.seeds}; use 1 to 10", "SEEDS_OUT_OF_RANGE", limit=10)
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.reference_texts) > 10000:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.ending not in (0, 1, 2):
-        raise invalid("ending", f"is {message.ending}; set ENDING_DEV or ENDING_MINIMUM", "UNKNOWN_ENDING")
-    if message.hidden_units > 4096:
-        raise invalid("hidden_units", f"is {message.hidden_units}; use 0 to 4096", "HIDDEN_UNITS_OUT_OF_RANGE", limit=4096)
 
 
 def check_probed_text(message: representation_probe_application_pb2.ProbedText, limits: RequestLimits, path: str) -> None:
@@ -1480,6 +1803,11 @@ def check_apply_probe_request(message: representation_probe_application_pb2.Appl
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > limits.texts:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1521,6 +1849,11 @@ def check_train_structural_probe_request(message: representation_structural_prob
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > 10000:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1553,6 +1886,11 @@ def check_train_lens_request(message: representation_tuned_lens_pb2.TrainLensReq
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
     if len(message.reference_texts) > 10000:
         raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
     for index, reference_text in enumerate(message.reference_texts):
@@ -1564,6 +1902,9 @@ def check_train_lens_request(message: representation_tuned_lens_pb2.TrainLensReq
 
 
 CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
+    "bertscope.v1.ExtractHiddenStatesRequest": check_extract_hidden_states_request,
+    "bertscope.v1.EmbedTextsRequest": check_embed_texts_request,
+    "bertscope.v1.SweepSitesRequest": check_sweep_sites_request,
     "bertscope.v1.ListModelsRequest": check_list_models_request,
     "bertscope.v1.LoadModelRequest": check_load_model_request,
     "bertscope.v1.UnloadModelRequest": check_unload_model_request,
@@ -1577,8 +1918,6 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.ScoreRelationsRequest": check_score_relations_request,
     "bertscope.v1.ScoreFeaturesRequest": check_score_features_request,
     "bertscope.v1.ExtractAttentionRequest": check_extract_attention_request,
-    "bertscope.v1.ExtractHiddenStatesRequest": check_extract_hidden_states_request,
-    "bertscope.v1.EmbedTextsRequest": check_embed_texts_request,
     "bertscope.v1.AttributeWordsRequest": check_attribute_words_request,
     "bertscope.v1.BenchmarkModelsRequest": check_benchmark_models_request,
     "bertscope.v1.BenchmarkStudiesRequest": check_benchmark_studies_request,
@@ -1590,11 +1929,12 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.QueryFactsRequest": check_query_facts_request,
     "bertscope.v1.FillMaskRequest": check_fill_mask_request,
     "bertscope.v1.InspectRequest": check_inspect_request,
+    "bertscope.v1.TrainProbeRequest": check_train_probe_request,
+    "bertscope.v1.TrainEraserRequest": check_train_eraser_request,
     "bertscope.v1.DescribeGeometryRequest": check_describe_geometry_request,
     "bertscope.v1.CompareRepresentationsRequest": check_compare_representations_request,
     "bertscope.v1.ReadLayersRequest": check_read_layers_request,
     "bertscope.v1.AttributeLogitsRequest": check_attribute_logits_request,
-    "bertscope.v1.TrainProbeRequest": check_train_probe_request,
     "bertscope.v1.ApplyProbeRequest": check_apply_probe_request,
     "bertscope.v1.TrainStructuralProbeRequest": check_train_structural_probe_request,
     "bertscope.v1.TrainLensRequest": check_train_lens_request,
