@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import Capabilities, Gates, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Edits, TokenSequence
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder
@@ -50,11 +50,11 @@ def _rows(
     rows, device = len(sequences), encoder.device
     observers = [MaskObserver((LENGTH // 2,), 5, np.zeros((1, 0), dtype=np.int64)) for _ in sequences]
     shape = (encoder.shape.layers, encoder.shape.heads)
-    closed = Gates(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
+    closed = Edits(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
     closed.keep[-1, 1] = 0
 
-    def cloze(gates: Gates | None = None) -> None:
-        placed = encoder.place_gates([gates] * rows)
+    def cloze(gates: Edits | None = None) -> None:
+        placed = encoder.place_edits([gates] * rows)
         readout = MaskObserver.run(encoder, encoder.begin(sequences), placed, observers)
         readout.deal(tuple(tensor.cpu().numpy() for tensor in readout.tensors))
 

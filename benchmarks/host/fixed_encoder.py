@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 from bertscope_service import __main__ as service
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Encoder, MapWatcher, TokenSequence
 from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import State
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
@@ -45,7 +45,7 @@ class FixedEncoder:
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        gates: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: object = None,

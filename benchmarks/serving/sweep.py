@@ -158,9 +158,9 @@ class Naive(Peer):
         self._encoder = encoder
 
     def forward(self, part: slice, layer: int, head: int, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        gates = Interventions.none(12, 12).change(((layer, (head,)),), Mode.ZERO).gates()
+        gates = Interventions.none(12, 12).change(((layer, (head,)),), Mode.ZERO).edits()
         state = self._encoder.begin(self._sequences[part])
-        self._encoder.advance(state, 12, self._encoder.place_gates([gates] * len(state.lengths)))
+        self._encoder.advance(state, 12, self._encoder.place_edits([gates] * len(state.lengths)))
         return self._encoder.logits(state, rows, places)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
-from bertscope_service.encoders.base import BatchGates, Capabilities, Encoder, Gates, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Capabilities, Edits, Encoder, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.engine.rows import Job, Priority, Row
@@ -36,11 +36,11 @@ class FakeEncoder:
             hidden[row, : len(sequence), 0] = torch.tensor(sequence.ids, dtype=torch.float32)
         return State(hidden, lengths, valid_mask(lengths, self.device))
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+    def place_edits(self, gates: Sequence[Edits | None]) -> BatchEdits | None:
         return None
 
     def advance(
-        self, state: State, stop: int, gates: BatchGates | None = None, watch: Mapping[int, MapWatcher] | None = None
+        self, state: State, stop: int, gates: BatchEdits | None = None, watch: Mapping[int, MapWatcher] | None = None
     ) -> None:
         state.layer = stop
 
@@ -56,7 +56,7 @@ class SumObserver:
     group: Hashable = None
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         for call in dict.fromkeys(observer.seen for observer in observers):
             call(state)
         return Readout((state.hidden.sum(dim=(1, 2)),), lambda arrays: arrays[0].tolist())

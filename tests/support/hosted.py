@@ -33,7 +33,7 @@ from bertscope_service.engine.limits import Limits
 from bertscope_service.observability.metrics import Metrics
 from numpy.typing import NDArray
 
-from tests.support.oracle import Edits, Oracle, edits_of
+from tests.support.oracle import HeadEdits, Oracle, edits_of
 from tests.support.tiny import SENTENCES
 
 PLENTY = 1 << 30
@@ -82,7 +82,7 @@ class Hosted:
     def load(self, *, pack: bool, precision: str = "fp32") -> TorchEncoder:
         return load_encoder(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
 
-    def edits(self, heads: HeadSet, mode: Mode) -> Edits:
+    def edits(self, heads: HeadSet, mode: Mode) -> HeadEdits:
         return edits_of(heads, mode, SCALE, self.means)
 
     def change(self, mode: Mode) -> Change:
@@ -156,7 +156,7 @@ class GoldObjective(Measured):
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
         return self.judged([-scores.logs.max(axis=1).mean(dtype=np.float64) for scores in seen])
 
-    def expected(self, hosted: Hosted, edits: Edits) -> NDArray[np.float64]:
+    def expected(self, hosted: Hosted, edits: HeadEdits) -> NDArray[np.float64]:
         """The same from transformers, one text at a time."""
         return self.judged(
             [float(self.loss(row, hosted.oracle.scores(self.sequences[row], edits))) for row in range(self.items)]
@@ -192,7 +192,7 @@ class LabelObjective(Measured):
     def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
         return self._judged([torch.from_numpy(scores.astype(np.float64)) for scores in seen])
 
-    def expected(self, hosted: Hosted, edits: Edits) -> NDArray[np.float64]:
+    def expected(self, hosted: Hosted, edits: HeadEdits) -> NDArray[np.float64]:
         return self._judged([hosted.oracle.scores(sequence, edits) for sequence in self.sequences])
 
     def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
@@ -222,7 +222,7 @@ class DivergenceObjective(Measured):
             return np.zeros((1, self.items))
         return np.array([[one.mean(dtype=np.float64) for one in seen]])
 
-    def expected(self, hosted: Hosted, edits: Edits, base: Edits | None = None) -> NDArray[np.float64]:
+    def expected(self, hosted: Hosted, edits: HeadEdits, base: HeadEdits | None = None) -> NDArray[np.float64]:
         """From the logits of transformers; `base` holds in the untouched run."""
         values = []
         for row, sequence in enumerate(self.sequences):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import torch
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
@@ -23,7 +23,7 @@ class Hungry:
         self.share = share
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Any:
+    def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence[Self]) -> Any:
         from bertscope_service.encoders.observer import Readout
 
         size = sum(observer.share for observer in observers)

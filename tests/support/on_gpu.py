@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 
 from tests.support.reference import Outputs, Subject
 
@@ -26,7 +26,7 @@ def rows_of(outputs: Outputs) -> list[list[torch.Tensor]]:
     return [[tensor.float().cpu() for tensor in outputs.row(index)] for index in range(len(outputs.lengths))]
 
 
-def some_gates(subject: Subject) -> list[Gates | None]:
+def some_gates(subject: Subject) -> list[Edits | None]:
     """Every other row has gates of all kinds."""
     return [subject.gates(EDITS) if index % 2 else None for index in range(len(subject.sequences))]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from bertscope_service.analyses.ablation import Mode
-from bertscope_service.encoders.base import Gates, HeadSet, TokenSequence
+from bertscope_service.encoders.base import Edits, HeadSet, TokenSequence
 from numpy.typing import NDArray
 from transformers import (
     AttentionInterface,
@@ -31,7 +31,7 @@ class Edit:
     constant: NDArray[np.float32] | None = None
 
 
-Edits = Mapping[tuple[int, int], Edit]
+HeadEdits = Mapping[tuple[int, int], Edit]
 
 
 def edit(mode: Mode, scale: float = 1.0, mean: NDArray[np.float32] | None = None) -> Edit:
@@ -49,9 +49,9 @@ def edits_of(heads: HeadSet, mode: Mode, scale: float, means: NDArray[np.float32
     return {(layer, head): edit(mode, scale, means[layer, head]) for layer, numbers in heads for head in numbers}
 
 
-def gates_of(edits: Edits, layers: int, heads: int, head_size: int) -> Gates:
+def gates_of(edits: HeadEdits, layers: int, heads: int, head_size: int) -> Edits:
     """The same edits as the gates of a row."""
-    gates = Gates(np.ones((layers, heads), np.float32), np.zeros((layers, heads), np.float32), constant := {})
+    gates = Edits(np.ones((layers, heads), np.float32), np.zeros((layers, heads), np.float32), constant := {})
     for (layer, head), change in edits.items():
         gates.keep[layer, head], gates.uniform[layer, head] = change.keep, change.uniform
         if change.constant is not None:
@@ -63,7 +63,7 @@ def gates_of(edits: Edits, layers: int, heads: int, head_size: int) -> Gates:
 class _Pass:
     """One forward pass. Layers are counted by their calls, since ALBERT's has no number."""
 
-    edits: Edits
+    edits: HeadEdits
     keep: torch.Tensor | None
     layer: int = 0
     contexts: list[torch.Tensor] = field(default_factory=list)
@@ -112,11 +112,13 @@ class Oracle:
         self.model.set_attn_implementation(CHANGED)
         self.takes_segments = "token_type_ids" in inspect.signature(self.model.forward).parameters
 
-    def scores(self, sequence: TokenSequence, edits: Edits | None = None, *, keep: torch.Tensor | None = None) -> torch.Tensor:
+    def scores(
+        self, sequence: TokenSequence, edits: HeadEdits | None = None, *, keep: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Scores of one text: [length, vocabulary] or [labels]. `keep`: [layers, heads] instead of that of the edits."""
         return self._run(sequence, _Pass(edits or {}, keep))
 
-    def maps(self, sequence: TokenSequence, edits: Edits | None = None) -> NDArray[np.float64]:
+    def maps(self, sequence: TokenSequence, edits: HeadEdits | None = None) -> NDArray[np.float64]:
         """The maps of every head before its own edit, [layers, heads, length, length]."""
         self._run(sequence, forward := _Pass(edits or {}, None))
         found: NDArray[np.float64] = torch.stack(forward.maps).numpy()

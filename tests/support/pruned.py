@@ -11,7 +11,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import RemoveHeads
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 
@@ -37,10 +37,10 @@ def prune(folder: Path, heads: Heads, target: Path) -> Path:
     return target
 
 
-def gates(encoder: TorchEncoder, heads: Heads, keep: float = 0.0, uniform: float = 0.0) -> Gates:
+def gates(encoder: TorchEncoder, heads: Heads, keep: float = 0.0, uniform: float = 0.0) -> Edits:
     """Some heads changed, by default closed."""
     shape = (encoder.shape.layers, encoder.shape.heads)
-    found = Gates(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
+    found = Edits(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
     for layer, changed in heads.items():
         found.keep[layer, changed], found.uniform[layer, changed] = keep, uniform
     return found
@@ -48,10 +48,10 @@ def gates(encoder: TorchEncoder, heads: Heads, keep: float = 0.0, uniform: float
 
 @torch.no_grad()
 def run(
-    encoder: TorchEncoder, batch: Sequence[TokenSequence], changed: Sequence[Gates | None] | None = None, *, watch: bool = False
+    encoder: TorchEncoder, batch: Sequence[TokenSequence], changed: Sequence[Edits | None] | None = None, *, watch: bool = False
 ) -> list[list[torch.Tensor]]:
     """For each row: its hidden states after every layer (real tokens only), its scores, and with `watch` its maps."""
-    state, placed = encoder.begin(batch), encoder.place_gates(changed or [None])
+    state, placed = encoder.begin(batch), encoder.place_edits(changed or [None])
     hidden, maps = [], list[torch.Tensor]()
     for layer in range(encoder.shape.layers):
         encoder.advance(state, layer + 1, placed, {layer: lambda seen: maps.append(seen.clone())} if watch else None)

@@ -12,7 +12,7 @@ import torch
 from bertscope_service.encoders.base import TokenSequence
 from numpy.typing import NDArray
 
-from tests.support.reference import Edits, Reference, Subject
+from tests.support.reference import HeadEdits, Reference, Subject
 
 Numbers = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Definitions:
         self.value = f"{architecture.attention}.{architecture.inputs[-1]}"
         self.norms_of_sums = None if architecture.norm is None else (architecture.norm, architecture.end_norm)
 
-    def capture(self, sequence: TokenSequence, edits: Edits) -> list[Captured]:
+    def capture(self, sequence: TokenSequence, edits: HeadEdits) -> list[Captured]:
         """Every layer of a text."""
         found = [Captured() for _ in range(self.layers)]
         with self._counted(self.value) as values, self._counted(self.dense) as dense:
@@ -107,13 +107,13 @@ class Definitions:
         return one.weights[..., None] * self.vectors(one, layer)[:, None]
 
     @torch.inference_mode()
-    def norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def norms(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, heads, L, L]"""
         found = [self.contributions(one, layer).norm(dim=-1) for layer, one in enumerate(self.capture(sequence, edits))]
         return torch.stack(found).numpy()
 
     @torch.inference_mode()
-    def layer_norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def layer_norms(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, 1, L, L]"""
         found = [
             self.contributions(one, layer).sum(0).norm(dim=-1)[None] for layer, one in enumerate(self.capture(sequence, edits))
@@ -133,13 +133,13 @@ class Definitions:
         return vectors
 
     @torch.inference_mode()
-    def layer_output_norms(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def layer_output_norms(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, 1, L, L]"""
         captured = enumerate(self.capture(sequence, edits))
         return torch.stack([self.normalised(one, layer, 1).norm(dim=-1)[None] for layer, one in captured]).numpy()
 
     @torch.inference_mode()
-    def alti(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def alti(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, 1, L, L]"""
         product, found = torch.eye(len(sequence), dtype=self.reference.model.dtype), []
         for layer, one in enumerate(self.capture(sequence, edits)):
@@ -151,7 +151,7 @@ class Definitions:
         return torch.stack(found).numpy()
 
     @torch.inference_mode()
-    def globenc(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def globenc(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, 1, L, L]"""
         product, found = torch.eye(len(sequence), dtype=self.reference.model.dtype), []
         for layer, one in enumerate(self.capture(sequence, edits)):
@@ -159,7 +159,7 @@ class Definitions:
             found.append((product / product.sum(-1, keepdim=True))[None])
         return torch.stack(found).numpy()
 
-    def rollout(self, sequence: TokenSequence, edits: Edits, *, residual: bool = True) -> Numbers:
+    def rollout(self, sequence: TokenSequence, edits: HeadEdits, *, residual: bool = True) -> Numbers:
         """[layers, 1, L, L]"""
         product, found = np.eye(len(sequence)), []
         for one in self.capture(sequence, edits):
@@ -171,7 +171,7 @@ class Definitions:
         return np.stack(found)
 
     @torch.inference_mode()
-    def value_zeroing(self, sequence: TokenSequence, edits: Edits) -> Numbers:
+    def value_zeroing(self, sequence: TokenSequence, edits: HeadEdits) -> Numbers:
         """[layers, 1, L, L]; the model runs again for every layer and token."""
         plain, length = self.reference.run_edited(sequence, edits).hidden, len(sequence)
         found = np.zeros((self.layers, 1, length, length))

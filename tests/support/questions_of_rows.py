@@ -31,7 +31,7 @@ from bertscope_service.analyses.observers.word_maps import Words
 from bertscope_service.analyses.observers.word_pairs import PairObserver
 from bertscope_service.analyses.observers.word_products import WordProductsObserver
 from bertscope_service.analyses.states import StatesObserver
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
@@ -148,7 +148,7 @@ def sequences(encoder: Encoder, rows: int = 8, length: int = 24, *, padded: bool
     return [TokenSequence(draw.integers(10, encoder.shape.vocabulary_size, each).tolist(), [0] * each) for each in lengths]
 
 
-def gates(encoder: TorchEncoder, kind: str) -> Gates:
+def gates(encoder: TorchEncoder, kind: str) -> Edits:
     """Returns gates of one kind: "zero", "uniform", "scale" or "mean"."""
     keep = np.ones((encoder.shape.layers, encoder.shape.heads), dtype=np.float32)
     uniform, constant = np.zeros_like(keep), {}
@@ -157,7 +157,7 @@ def gates(encoder: TorchEncoder, kind: str) -> Gates:
         uniform[1, 0] = 1
     if kind == "mean":
         constant[1] = np.full((encoder.shape.heads, encoder.head_size), 0.1, dtype=np.float32)
-    return Gates(keep, uniform, constant)
+    return Edits(keep, uniform, constant)
 
 
 def offered(encoder: Encoder) -> list[str]:
@@ -171,14 +171,14 @@ def offered(encoder: Encoder) -> list[str]:
 
 
 def answers(
-    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Gates | None] = lambda row: None
+    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Edits | None] = lambda row: None
 ) -> Sequence[Any]:
     """Returns the results of one batch, as the engine runs it: launched, waited for, dealt out."""
     return launched(encoder, question, rows, edits).results()
 
 
 def launched(
-    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Gates | None] = lambda row: None
+    encoder: Encoder, question: str, rows: Sequence[TokenSequence], edits: Callable[[int], Edits | None] = lambda row: None
 ) -> LaunchedBatch:
     """Launches one batch, whose results may still be on their way to the host."""
     made = [

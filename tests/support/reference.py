@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
@@ -19,11 +19,11 @@ from tests.support.family import FAMILY
 from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import SENTENCES
 
-Edits = Mapping[tuple[int, int], tuple[float, float]]
+HeadEdits = Mapping[tuple[int, int], tuple[float, float]]
 """(layer, head) to (keep, uniform): the head's map A becomes keep * A + uniform / L."""
 
 ZERO, UNIFORM = (0.0, 0.0), (0.0, 1.0)
-EDITS: dict[str, Edits] = {
+EDITS: dict[str, HeadEdits] = {
     "zero": {(1, 2): ZERO},
     "zero-first": {(0, 0): ZERO},
     "uniform": {(1, 3): UNIFORM},
@@ -35,7 +35,7 @@ EDITS: dict[str, Edits] = {
     "mixed": {(0, 1): ZERO, (0, 2): UNIFORM, (1, 0): (1.5, 0.0), (2, 1): UNIFORM, (2, 3): ZERO, (2, 0): (0.25, 0.75)},
     "all-uniform": {(layer, head): UNIFORM for layer in range(3) for head in range(4)},
 }
-"""Edits of every kind, by name."""
+"""HeadEdits of every kind, by name."""
 
 
 @dataclass
@@ -55,10 +55,10 @@ class Outputs:
 
 
 class Editing(TorchFunctionMode):
-    """Edits the attention maps of one unpadded row on their way through a forward pass, whatever the architecture: they are
+    """HeadEdits the attention maps of one unpadded row on their way through a forward pass, whatever the architecture: they are
     what a softmax over [rows, heads, n, n] gives. Layers are counted by their calls, since ALBERT's has no number."""
 
-    def __init__(self, edits: Edits) -> None:
+    def __init__(self, edits: HeadEdits) -> None:
         super().__init__()
         self.edits = edits
         self.maps: list[torch.Tensor] = []
@@ -123,7 +123,7 @@ class Reference:
         return self._alone[key]
 
     @torch.inference_mode()
-    def run_edited(self, sequence: TokenSequence, edits: Edits) -> Outputs:
+    def run_edited(self, sequence: TokenSequence, edits: HeadEdits) -> Outputs:
         """One text whose heads are edited; the maps are those before the edits."""
         with Editing(edits) as editing:
             output = self.model(**self.inputs([sequence]), output_hidden_states=True)
@@ -169,24 +169,24 @@ class Subject:
     def run(
         self,
         batch: Sequence[TokenSequence],
-        gates: Sequence[Gates | None] | None = None,
+        gates: Sequence[Edits | None] | None = None,
         *,
         encoder: Encoder | None = None,
         watch: bool = True,
     ) -> Outputs:
         """The encoder layer by layer; without `watch` no maps, and another attention kernel."""
         encoder = encoder or self.encoder
-        state, placed = encoder.begin(batch), None if gates is None else encoder.place_gates(gates)
+        state, placed = encoder.begin(batch), None if gates is None else encoder.place_edits(gates)
         hidden, maps = [state.hidden], list[torch.Tensor]()
         for layer in range(encoder.shape.layers):
             encoder.advance(state, layer + 1, placed, {layer: lambda seen: maps.append(seen.clone())} if watch else None)
             hidden.append(state.hidden)
         return Outputs(state.lengths, hidden, maps, all_logits(encoder, state))
 
-    def gates(self, edits: Edits) -> Gates:
+    def gates(self, edits: HeadEdits) -> Edits:
         """The same edits as gates."""
         shape = (self.encoder.shape.layers, self.encoder.shape.heads)
-        gates = Gates(torch.ones(shape).numpy(), torch.zeros(shape).numpy())
+        gates = Edits(torch.ones(shape).numpy(), torch.zeros(shape).numpy())
         for place, (keep, uniform) in edits.items():
             gates.keep[place], gates.uniform[place] = keep, uniform
         return gates

@@ -5,13 +5,13 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 
 
 @torch.inference_mode()
 def run_rows(
-    encoder: Encoder, rows: Sequence[tuple[TokenSequence, Observer]], gates: Gates | None = None, *, batch: int = 5
+    encoder: Encoder, rows: Sequence[tuple[TokenSequence, Observer]], gates: Edits | None = None, *, batch: int = 5
 ) -> list[Any]:
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for index, (_, observer) in enumerate(rows):
@@ -22,7 +22,7 @@ def run_rows(
             part = members[begin : begin + batch]
             state = encoder.begin([rows[index][0] for index in part])
             observers = [rows[index][1] for index in part]
-            readout = type(observers[0]).run(encoder, state, encoder.place_gates([gates] * len(part)), observers)
+            readout = type(observers[0]).run(encoder, state, encoder.place_edits([gates] * len(part)), observers)
             dealt = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
             for index, result in zip(part, dealt, strict=True):
                 results[index] = result

@@ -174,6 +174,7 @@ def _provenance(serialized: bytes) -> Provenance:
         precision=precision(message.precision),
         library_versions=dict(message.library_versions),
         numbering=enum_name(common_pb2.Numbering, message.numbering, "NUMBERING_"),
+        site_norms=tuple(message.site_norms),
     )
 
 

@@ -22,7 +22,7 @@ from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.encoders.base import Encoder, Gates, HeadSet
+from bertscope_service.encoders.base import Edits, Encoder, HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner
@@ -95,8 +95,8 @@ class Evaluation:
         by_layer: dict[int, list[HeadSet]] = defaultdict(list)
         for heads in sets:
             by_layer[heads[0][0]].append(heads)
-        gates = interventions.gates(self.change.means)
-        prefix = Prefix(self.encoder, self.objective.sequences, self._sizes, gates, self.bulk, self.memory_bytes)
+        edits = interventions.edits(self.change.means)
+        prefix = Prefix(self.encoder, self.objective.sequences, self._sizes, edits, self.bulk, self.memory_bytes)
         for layer in sorted(by_layer):
             for part in within([self.rows] * len(by_layer[layer]), HELD_RESULTS):
                 async with aclosing(self._changed_at(layer, by_layer[layer][part], interventions, prefix)) as measured:
@@ -137,21 +137,21 @@ class Evaluation:
         slices = list(self.bulk.slices([self._lengths[row] for row in numbers]))
         for heads in sets:
             # Built just before they run: the gates of ten thousand sets take seconds, and hundreds of megabytes with means.
-            gates = interventions.change(heads, self.change.mode, self.change.scale).gates(self.change.means)
+            edits = interventions.change(heads, self.change.mode, self.change.scale).edits(self.change.means)
             for part in slices:
-                yield (heads, numbers[part]), [self._row(row, self._observers, gates, states[row]) for row in numbers[part]]
+                yield (heads, numbers[part]), [self._row(row, self._observers, edits, states[row]) for row in numbers[part]]
 
     async def _measure(self, seen: Sequence[Any]) -> Values:
         if self.rows <= INLINE_ROWS:
             return self.objective.measure(seen)
         return await self.bulk.compute(partial(self.objective.measure, seen))
 
-    def _row(self, row: int, observers: Sequence[Observer], gates: Gates | None, state: State | None = None) -> Row:
-        return Row(self.encoder, self.objective.sequences[row], observers[row], gates, state)
+    def _row(self, row: int, observers: Sequence[Observer], edits: Edits | None, state: State | None = None) -> Row:
+        return Row(self.encoder, self.objective.sequences[row], observers[row], edits, state)
 
     async def _run_whole(self, observers: Sequence[Observer], interventions: Interventions) -> list[Any]:
-        gates = interventions.gates(self.change.means)
-        async with aclosing(self.bulk.results(self._lengths, lambda row: self._row(row, observers, gates))) as results:
+        edits = interventions.edits(self.change.means)
+        async with aclosing(self.bulk.results(self._lengths, lambda row: self._row(row, observers, edits))) as results:
             seen = [result async for result in results]
         passes = self.encoder.shape.layers * self.rows
         self.layer_passes += passes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 from bertscope_service.analyses.observers.prefix import PrefixObserver
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
@@ -25,7 +25,7 @@ class Prefix:
         encoder: Encoder,
         sequences: Sequence[TokenSequence],
         sizes: Sequence[int],
-        gates: Gates | None,
+        edits: Edits | None,
         bulk: BulkRunner,
         memory_bytes: int,
     ) -> None:
@@ -33,7 +33,7 @@ class Prefix:
         self.passes = 0
         self._encoder = encoder
         self._sequences = sequences
-        self._gates = gates
+        self._gates = edits
         self._bulk = bulk
         self._sizes = sizes
         spare = 0 if sum(sizes) <= memory_bytes else max(memory_bytes // 4, max(sizes))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.observers.importance import GradientObserver, normalised
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
@@ -29,7 +29,7 @@ class Ranking:
     loss: float
 
 
-async def rank_heads(encoder: Encoder, objective: Objective, gates: Gates | None, bulk: BulkRunner) -> Ranking:
+async def rank_heads(encoder: Encoder, objective: Objective, edits: Edits | None, bulk: BulkRunner) -> Ranking:
     """Measures gradient importance (Michel et al. 2019, section 4) on an objective that has a loss.
 
     Raises FailedPrecondition if the gradients are not finite.
@@ -39,7 +39,7 @@ async def rank_heads(encoder: Encoder, objective: Objective, gates: Gates | None
     lengths = [len(sequence) for sequence in sequences]
 
     def made(row: int) -> Row:
-        return Row(encoder, sequences[row], GradientObserver(observers[row]), gates)
+        return Row(encoder, sequences[row], GradientObserver(observers[row]), edits)
 
     async with aclosing(bulk.results(lengths, made)) as results:
         async for row_loss, row_gradient in results:

@@ -104,9 +104,9 @@ class Sweep:
         if greedy.order is Order.EFFECT:
             harm, _ = await self._harm(greedy, self.interventions, self.query.sets)
             return sorted(self.query.sets, key=harm.__getitem__)
-        gates = self.interventions.gates(self.evaluation.change.means)
+        edits = self.interventions.edits(self.evaluation.change.means)
         ranking = await rank_heads(
-            self.gradients or self.evaluation.encoder, self.evaluation.objective, gates, self.evaluation.bulk
+            self.gradients or self.evaluation.encoder, self.evaluation.objective, edits, self.evaluation.bulk
         )
         return sorted(
             self.query.sets,

@@ -18,7 +18,7 @@ from bertscope_service.analyses.observers.rollout import stack_products
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.words import Word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
@@ -71,15 +71,15 @@ class AttentionObserver:
         return self if product is None else replace(self, product=product)
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         if observers[0].tokens is not None:
-            return observers[0]._zero_values(encoder, state, gates, observers[0].tokens)
+            return observers[0]._zero_values(encoder, state, edits, observers[0].tokens)
         quantity, stop = observers[0].quantity, observers[0].stop
         heads = encoder.shape.heads if quantity.by_head else 1
         kept = KeptMaps(observers, state.lengths, heads, encoder.device)
         layers = {layer for observer in observers for layer in observer.layers}
         product = stack_products([observer.product for observer in observers])
-        rollout = run_quantity(quantity, encoder, state, stop, gates, layers, kept.take, product)
+        rollout = run_quantity(quantity, encoder, state, stop, edits, layers, kept.take, product)
         going_on = [row for row, observer in enumerate(observers) if not observer.last]
         states = dict(zip(going_on, state.rows(going_on), strict=True))
         products = {} if rollout is None else {row: rollout.row(row, state.lengths[row]) for row in going_on}
@@ -89,10 +89,10 @@ class AttentionObserver:
 
         return Readout(tuple(map(as_bits, kept.maps)), deal)
 
-    def _zero_values(self, encoder: Encoder, state: State, gates: BatchGates | None, tokens: range) -> Readout:
+    def _zero_values(self, encoder: Encoder, state: State, edits: BatchEdits | None, tokens: range) -> Readout:
         """Runs one step of value zeroing, of a batch of this row alone."""
         kept = KeptMaps([self], state.lengths, 1, encoder.device)
-        after, distances = zero_values(encoder, state, self.stop - 1, gates, tokens, self.product)
+        after, distances = zero_values(encoder, state, self.stop - 1, edits, tokens, self.product)
         if self.layers:
             kept.take(self.stop - 1, shares_of_rows(distances)[None, None])
         going_on = None if self.last else (after if self.layers else state).row(0)

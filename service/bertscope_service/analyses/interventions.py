@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Mode
-from bertscope_service.encoders.base import Gates, HeadSet
+from bertscope_service.encoders.base import Edits, HeadSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Interventions:
             changed.mean[layer, which] = mode is Mode.MEAN
         return changed
 
-    def gates(self, means: NDArray[np.float32] | None = None) -> Gates | None:
+    def edits(self, means: NDArray[np.float32] | None = None) -> Edits | None:
         """Returns the gates, None if no head is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
         if self.untouched:
             return None
@@ -64,4 +64,4 @@ class Interventions:
                 raise ValueError("mean ablation without mean contexts")
             for layer in np.flatnonzero(self.mean.any(axis=1)).tolist():
                 constant[layer] = np.where(self.mean[layer][:, None], means[layer], np.float32(0))
-        return Gates(self.keep, self.uniform.astype(np.float32), constant)
+        return Edits(self.keep, self.uniform.astype(np.float32), constant)

@@ -19,7 +19,7 @@ from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -61,10 +61,10 @@ class StatesObserver:
         return self
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         kept = _Kept(observers, state.lengths, encoder.device)
         for layer in sorted({layer for one in observers for layer in one.layers}):
-            show(encoder, state, layer, gates, observers[0].quantity, partial(kept.take, layer))
+            show(encoder, state, layer, edits, observers[0].quantity, partial(kept.take, layer))
         finite = all_finite(kept.values)
         going_on = [row for row, one in enumerate(observers) if not one.last]
         states = dict(zip(going_on, state.rows(going_on), strict=True))

@@ -65,7 +65,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         with registry.use(request.model) as model:
             objective, conditions = await Call.of(self._backend, model, context).read(request, plan_ranking)
             call = Call.of(self._backend, await registry.with_gradients(model), context)
-            ranking = await rank_heads(call.model.encoder, objective, await call.gates(conditions), call.bulk())
+            ranking = await rank_heads(call.model.encoder, objective, await call.edits(conditions), call.bulk())
             return render_ranking(ranking, objective, call.model)
 
     async def PruneHeads(self, request: ablation_pb2.PruneHeadsRequest, context: Context) -> ablation_pb2.PruneHeadsResponse:

@@ -27,7 +27,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
@@ -105,7 +105,7 @@ class Call:
 
     async def prepare(
         self, request: RequestT, plan: Read[RequestT, PlanT], *, size: int | None = None
-    ) -> tuple[PlanT, Gates | None]:
+    ) -> tuple[PlanT, Edits | None]:
         """Plans an interactive request. Returns the plan, and the gates of its interventions.
 
         `size`: number of characters to read; the size of the request if it is None. Raises InvalidArgument, Unsupported, and
@@ -123,7 +123,7 @@ class Call:
         planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
         # Reserved before the run, because computing a large reply takes as much memory.
         self.backend.reply_memory.hold(self.client, planned.reply_bytes)
-        return planned, await self.gates(conditions)
+        return planned, await self.edits(conditions)
 
     async def read(
         self,
@@ -159,9 +159,9 @@ class Call:
             return work()
         return await self.backend.engine.compute(work, client=self.client, deadline=self.deadline, priority=priority)
 
-    async def gates(self, conditions: Conditions) -> Gates | None:
+    async def edits(self, conditions: Conditions) -> Edits | None:
         """Returns the gates of the interventions; runs the reference texts if there are any."""
-        return conditions.interventions.gates(await self.means(conditions))
+        return conditions.interventions.edits(await self.means(conditions))
 
     async def means(self, conditions: Conditions) -> NDArray[np.float32] | None:
         """Returns mean contexts [layers, heads, head_size] over the reference texts; None if there are none."""
@@ -173,14 +173,14 @@ class Call:
         """Runs rows. Returns one result for each; see Engine.run."""
         return await self.backend.engine.run(rows, client=self.client, deadline=self.deadline, admitted=admitted)
 
-    async def run_rest(self, plan: Rounds, results: Sequence[Any], gates: Gates | None) -> None:
+    async def run_rest(self, plan: Rounds, results: Sequence[Any], edits: Edits | None) -> None:
         """Runs the rounds of a plan after the first one, which had these results. An admitted call is not rejected later."""
         while True:
             advance = partial(plan.advance, results)
             await self.compute(advance, large=len(plan.rows) > INLINE_ROWS, priority=Priority.INTERACTIVE)
             if not plan.rows:
                 return
-            rows = [Row(self.model.encoder, sequence, observer, gates) for sequence, observer in plan.rows]
+            rows = [Row(self.model.encoder, sequence, observer, edits) for sequence, observer in plan.rows]
             results = await self.run(rows, admitted=True)
 
     def bulk(self, encoder: Encoder | None = None) -> BulkRunner:
@@ -206,10 +206,10 @@ async def answer(
     """
     with backend.registry.use(model) as loaded:
         call = Call.of(backend, loaded, context)
-        planned, gates = await call.prepare(request, plan, size=size)
-        results = await call.run([Row(loaded.encoder, sequence, observer, gates) for sequence, observer in planned.rows])
+        planned, edits = await call.prepare(request, plan, size=size)
+        results = await call.run([Row(loaded.encoder, sequence, observer, edits) for sequence, observer in planned.rows])
         several: object = planned
         if isinstance(several, Rounds):
-            await call.run_rest(several, results, gates)
+            await call.run_rest(several, results, edits)
         large = planned.reply_bytes > inline_bytes
         return await call.compute(lambda: render(planned, results, loaded), large=large, priority=Priority.INTERACTIVE)

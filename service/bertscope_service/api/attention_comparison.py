@@ -15,7 +15,7 @@ from bertscope_service.api.checks import read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.errors import InvalidArgument
@@ -28,16 +28,16 @@ async def compare_attention(
     """Runs both models on groups of texts in turn, the first one untouched, the second one under the interventions."""
     with backend.registry.use(request.model) as model, backend.registry.use(request.other_model or request.model) as other:
         first, second = Call.of(backend, model, context), Call.of(backend, other, context)
-        plan, gates = await second.prepare(request, partial(plan_comparison, model))
+        plan, edits = await second.prepare(request, partial(plan_comparison, model))
         found: list[list[MapDifferences]] = []
         for number, group in enumerate(plan.groups):
-            found += await _compare(plan, group, first, second, gates, admitted=number > 0)
+            found += await _compare(plan, group, first, second, edits, admitted=number > 0)
         render = partial(render_comparison, plan, found, model, other)
         return await second.compute(render, priority=Priority.INTERACTIVE)
 
 
 async def _compare(
-    plan: ComparisonPlan, group: Group, first: Call, second: Call, gates: Gates | None, *, admitted: bool
+    plan: ComparisonPlan, group: Group, first: Call, second: Call, edits: Edits | None, *, admitted: bool
 ) -> list[list[MapDifferences]]:
     """Returns the differences of each text of a group, step by step. `admitted`: a full queue can't reject it."""
     states: list[tuple[State | None, State | None]] = [(None, None)] * len(group.texts)
@@ -48,7 +48,7 @@ async def _compare(
         rows = [Row(one, plan.texts[text].sequence, plan.keep(start, stop), None, state) for text, (state, _) in before]
         kept: Sequence[KeptMaps] = await first.run(rows, admitted=admitted or start > 0)
         rows = [
-            Row(another, plan.others[text].sequence, plan.compare(text, start, stop, maps), gates, state)
+            Row(another, plan.others[text].sequence, plan.compare(text, start, stop, maps), edits, state)
             for text, maps, (_, state) in zip(group.texts, kept, states, strict=True)
         ]
         differences: Sequence[MapDifferences] = await second.run(rows, admitted=True)

@@ -25,7 +25,7 @@ from bertscope_service.api.requirements import require_frozen, require_gradients
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -53,16 +53,16 @@ class AttributionServicer(attribution_pb2_grpc.AttributionServiceServicer):
             call = Call.of(self._backend, model, context)
             plan, conditions = await call.read(request, plan_attribution)
             self._backend.reply_memory.hold(call.client, plan.reply_bytes)
-            gates = await call.gates(conditions)
+            edits = await call.edits(conditions)
             if plan.settings.method.needs_gradients:
                 model = await registry.with_gradients(model)
             if plan.settings.method is Method.FROZEN:
                 require_frozen(model)
-            await run_texts(call, plan.texts, model, gates)
+            await run_texts(call, plan.texts, model, edits)
             return await call.compute(partial(render_attribution, plan, model))
 
 
-async def run_texts(call: Call, texts: Sequence[TextAttribution], model: LoadedModel, gates: Gates | None) -> None:
+async def run_texts(call: Call, texts: Sequence[TextAttribution], model: LoadedModel, edits: Edits | None) -> None:
     """Runs all rows of the texts, round by round, behind interactive ones. Rows are built when they may run soon."""
     runner, waiting = call.bulk(model.encoder), list(texts)
     while waiting:
@@ -72,7 +72,7 @@ async def run_texts(call: Call, texts: Sequence[TextAttribution], model: LoadedM
         def row(number: int, waiting: Sequence[TextAttribution] = waiting, ends: Sequence[int] = ends) -> Row:
             which = bisect_right(ends, number)
             rows = waiting[which].rows
-            return Row(model.encoder, *rows[number - ends[which] + len(rows)], gates)
+            return Row(model.encoder, *rows[number - ends[which] + len(rows)], edits)
 
         async with aclosing(runner.results(lengths, row)) as results:
             for text in waiting:

@@ -54,11 +54,11 @@ async def run_masked(call: Call, request: Any, read: Read[Any, PlanT]) -> tuple[
     """
     plan, conditions = await call.read(request, read)
     call.backend.reply_memory.hold(call.client, plan.reply_bytes)
-    gates = await call.gates(conditions)
+    edits = await call.edits(conditions)
     masked, encoder = plan.masked, call.model.encoder
 
     def row(number: int) -> Row:
-        return Row(encoder, masked.sequence(number), masked.observer(number), gates)
+        return Row(encoder, masked.sequence(number), masked.observer(number), edits)
 
     async with aclosing(call.bulk().results(masked.lengths, row)) as results:
         return plan, [seen async for seen in results]

@@ -33,8 +33,8 @@ class InspectionServicer(inspection_pb2_grpc.InspectionServiceServicer):
     ) -> AsyncIterator[inspection_pb2.InspectResponse | bytes]:
         with self._backend.registry.use(request.model) as model:
             call = Call.of(self._backend, model, context)
-            plan, gates = await call.prepare(request, plan_inspection)
-            rows = [Row(model.encoder, sequence, observer, gates) for sequence, observer in plan.rows]
+            plan, edits = await call.prepare(request, plan_inspection)
+            rows = [Row(model.encoder, sequence, observer, edits) for sequence, observer in plan.rows]
             (scores,) = await call.run(rows)
             found = plan.answer(scores)
             large = plan.reply_bytes - plan.map_bytes > INLINE_REPLY_BYTES

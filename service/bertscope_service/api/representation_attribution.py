@@ -37,10 +37,10 @@ async def attribute_logits(
         plan, conditions = await call.read(request, plan_attribution)
         backend.reply_memory.hold(call.client, plan.reply_bytes)
         means = await call.means(conditions)
-        gates, rows, encoder = conditions.interventions.gates(means), plan.rows, model.encoder
+        edits, rows, encoder = conditions.interventions.edits(means), plan.rows, model.encoder
 
         def row(number: int) -> Row:
-            return Row(encoder, *rows[number], gates)
+            return Row(encoder, *rows[number], edits)
 
         async with aclosing(call.bulk().results([len(sequence) for sequence, _ in rows], row)) as results:
             found = [result async for result in results]

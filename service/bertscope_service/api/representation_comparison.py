@@ -13,7 +13,7 @@ from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.models.loaded import LoadedModel
 
@@ -25,21 +25,21 @@ async def compare_representations(
     without interventions runs once."""
     with backend.registry.use(request.model) as model, backend.registry.use(request.other_model or request.model) as other:
         first, second = Call.of(backend, model, context), Call.of(backend, other, context)
-        plan, gates = await second.prepare(request, partial(plan_comparison, model))
+        plan, edits = await second.prepare(request, partial(plan_comparison, model))
         total = SimilaritySums.zeros(len(plan.query.layers), len(plan.query.other_layers))
         for number, group in enumerate(plan.groups):
-            total += await _compare(plan, group, first, second, gates, admitted=number > 0)
+            total += await _compare(plan, group, first, second, edits, admitted=number > 0)
         return render_comparison(plan, total, model, other)
 
 
 async def _compare(
-    plan: RepresentationPlan, group: Sequence[int], first: Call, second: Call, gates: Gates | None, *, admitted: bool
+    plan: RepresentationPlan, group: Sequence[int], first: Call, second: Call, edits: Edits | None, *, admitted: bool
 ) -> SimilaritySums:
     """Returns the sums over a group of texts. `admitted`: a full queue can't reject it."""
     rows = [Row(first.model.encoder, sequence, observer, None) for sequence, observer in plan.first(group)]
     products = others = await first.run(rows, admitted=admitted)
     if plan.query.twice:
-        rows = [Row(second.model.encoder, sequence, observer, gates) for sequence, observer in plan.second(group)]
+        rows = [Row(second.model.encoder, sequence, observer, edits) for sequence, observer in plan.second(group)]
         others = await second.run(rows, admitted=True)
     return await second.compute(partial(plan.sums, products, others), priority=Priority.INTERACTIVE)
 

@@ -72,8 +72,8 @@ async def train_probe(
             found: list[Trained] = []
 
             async def work(report: Report) -> None:
-                gates = await call.gates(conditions)
-                training = ProbeTraining(encoder, probes, classes, planned.settings, call.bulk(), gates, report)
+                edits = await call.edits(conditions)
+                training = ProbeTraining(encoder, probes, classes, planned.settings, call.bulk(), edits, report)
                 found.append(await training.run(on_disk=on_disk, weights=request.weights))
 
             # Closed explicitly: the work of a client that is gone must not go on until garbage collection.

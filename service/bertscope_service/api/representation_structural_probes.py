@@ -79,8 +79,8 @@ async def train_structural_probe(
             found: list[StructuralTrained] = []
 
             async def work(report: Report) -> None:
-                gates = await call.gates(conditions)
-                training = StructuralTraining(encoder, trees, planned.settings, call.bulk(), gates, report)
+                edits = await call.edits(conditions)
+                training = StructuralTraining(encoder, trees, planned.settings, call.bulk(), edits, report)
                 found.append(await training.run(on_disk=on_disk))
 
             # Closed explicitly: the work of a client that is gone must not go on until garbage collection.

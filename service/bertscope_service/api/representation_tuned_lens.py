@@ -70,8 +70,8 @@ async def train_lens(request: Request, backend: Backend, context: Context, space
             found: list[TunedLensTrained] = []
 
             async def work(report: Report) -> None:
-                gates = await call.gates(conditions)
-                training = TunedLensTraining(encoder, lens, planned.settings, call.bulk(), gates, report)
+                edits = await call.edits(conditions)
+                training = TunedLensTraining(encoder, lens, planned.settings, call.bulk(), edits, report)
                 found.append(await training.run(on_disk=on_disk, weights=request.weights))
 
             # Closed explicitly: the work of a client that is gone must not go on until garbage collection.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.layer_steps import LayerObserver, LayerPlan, LayerStep, LayerTensor
 from bertscope_service.api.answer import Backend, Call, Context, Read
 from bertscope_service.api.tensor_chunks import render_chunks
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
@@ -37,7 +37,7 @@ class TensorStream(Generic[TextT, Response]):
     render_header: Callable[[int, TextT, LoadedModel], Response]
     chunk: type[AttentionChunk | StatesChunk]
 
-    async def send(self, texts: Sequence[TextT], call: Call, gates: Gates | None) -> AsyncGenerator[Response | bytes, None]:
+    async def send(self, texts: Sequence[TextT], call: Call, edits: Edits | None) -> AsyncGenerator[Response | bytes, None]:
         """Yields headers, and chunks that are serialised already, text by text; texts run ahead of their reader within its
         window. Close it explicitly: texts that run ahead must not wait for garbage collection after the client is gone.
 
@@ -49,7 +49,7 @@ class TensorStream(Generic[TextT, Response]):
         try:
             for index, text in enumerate(texts):
                 while started < len(texts) and (started == index or all_ahead.fits(ahead_bytes, texts[started].bytes)):
-                    runs.append(_TextRun(texts[started], call, gates, admitted=started > 0))
+                    runs.append(_TextRun(texts[started], call, edits, admitted=started > 0))
                     ahead_bytes += texts[started].bytes
                     all_ahead.bytes += texts[started].bytes
                     started += 1
@@ -81,8 +81,8 @@ async def stream_tensors(
     with backend.registry.use(request.model) as model:
         call = Call.of(backend, model, context)
         # All texts are tokenized before the first one runs, so that a text that is too long is an error at once.
-        planned, gates = await call.prepare(request, plan)
-        async with aclosing(form.send(planned.texts, call, gates)) as responses:
+        planned, edits = await call.prepare(request, plan)
+        async with aclosing(form.send(planned.texts, call, edits)) as responses:
             async for response in responses:
                 yield response
 
@@ -90,11 +90,11 @@ async def stream_tensors(
 class _TextRun:
     """A text whose first step starts at once; each other step starts when the reader has taken the one before."""
 
-    def __init__(self, plan: LayerTensor, call: Call, gates: Gates | None, *, admitted: bool) -> None:
+    def __init__(self, plan: LayerTensor, call: Call, edits: Edits | None, *, admitted: bool) -> None:
         """Starts the first step. `admitted`: a full queue can't reject it."""
         self.plan = plan
         self._call = call
-        self._gates = gates
+        self._gates = edits
         self._first = asyncio.create_task(self._step(0, None, None, admitted=admitted))
         # Retrieves the error of a step that fails after its client is gone.
         self._first.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -17,7 +17,7 @@ from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked
 from bertscope_service.benchmark.timings import interval_of_mean
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
-from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
@@ -54,9 +54,9 @@ class DistributionObserver(Observer):
     positions: tuple[int, ...]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
-        read.advance(state, gates)
+        read.advance(state, edits)
         logs = torch.cat([logits.log_softmax(dim=-1) for _, logits in read.logits(state)])
         return Readout((logs,), lambda arrays: read.split(arrays[0]))
 

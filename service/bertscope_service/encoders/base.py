@@ -130,7 +130,7 @@ class TokenSequence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gates:
+class Edits:
     """The contributions of one row's heads: context := keep * (A V) + uniform * mean(V) + constant, before the output
     projection.
 
@@ -145,7 +145,7 @@ class Gates:
 
 
 @dataclass(slots=True)
-class BatchGates:
+class BatchEdits:
     """The gates of a batch on its device: `keep` and `uniform` are [rows, layers, heads] in the model's number format.
 
     `layers` names the layers in which any row has a gate that is not (1, 0), `uniform_layers` those with a uniform one; all
@@ -190,14 +190,14 @@ class Encoder(Protocol):
     def begin(self, sequences: Sequence[TokenSequence]) -> State:
         """Embeds rows, padded to the longest. Every row has 1 to `shape.max_tokens` tokens."""
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+    def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
         """Places the gates of a batch on the device. Returns None if no row has any."""
 
     def advance(
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        edits: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: Mapping[int, ContextWatcher] | None = None,

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.state import State
 
 
@@ -150,7 +150,7 @@ class Decomposition(Protocol):
     def refusal(self, part: Part) -> str | None:
         """Returns why the encoder lacks a part, with the remedy, to continue "it can't ...:"; None if it has the part."""
 
-    def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
+    def take_apart(self, state: State, edits: BatchEdits | None) -> LayerParts:
         """Runs the state's layer, as `Encoder.advance` does, and returns its parts."""
 
     def projection(self, layer: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import BatchGates, ContextWatcher, Gates, MapWatcher, Shape
+from bertscope_service.encoders.base import BatchEdits, ContextWatcher, Edits, MapWatcher, Shape
 from bertscope_service.encoders.transfers import place_arrays
 from bertscope_service.encoders.unpadded import Layout
 
@@ -60,16 +60,16 @@ class LayerRun:
     def of(
         cls,
         layer: int,
-        gates: BatchGates | None,
+        edits: BatchEdits | None,
         watch: Mapping[int, MapWatcher] | None,
         taps: Mapping[int, ContextWatcher] | None,
     ) -> LayerRun:
         """Returns the run of a layer with these gates and watchers; the caller sets `average`."""
         run = cls(on_maps=(watch or {}).get(layer), on_context=(taps or {}).get(layer))
-        if gates is not None and layer in gates.layers:
-            run.keep, run.constant = gates.keep[:, layer], gates.constant.get(layer)
-            if layer in gates.uniform_layers:
-                run.uniform = gates.uniform[:, layer]
+        if edits is not None and layer in edits.layers:
+            run.keep, run.constant = edits.keep[:, layer], edits.constant.get(layer)
+            if layer in edits.uniform_layers:
+                run.uniform = edits.uniform[:, layer]
         return run
 
     def gate(self, context: torch.Tensor, mean: torch.Tensor | None) -> torch.Tensor:
@@ -106,36 +106,36 @@ class LayerRun:
                 watcher(torch.zeros((rows, 0, length, size), dtype=torch.float32, device=device))
 
 
-def place_gates(
-    gates: Sequence[Gates | None], shape: Shape, device: torch.device, dtype: torch.dtype = torch.float32
-) -> BatchGates | None:
+def place_edits(
+    edits: Sequence[Edits | None], shape: Shape, device: torch.device, dtype: torch.dtype = torch.float32
+) -> BatchEdits | None:
     """Returns the gates of a batch on the device, in the model's number format, or None if no row has any."""
-    if not any(gates):
+    if not any(edits):
         return None
-    sizes = (len(gates), shape.layers, shape.heads)
+    sizes = (len(edits), shape.layers, shape.heads)
     keep, uniform = np.ones(sizes, dtype=np.float32), np.zeros(sizes, dtype=np.float32)
     constant: dict[int, NDArray[np.float32]] = {}
-    for row, gate in enumerate(gates):
+    for row, gate in enumerate(edits):
         if gate is None:
             continue
         keep[row], uniform[row] = gate.keep, gate.uniform
         for layer, values in gate.constant.items():
-            constant.setdefault(layer, np.zeros((len(gates), *values.shape), dtype=np.float32))[row] = values
+            constant.setdefault(layer, np.zeros((len(edits), *values.shape), dtype=np.float32))[row] = values
     uniform_layers = frozenset(np.flatnonzero((uniform != 0).any(axis=(0, 2))).tolist())
     layers = frozenset(np.flatnonzero((keep != 1).any(axis=(0, 2))).tolist()) | uniform_layers | constant.keys()
     tensors = (torch.from_numpy(array).to(dtype) for array in (keep, uniform, *constant.values()))
     kept, uniform_gates, *constants = place_arrays(device, *tensors)
-    return BatchGates(kept, uniform_gates, layers, uniform_layers, dict(zip(constant, constants, strict=True)))
+    return BatchEdits(kept, uniform_gates, layers, uniform_layers, dict(zip(constant, constants, strict=True)))
 
 
-def beside_untouched(gates: BatchGates) -> BatchGates:
+def beside_untouched(edits: BatchEdits) -> BatchEdits:
     """Returns the gates of a batch with all rows, and then all rows again, untouched; see `State.twice`."""
-    return BatchGates(
-        torch.cat((gates.keep, torch.ones_like(gates.keep))),
-        torch.cat((gates.uniform, torch.zeros_like(gates.uniform))),
-        gates.layers,
-        gates.uniform_layers,
-        {layer: torch.cat((of, torch.zeros_like(of))) for layer, of in gates.constant.items()},
+    return BatchEdits(
+        torch.cat((edits.keep, torch.ones_like(edits.keep))),
+        torch.cat((edits.uniform, torch.zeros_like(edits.uniform))),
+        edits.layers,
+        edits.uniform_layers,
+        {layer: torch.cat((of, torch.zeros_like(of))) for layer, of in edits.constant.items()},
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.state import State
 
 
@@ -40,5 +40,5 @@ class Observer(Protocol):
         return None
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         """Runs the layers that these observers need, from the layer of `state`, and returns their output."""

@@ -88,8 +88,8 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
         encoder = cast(Encoder, timed)
     states = [row.state for row in rows if row.state is not None]
     state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
-    gates = encoder.place_gates([row.gates for row in rows])
-    readout = type(rows[0].observer).run(encoder, state, gates, [row.observer for row in rows])
+    edits = encoder.place_edits([row.edits for row in rows])
+    readout = type(rows[0].observer).run(encoder, state, edits, [row.observer for row in rows])
     if states:
         for row in rows:
             row.state = None  # a kept state is used once

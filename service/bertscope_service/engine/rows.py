@@ -13,7 +13,7 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.observability.timeline import Timeline
@@ -36,7 +36,7 @@ class Row:
     encoder: Encoder
     sequence: TokenSequence
     observer: Observer
-    gates: Gates | None = None
+    edits: Edits | None = None
     state: State | None = None
     alone: bool = False
     """It gets a batch of its own: its cost is not that of its tokens."""

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import ProbePlan
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
@@ -36,7 +36,7 @@ class ProbeTraining:
     classes: int
     settings: Settings
     bulk: BulkRunner
-    gates: Gates | None
+    edits: Edits | None
     report: Report
     _states: SpanStates = field(init=False)
     _labels: torch.Tensor = field(init=False)
@@ -75,7 +75,7 @@ class ProbeTraining:
         def add(states: NDArray[np.float32]) -> None:
             self._states.add(_joined(states) if self.plan.query.pairs else states)
 
-        await fill(add, self.bulk, self.encoder, rows, self.gates, report)
+        await fill(add, self.bulk, self.encoder, rows, self.edits, report)
         await bring(self.bulk, self.encoder, self._states)
 
     async def _prepare(self, train: int) -> None:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree, TreePlan
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates
@@ -72,7 +72,7 @@ class StructuralTraining:
     plan: TreePlan
     settings: StructuralSettings
     bulk: BulkRunner
-    gates: Gates | None
+    edits: Edits | None
     report: Callable[[StructuralProgress], None]
     _states: SpanStates = field(init=False)
     _trained: list[StructuralProbes] = field(init=False, default_factory=list)
@@ -89,7 +89,7 @@ class StructuralTraining:
         def report(done: int) -> None:
             self.report(StructuralProgress(training=False, done=done, total=len(rows)))
 
-        await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
+        await fill(self._states.add, self.bulk, self.encoder, rows, self.edits, report)
         await bring(self.bulk, self.encoder, self._states)
         train = plan.train.words
         spans = size.limits.evaluated_spans

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.lens import logits_of
 from bertscope_service.analyses.tuned_lens import TunedLensPlan
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
@@ -65,7 +65,7 @@ class TunedLensTraining:
     plan: TunedLensPlan
     settings: TunedLensSettings
     bulk: BulkRunner
-    gates: Gates | None
+    edits: Edits | None
     report: Callable[[TunedLensProgress], None]
     _states: SpanStates = field(init=False)
     _maps: TranslatorTraining = field(init=False)
@@ -82,7 +82,7 @@ class TunedLensTraining:
         def report(done: int) -> None:
             self.report(TunedLensProgress(training=False, done=done, total=len(rows)))
 
-        await fill(self._states.add, self.bulk, self.encoder, rows, self.gates, report)
+        await fill(self._states.add, self.bulk, self.encoder, rows, self.edits, report)
         await bring(self.bulk, self.encoder, self._states)
         cost = step_tokens(0, COPIES * size.layers * size.hidden**2)
         await self._work([Step(cost, partial(self._prepare, size))])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.steps import StepObserver, step_row
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
@@ -35,7 +35,7 @@ async def fill(
     bulk: BulkRunner,
     encoder: Encoder,
     rows: Rows,
-    gates: Gates | None,
+    edits: Edits | None,
     report: Callable[[int], None],
 ) -> None:
     """Computes the states of all rows' spans and passes each row's to `add`, in order, float32 [spans, layers, hidden].
@@ -46,7 +46,7 @@ async def fill(
 
     def made(number: int) -> Row:
         sequence, observer = rows[number]
-        return Row(encoder, sequence, observer, gates)
+        return Row(encoder, sequence, observer, edits)
 
     report(0)
     done = 0

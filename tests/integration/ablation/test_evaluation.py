@@ -34,7 +34,7 @@ from tests.support.hosted import (
     needed_bytes,
     running,
 )
-from tests.support.oracle import Edits, edit
+from tests.support.oracle import HeadEdits, edit
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 from tests.support.tiny import ARCHITECTURES
@@ -77,7 +77,7 @@ async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
 async def test_every_mode(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
     """Single heads, whole layers and sets over several layers. Every set has an effect of its own.
 
-    Gates of the other modes are compared with edited maps on every architecture, in encoders/test_encoder_gates.py.
+    Edits of the other modes are compared with edited maps on every architecture, in encoders/test_encoder_gates.py.
     """
     found = await sweep(Run(hosted, GoldObjective(hosted.sequences), mode))
     check(found, expected(mode))
@@ -153,7 +153,7 @@ async def interactive(engine: Engine, hosted: Hosted) -> int:
     return calls
 
 
-def base_of(hosted: Hosted) -> tuple[Interventions, Edits]:
+def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
     """Heads changed by each mode, some of which the sets change too."""
     means = hosted.means
     heads = {

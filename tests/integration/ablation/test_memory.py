@@ -15,7 +15,7 @@ from bertscope_service.ablation import evaluation as evaluation_module
 from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import Unavailable
@@ -56,7 +56,7 @@ class WatchedProbe(GoldObserver):
     during: ClassVar[Callable[[], None]]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence["WatchedProbe"]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence["WatchedProbe"]) -> Readout:
         cls.during()
         return super().run(encoder, state, gates, observers)
 
@@ -67,7 +67,7 @@ class CountedProbe(GoldObserver):
     ran: ClassVar[list[int]]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence["CountedProbe"]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence["CountedProbe"]) -> Readout:
         cls.ran.append(len(observers))
         return super().run(encoder, state, gates, observers)
 

@@ -12,14 +12,14 @@ from bertscope_service.encoders.base import HeadSet
 from bertscope_service.engine.bulk import BulkRunner
 
 from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, running
-from tests.support.oracle import Edit, Edits
+from tests.support.oracle import Edit, HeadEdits
 from tests.support.pruned import prune
 from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
 GONE = {0: (1, 2), 1: (0, 1, 2, 3), 2: (3,)}
-ZERO: Edits = {(layer, head): Edit() for layer, heads in GONE.items() for head in heads}
+ZERO: HeadEdits = {(layer, head): Edit() for layer, heads in GONE.items() for head in heads}
 SETS: tuple[HeadSet, ...] = (
     ((0, (0,)),),
     ((0, (1, 3)),),

@@ -16,7 +16,7 @@ from bertscope_service.errors import FailedPrecondition
 from numpy.typing import NDArray
 
 from tests.support.hosted import SCALE, GoldObjective, Hosted, LabelObjective, running
-from tests.support.oracle import Edits, edit
+from tests.support.oracle import HeadEdits, edit
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 
@@ -33,7 +33,9 @@ async def rank(hosted: Hosted, objective: GoldObjective | LabelObjective, *, bas
         return await rank_heads(hosted.encoder, objective, interventions.gates(hosted.means), bulk)
 
 
-def derivatives(hosted: Hosted, objective: GoldObjective | LabelObjective, edits: Edits) -> tuple[NDArray[np.float64], float]:
+def derivatives(
+    hosted: Hosted, objective: GoldObjective | LabelObjective, edits: HeadEdits
+) -> tuple[NDArray[np.float64], float]:
     """Signed, of each text by transformers: [texts, layers, heads]; and the mean loss."""
     found, losses = [], []
     for row, sequence in enumerate(objective.sequences):

@@ -26,7 +26,7 @@ from bertscope_service.encoders.base import HeadSet
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, SCALE, GoldObjective, Hosted, LabelObjective, Run, running
-from tests.support.oracle import Edits, edit
+from tests.support.oracle import HeadEdits, edit
 from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
@@ -44,7 +44,7 @@ SETS: tuple[HeadSet, ...] = (
 class BruteForce:
     """What a curve must be, from the values of unions of sets."""
 
-    def __init__(self, hosted: Hosted, objective: GoldObjective | LabelObjective, mode: Mode, base: Edits) -> None:
+    def __init__(self, hosted: Hosted, objective: GoldObjective | LabelObjective, mode: Mode, base: HeadEdits) -> None:
         self.hosted, self.objective, self.mode, self.base = hosted, objective, mode, base
         self._known: dict[frozenset[HeadSet], NDArray[np.float64]] = {}
 
@@ -99,7 +99,7 @@ async def events(
         return [event async for event in Sweep(evaluation, query, base or hosted.untouched).events()]
 
 
-def based(hosted: Hosted) -> tuple[Interventions, Edits]:
+def based(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
     """A head changed that no set changes, and one that two do."""
     interventions = hosted.untouched.change(((0, (1,)), (1, (2,))), Mode.SCALE, SCALE)
     return interventions, dict.fromkeys(((0, 1), (1, 2)), edit(Mode.SCALE, SCALE))

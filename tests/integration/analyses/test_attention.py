@@ -10,7 +10,7 @@ from bertscope_service.analyses.attention import AttentionObserver, AttentionPla
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.words import Word
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
@@ -45,19 +45,19 @@ def plans_of(subject: Subject, query: AttentionQuery) -> list[TextPlan]:
 
 @torch.inference_mode()
 def run_step(
-    subject: Subject, rows: Sequence[tuple[TextPlan, AttentionObserver, State | None]], gates: Gates | None = None
+    subject: Subject, rows: Sequence[tuple[TextPlan, AttentionObserver, State | None]], gates: Edits | None = None
 ) -> list[LayerStep]:
     """One step of some plans in one batch."""
     encoder = subject.encoder
     states = [state for _, _, state in rows if state is not None]
     state = State.stack(states) if states else encoder.begin([plan.sequence for plan, _, _ in rows])
-    placed = encoder.place_gates([gates] * len(rows))
+    placed = encoder.place_edits([gates] * len(rows))
     readout = AttentionObserver.run(encoder, state, placed, [observer for _, observer, _ in rows])
     steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
     return steps
 
 
-def assemble(subject: Subject, plan: TextPlan, gates: Gates | None = None) -> NDArray[np.float32]:
+def assemble(subject: Subject, plan: TextPlan, gates: Edits | None = None) -> NDArray[np.float32]:
     """All maps of a text, each written where the plan says that it belongs."""
     dtype = np.dtype(np.float32 if plan.query.dtype is torch.float32 else np.float16)
     buffer = np.zeros(plan.bytes, dtype=np.uint8)

@@ -15,7 +15,7 @@ from bertscope_service.analyses.attention_comparison import Comparison, Comparis
 from bertscope_service.analyses.attention_description import kinds_of
 from bertscope_service.analyses.observers.attention_statistics import TokenKinds
 from bertscope_service.analyses.observers.map_comparison import MapDifferences
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
@@ -55,15 +55,15 @@ def side(subject: Subject, name: str) -> Side:
 
 
 @torch.inference_mode()
-def run(encoder: Encoder, rows: Sequence[tuple[Any, Observer, State | None]], gates: Gates | None = None) -> list[Any]:
+def run(encoder: Encoder, rows: Sequence[tuple[Any, Observer, State | None]], gates: Edits | None = None) -> list[Any]:
     states = [state for _, _, state in rows if state is not None]
     state = State.stack(states) if states else encoder.begin([sequence for sequence, _, _ in rows])
     observers = [observer for _, observer, _ in rows]
-    readout = type(observers[0]).run(encoder, state, encoder.place_gates([gates] * len(rows)), observers)
+    readout = type(observers[0]).run(encoder, state, encoder.place_edits([gates] * len(rows)), observers)
     return readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
 
 
-def compare(plan: ComparisonPlan, first: Encoder, second: Encoder, gates: Gates | None = None) -> Comparison:
+def compare(plan: ComparisonPlan, first: Encoder, second: Encoder, gates: Edits | None = None) -> Comparison:
     """All steps of a plan; a group is a batch."""
     found: list[list[MapDifferences]] = []
     for group in plan.groups:
@@ -141,7 +141,7 @@ def test_one_model_differs_from_itself_under_interventions(subject: Subject) -> 
     keep = np.ones((shape.layers, shape.heads), dtype=np.float32)
     for place, scale in edits.items():
         keep[place] = scale
-    gates = Gates(keep, np.zeros_like(keep))
+    gates = Edits(keep, np.zeros_like(keep))
     own = side(subject, "models/one")
     plan = ComparisonPlan(QUERY, own, own)
     found = compare(plan, subject.encoder, subject.encoder, gates)

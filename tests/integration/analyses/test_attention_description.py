@@ -14,7 +14,7 @@ from bertscope_service.analyses.attention_description import Description, Descri
 from bertscope_service.analyses.attention_patterns import Pattern
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 
@@ -54,7 +54,7 @@ def plan_of(
     return DescriptionPlan(query, subject.tokenizer, shape)
 
 
-def described(plan: DescriptionPlan, encoder: Encoder, gates: Gates | None = None, *, batch: int = len(INPUTS)) -> Description:
+def described(plan: DescriptionPlan, encoder: Encoder, gates: Edits | None = None, *, batch: int = len(INPUTS)) -> Description:
     return plan.describe(run_rows(encoder, plan.rows, gates, batch=batch))
 
 

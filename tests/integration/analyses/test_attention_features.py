@@ -11,12 +11,12 @@ from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, Marke
 from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.reference import EDITS, Edits, Reference, Subject
+from tests.support.reference import EDITS, HeadEdits, Reference, Subject
 from tests.support.relations import spans_of
 from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
@@ -47,14 +47,14 @@ def plan_of(subject: Subject, texts: Sequence[tuple[str, str | None]], *, specia
 
 
 @torch.inference_mode()
-def run(plan: FeaturePlan, encoder: Encoder, gates: Gates | None = None, *, alone: bool = False) -> list[ColumnScores]:
+def run(plan: FeaturePlan, encoder: Encoder, gates: Edits | None = None, *, alone: bool = False) -> list[ColumnScores]:
     """The plan's rows in one batch, or each alone."""
     batches = [[row] for row in plan.rows] if alone else [plan.rows]
     found: list[ColumnScores] = []
     for batch in batches:
         state = encoder.begin([sequence for sequence, _ in batch])
         observers: list[Any] = [observer for _, observer in batch]
-        readout = ColumnObserver.run(encoder, state, encoder.place_gates([gates] * len(batch)), observers)
+        readout = ColumnObserver.run(encoder, state, encoder.place_edits([gates] * len(batch)), observers)
         found += readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
     return found
 
@@ -65,7 +65,7 @@ def exact(subject: Subject) -> Reference:
 
 
 def expected(
-    subject: Subject, reference: Reference, texts: tuple[str, str | None], edits: Edits | None
+    subject: Subject, reference: Reference, texts: tuple[str, str | None], edits: HeadEdits | None
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]] | None]:
     """Of each feature, and of both special ones: the largest column mean, and the largest weight from the first token."""
     tokenized = subject.tokenizer.encode(*texts)
@@ -100,7 +100,7 @@ def check(
     subject: Subject,
     exact: Reference,
     found: tuple[SumsByKind, SumsByKind],
-    edits: Edits | None = None,
+    edits: HeadEdits | None = None,
     *,
     special: bool = True,
 ) -> None:

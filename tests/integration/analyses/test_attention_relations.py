@@ -10,13 +10,13 @@ import torch
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.relations import DirectionSums, LinkedText, RelationPlan, RelationQuery, RelationSums
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
 from tests.support.limits import limit_sizes
-from tests.support.reference import Edits, Reference, Subject
+from tests.support.reference import HeadEdits, Reference, Subject
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores, links
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import on_three
@@ -24,7 +24,7 @@ from tests.support.subjects import on_three
 RELATIONS = 4
 """The last one has no pair."""
 
-EDITS: Edits = {(0, 1): (0.0, 0.0), (1, 2): (0.0, 1.0), (1, 0): (-2.0, 0.0)}
+EDITS: HeadEdits = {(0, 1): (0.0, 0.0), (1, 2): (0.0, 1.0), (1, 0): (-2.0, 0.0)}
 
 
 def plan_of(subject: Subject, texts: Sequence[Linked], *, details: bool = False) -> RelationPlan:
@@ -41,13 +41,13 @@ def plan_of(subject: Subject, texts: Sequence[Linked], *, details: bool = False)
 
 
 @torch.inference_mode()
-def run(plan: RelationPlan, encoder: Encoder, gates: Gates | None = None, *, alone: bool = False) -> list[PairScores]:
+def run(plan: RelationPlan, encoder: Encoder, gates: Edits | None = None, *, alone: bool = False) -> list[PairScores]:
     """The plan's rows in one batch, or each alone."""
     batches = [[row] for row in plan.rows] if alone else [plan.rows]
     found: list[PairScores] = []
     for batch in batches:
         state = encoder.begin([sequence for sequence, _ in batch])
-        placed = encoder.place_gates([gates] * len(batch))
+        placed = encoder.place_edits([gates] * len(batch))
         observers: list[Any] = [observer for _, observer in batch]
         readout = PairObserver.run(encoder, state, placed, observers)
         found += readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
@@ -59,13 +59,13 @@ def exact(subject: Subject) -> Reference:
     return Reference(subject.folder, torch.float64)
 
 
-def maps_of(reference: Reference, sequence: TokenSequence, edits: Edits | None = None) -> NDArray[np.float64]:
+def maps_of(reference: Reference, sequence: TokenSequence, edits: HeadEdits | None = None) -> NDArray[np.float64]:
     """[layers * heads, length, length]"""
     outputs = reference.run_edited(sequence, edits) if edits else reference.run([sequence])
     return torch.cat(outputs.maps).flatten(0, 1).double().numpy()
 
 
-def check(subject: Subject, exact: Reference, plan: RelationPlan, found: RelationSums, edits: Edits | None = None) -> None:
+def check(subject: Subject, exact: Reference, plan: RelationPlan, found: RelationSums, edits: HeadEdits | None = None) -> None:
     texts = []
     for text in LINKED:
         tokenized = subject.tokenizer.encode(*text.texts)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from bertscope_service.analyses.attribution import AttributedInput, AttributionPlan, AttributionQuery
 from bertscope_service.analyses.observers.attribution import AttributionScores
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
@@ -30,7 +30,7 @@ def plan_of(subject: Subject, query: AttributionQuery = QUERY) -> AttributionPla
     return AttributionPlan(query, subject.tokenizer, subject.encoder.shape)
 
 
-def attribute(encoder: Encoder, plan: AttributionPlan, gates: Gates | None = None, batch: int = 5) -> list[AttributionScores]:
+def attribute(encoder: Encoder, plan: AttributionPlan, gates: Edits | None = None, batch: int = 5) -> list[AttributionScores]:
     return list(plan.answer(run_rows(encoder, plan.rows, gates, batch=batch)))
 
 

@@ -14,7 +14,7 @@ from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery, LabelledText
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -30,7 +30,7 @@ def build(subject: Subject, query: ObjectiveQuery) -> Objective:
     return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
-def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Gates | None = None) -> list[Any]:
+def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Edits | None = None) -> list[Any]:
     return run_rows(subject.encoder, list(zip(objective.sequences, observers, strict=True)), gates)
 
 

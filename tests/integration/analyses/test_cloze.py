@@ -11,7 +11,7 @@ import torch
 from bertscope_service.analyses import cloze
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.observers.masks import MaskScores
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.exports import load_exported
@@ -56,7 +56,7 @@ class FilledText(NamedTuple):
 
 
 def fill(
-    subject: Subject, texts: Sequence[str], *, top_k: int = 0, candidates: Sequence[str] = (), gates: Gates | None = None
+    subject: Subject, texts: Sequence[str], *, top_k: int = 0, candidates: Sequence[str] = (), gates: Edits | None = None
 ) -> list[FilledText]:
     plan = plan_of(subject, texts, top_k=top_k, candidates=candidates)
     return answers(plan, run_rows(subject.encoder, plan.rows, gates))

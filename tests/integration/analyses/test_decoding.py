@@ -9,7 +9,7 @@ import pytest
 import torch
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.errors import FailedPrecondition
 
 from tests.support.decoding import Definition
@@ -40,7 +40,7 @@ def decode(
     *,
     top_k: int = TOP_K,
     width: int = WIDTH,
-    gates: Gates | None = None,
+    gates: Edits | None = None,
     batch: int = 5,
 ) -> list[list[Filling]]:
     decoder = Decoder(blanks, decoding, top_k=top_k, width=width)

@@ -14,12 +14,12 @@ from bertscope_service.analyses.fact_queries import Fact, FactQuery, Relation, S
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
 from bertscope_service.analyses.texts import with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.decoding import Definition
 from tests.support.exports import load_exported
-from tests.support.reference import Edits, Reference, Subject
+from tests.support.reference import HeadEdits, Reference, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
@@ -56,7 +56,7 @@ def query(
 
 
 def ask(
-    subject: Subject, asked: FactQuery, *, gates: Gates | None = None, encoder: Encoder | None = None, batch: int = 5
+    subject: Subject, asked: FactQuery, *, gates: Edits | None = None, encoder: Encoder | None = None, batch: int = 5
 ) -> Answered:
     plan = FactPlan(asked, subject.tokenizer)
     return Answered(plan, plan.answer(run_rows(encoder or subject.encoder, plan.rows, gates, batch=batch)))
@@ -65,7 +65,7 @@ def ask(
 class Expected:
     """The definitions, written down again: a sentence, its pieces by transformers' tokenizer, a run in float64."""
 
-    def __init__(self, folder: Path, tokenizer: TextTokenizer, edits: Edits | None = None) -> None:
+    def __init__(self, folder: Path, tokenizer: TextTokenizer, edits: HeadEdits | None = None) -> None:
         self.reference = Reference(folder, torch.float64)
         self.tokenizer, self.edits = tokenizer, edits
         self.mask = tokenizer.mask_token or ""

@@ -9,7 +9,7 @@ import pytest
 from bertscope_service.analyses import fillings
 from bertscope_service.analyses.decoding import Decoding
 from bertscope_service.analyses.fillings import FilledMasks, FillingPlan, FillingQuery
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 from tests.support.decoding import Chosen, Definition
@@ -27,7 +27,7 @@ def plan_of(subject: Subject, *texts: str, **fields: Any) -> FillingPlan:
     return FillingPlan(FillingQuery(texts=texts, **(usual | fields)), subject.tokenizer)
 
 
-def fill(plan: FillingPlan, subject: Subject, gates: Gates | None = None) -> list[list[FilledMasks]]:
+def fill(plan: FillingPlan, subject: Subject, gates: Edits | None = None) -> list[list[FilledMasks]]:
     while plan.rows:
         plan.advance(run_rows(subject.encoder, plan.rows, gates))
     return plan.answer()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from bertscope_service.analyses import geometry
 from bertscope_service.analyses.geometry import Geometry, GeometryPlan, GeometryQuery
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 
@@ -41,7 +41,7 @@ def plan_of(subject: Subject, layers: Sequence[int] = (), **changed: object) -> 
     return GeometryPlan(GeometryQuery(**{**fields, **changed}), subject.tokenizer, subject.encoder.shape.hidden_size)  # type: ignore[arg-type]
 
 
-def described(plan: GeometryPlan, encoder: Encoder, gates: Gates | None = None, *, batch: int = len(INPUTS)) -> Geometry:
+def described(plan: GeometryPlan, encoder: Encoder, gates: Edits | None = None, *, batch: int = len(INPUTS)) -> Geometry:
     return plan.describe(run_rows(encoder, plan.rows, gates, batch=batch))
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabulary, RemoveHeads, Step, WeightOnly
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.loading import load_encoder
 from safetensors.torch import load_file, save_file
@@ -38,7 +38,7 @@ def related(request: pytest.FixtureRequest, export_cache: Path) -> Subject:
     return Subject(request.param, made_once(folder, lambda target: write_checkpoint(request.param, target, relates=True)))
 
 
-def ask(subject: Subject, encoder: Encoder, gates: Gates | None = None, *, batch: int = 5) -> list[float]:
+def ask(subject: Subject, encoder: Encoder, gates: Edits | None = None, *, batch: int = 5) -> list[float]:
     rows = next_sentence_rows(subject.tokenizer.encode_all(PAIRS))
     return next_sentence_probabilities(run_rows(encoder, rows, gates, batch=batch))
 

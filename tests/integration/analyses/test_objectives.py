@@ -17,7 +17,7 @@ from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.analyses.texts import words_of
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
@@ -63,7 +63,7 @@ def build(subject: Subject, query: ObjectiveQuery) -> Objective:
     return build_objective(query, subject.tokenizer, subject.encoder, "models/m")
 
 
-def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Gates | None = None) -> list[Any]:
+def see(subject: Subject, objective: Objective, observers: Sequence[Any], gates: Edits | None = None) -> list[Any]:
     return run_rows(subject.encoder, list(zip(objective.sequences, observers, strict=True)), gates)
 
 

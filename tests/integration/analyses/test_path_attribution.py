@@ -25,7 +25,7 @@ from bertscope_service.analyses.path_attribution import GradientWork, Steps, mid
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.text_units import TextUnits, find_units
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, Mode
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, TokenSequence
 from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition
@@ -211,7 +211,7 @@ def target_of(units: TextUnits, subject: Subject, scale: Scale = Scale.LOGIT) ->
     return EntryTarget(int(np.flatnonzero(units.ids == subject.tokenizer.mask_id)[0]), (40, 71), scale)
 
 
-def done(subject: Subject, work: GradientWork, gates: Gates | None = None, *, batch: int = 5) -> list[int]:
+def done(subject: Subject, work: GradientWork, gates: Edits | None = None, *, batch: int = 5) -> list[int]:
     """Runs all rounds. Returns the rows of each."""
     rounds = []
     while work.rows:
@@ -333,7 +333,7 @@ def test_parts_of_a_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> 
     for tokens in (1, 2 * len(text), 1 << 20):
         limit_sizes(monkeypatch, gradient_tokens=tokens)
         with torch.inference_mode():
-            state, placed = subject.encoder.begin([text] * 4), subject.encoder.place_gates(gates)
+            state, placed = subject.encoder.begin([text] * 4), subject.encoder.place_edits(gates)
             readout = PathObserver.run(subject.encoder, state, placed, observers)
             assert not any(tensor.requires_grad for tensor in readout.tensors)
             found[tokens] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))

@@ -9,12 +9,12 @@ import torch
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoTokenizer
 
 from tests.support.quick import slow_but
-from tests.support.reference import EDITS, Edits, Subject
+from tests.support.reference import EDITS, HeadEdits, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.subjects import on_three
@@ -50,7 +50,7 @@ def rows_of(made: ScorePlan) -> list[tuple[object, object]]:
     return list(zip(made.masked.sequences, made.masked.observers, strict=True))
 
 
-def scores(subject: Subject, made: ScorePlan, gates: Gates | None = None, *, batch: int = 5) -> list[TextScore]:
+def scores(subject: Subject, made: ScorePlan, gates: Edits | None = None, *, batch: int = 5) -> list[TextScore]:
     return made.answer(run_rows(subject.encoder, rows_of(made), gates, batch=batch))  # type: ignore[arg-type]
 
 
@@ -61,7 +61,7 @@ class Loop:
         self.subject = subject
         self.tokenizer = AutoTokenizer.from_pretrained(subject.folder)
 
-    def logs(self, text: str, pair: str | None, scoring: Scoring, edits: Edits | None = None) -> list[float]:
+    def logs(self, text: str, pair: str | None, scoring: Scoring, edits: HeadEdits | None = None) -> list[float]:
         mask = self.tokenizer.mask_token
         encoded = self.tokenizer(*(part.replace("[MASK]", mask) for part in (text, pair) if part is not None))
         ids, words = encoded["input_ids"], list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True))

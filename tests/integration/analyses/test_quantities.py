@@ -14,7 +14,7 @@ from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal, run_quantity
 from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.checkpoints.steps import Int8
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from tests.support.limits import limit_sizes
 from tests.support.pruned import load, prune
 from tests.support.quantities import Definitions
 from tests.support.quick import slow_but
-from tests.support.reference import EDITS, Edits, Subject
+from tests.support.reference import EDITS, HeadEdits, Subject
 from tests.support.rounding import BOTH_SIDES, assert_like_float32
 from tests.support.subjects import everywhere, on_three
 from tests.support.tiny import SENTENCES, write_checkpoint
@@ -35,7 +35,7 @@ INPUTS: tuple[tuple[str, str | None], ...] = (
     ("The unplayable café.", None),
     ("The unplayable song was recorded.", SENTENCES[1]),
 )
-NONE: Edits = {}
+NONE: HeadEdits = {}
 BEYOND = [quantity for quantity in Quantity if quantity is not Quantity.WEIGHTS]
 NORMALISED = (Quantity.LAYER_OUTPUT_NORMS, Quantity.ALTI, Quantity.GLOBENC)
 OTHERS = {"mobilebert", "modernbert", "convbert", "squeezebert", "deberta", "esm", "esmc", "eurobert", "flaubert", "xmod"}
@@ -70,7 +70,7 @@ def len_of(plan: TextPlan) -> int:
 
 
 @torch.inference_mode()
-def extract(encoder: Encoder, plans: list[TextPlan], gates: Gates | None = None) -> list[NDArray[np.float32]]:
+def extract(encoder: Encoder, plans: list[TextPlan], gates: Edits | None = None) -> list[NDArray[np.float32]]:
     """The maps of plans of equally many steps, in one batch if they may share one."""
     if len({plan.steps[0].group for plan in plans}) > 1:
         return [found for plan in plans for found in extract(encoder, [plan], gates)]
@@ -81,7 +81,7 @@ def extract(encoder: Encoder, plans: list[TextPlan], gates: Gates | None = None)
         observers = [plan.steps[number].after(product) for plan, product in zip(plans, products, strict=True)]
         kept = [state for state in states if state is not None]
         state = State.stack(kept) if kept else encoder.begin([plan.sequence for plan in plans])
-        readout = AttentionObserver.run(encoder, state, encoder.place_gates([gates] * len(plans)), observers)
+        readout = AttentionObserver.run(encoder, state, encoder.place_edits([gates] * len(plans)), observers)
         steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
         for gathered, step in zip(maps, steps, strict=True):
             gathered.append(np.asarray(step.values, dtype=np.float32))
@@ -89,7 +89,7 @@ def extract(encoder: Encoder, plans: list[TextPlan], gates: Gates | None = None)
     return [np.concatenate(gathered) for gathered in maps]
 
 
-def expected(definitions: Definitions, quantity: Quantity, plan: TextPlan, edits: Edits = NONE) -> NDArray[np.float64]:
+def expected(definitions: Definitions, quantity: Quantity, plan: TextPlan, edits: HeadEdits = NONE) -> NDArray[np.float64]:
     if quantity in FROM_MAPS:
         return definitions.rollout(plan.sequence, edits, residual=quantity is Quantity.ROLLOUT)
     define: Callable[..., NDArray[np.float64]] = getattr(definitions, quantity.value)

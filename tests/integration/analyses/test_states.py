@@ -18,7 +18,7 @@ from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.steps import RemoveHeads
-from bertscope_service.encoders.base import Encoder, Gates
+from bertscope_service.encoders.base import Edits, Encoder
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ def plan_of(subject: Subject, layers: Sequence[int] = (), dtype: torch.dtype = t
 
 
 @torch.inference_mode()
-def extract(encoder: Encoder, texts: Sequence[TextStates], gates: Gates | None = None) -> list[NDArray[np.floating]]:
+def extract(encoder: Encoder, texts: Sequence[TextStates], gates: Edits | None = None) -> list[NDArray[np.floating]]:
     """All states of some texts, which share the batch of each step."""
     found: list[list[NDArray[np.floating]]] = [[] for _ in texts]
     states: list[State | None] = [None] * len(texts)
@@ -56,7 +56,7 @@ def extract(encoder: Encoder, texts: Sequence[TextStates], gates: Gates | None =
         assert len({observer.group for observer in observers}) == 1
         kept = [state for state in states if state is not None]
         state = State.stack(kept) if kept else encoder.begin([text.sequence for text in texts])
-        readout = StatesObserver.run(encoder, state, encoder.place_gates([gates] * len(texts)), observers)
+        readout = StatesObserver.run(encoder, state, encoder.place_edits([gates] * len(texts)), observers)
         steps: list[LayerStep] = readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
         states = [step.state for step in steps]
         for gathered, step in zip(found, steps, strict=True):

@@ -216,7 +216,7 @@ def test_it_is_shown_as_what_it_is(dropping: Dropping) -> None:
     assert has.drops_tokens
     assert not (has.observable or has.prunable or has.differentiable)
     state = dropping.encoder.begin(dropping.batch[:1])
-    closed = dropping.encoder.place_gates([gates(dropping.encoder, {0: (1,)})])
+    closed = dropping.encoder.place_edits([gates(dropping.encoder, {0: (1,)})])
     with pytest.raises(ValueError, match="neither gates nor watchers"):
         dropping.encoder.advance(state, 1, closed)
     (applied,) = (read_manifest(dropping.folder) or pytest.fail("no manifest")).steps

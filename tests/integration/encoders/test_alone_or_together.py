@@ -10,7 +10,7 @@ import torch
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.compressed import make
@@ -77,19 +77,19 @@ def rows(whole: Path) -> list[TokenSequence]:
     return [tokenizer.encode(text, truncate=True).sequence for text in SENTENCES]
 
 
-def gated(encoder: Encoder, seed: int) -> Gates:
+def gated(encoder: Encoder, seed: int) -> Edits:
     """Some heads closed, some uniform, some scaled."""
     rng = np.random.default_rng(seed)
     sizes = encoder.shape.layers, encoder.shape.heads
     keep = rng.choice([0.0, 0.5, 1.0], sizes).astype(np.float32)
-    return Gates(keep, ((keep == 0) & (rng.random(sizes) < 0.5)).astype(np.float32))
+    return Edits(keep, ((keep == 0) & (rng.random(sizes) < 0.5)).astype(np.float32))
 
 
 @torch.inference_mode()
 def run(
     encoder: Encoder,
     batch: list[TokenSequence],
-    gates: list[Gates | None] | None = None,
+    gates: list[Edits | None] | None = None,
     *,
     watch: bool = False,
     count: int = 1,
@@ -98,7 +98,7 @@ def run(
     state = encoder.begin(batch)
     watchers = {1: lambda seen: None} if watch else None
     only = torch.arange(1, count + 1, dtype=torch.int64).expand(len(batch), count)
-    encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates or [None] * len(batch)), watchers, only=only)
+    encoder.advance(state, encoder.shape.layers, encoder.place_edits(gates or [None] * len(batch)), watchers, only=only)
     places = torch.zeros(len(batch), dtype=torch.int64)
     return encoder.logits(state, torch.arange(len(batch)), places).log_softmax(-1)
 

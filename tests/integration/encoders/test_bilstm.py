@@ -65,7 +65,7 @@ def test_positions_that_nobody_reads_are_left_out(encoder: Encoder) -> None:
 
 
 def test_what_needs_heads_is_refused(encoder: Encoder) -> None:
-    assert encoder.place_gates([None, None]) is None
+    assert encoder.place_edits([None, None]) is None
     state = encoder.begin([sequence(3)])
     with pytest.raises(Unsupported, match="no attention heads"):
         encoder.advance(state, 1, watch={0: lambda _: None})

@@ -1,11 +1,11 @@
-"""Gates do to a head what editing its attention map in transformers does, and only in the rows that have them."""
+"""Edits do to a head what editing its attention map in transformers does, and only in the rows that have them."""
 
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 
-from tests.support.reference import EDITS, ZERO, Edits, Subject, assert_close, assert_equal
+from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_close, assert_equal
 from tests.support.subjects import THREE, everywhere, everywhere_with, on_three
 
 
@@ -29,7 +29,7 @@ def test_reference_edits_nothing_without_edits(subject: Subject) -> None:
 @everywhere
 def test_gates_of_one_row_touch_no_other(subject: Subject) -> None:
     """Rows with gates of all kinds between rows without: the former equal each text alone, the latter stay as they were."""
-    edits: list[Edits | None] = [None] * len(subject.sequences)
+    edits: list[HeadEdits | None] = [None] * len(subject.sequences)
     edits[1::2] = list(EDITS.values())[: len(edits) // 2]
     gates = [None if row is None else subject.gates(row) for row in edits]
     gated, plain = subject.run(subject.sequences, gates), subject.run(subject.sequences)
@@ -83,15 +83,15 @@ def test_scale_of_one_head_by_zero_is_zero_ablation(subject: Subject) -> None:
 @on_three
 def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     encoder = subject.encoder
-    assert encoder.place_gates([None, None]) is None
-    placed = encoder.place_gates([None, subject.gates({(2, 1): ZERO, (1, 0): (1.0, 0.5)}), subject.gates({})])
+    assert encoder.place_edits([None, None]) is None
+    placed = encoder.place_edits([None, subject.gates({(2, 1): ZERO, (1, 0): (1.0, 0.5)}), subject.gates({})])
     assert placed is not None
     assert placed.keep.shape == placed.uniform.shape == (3, encoder.shape.layers, encoder.shape.heads)
     assert (placed.layers, placed.uniform_layers) == (frozenset({1, 2}), frozenset({1}))
     assert placed.keep[1, 2, 1] == 0
     assert placed.uniform[1, 1, 0] == 0.5
     assert torch.equal(placed.keep[[0, 2]], torch.ones_like(placed.keep[[0, 2]]))
-    opened = encoder.place_gates([subject.gates({})])
+    opened = encoder.place_edits([subject.gates({})])
     assert opened is not None
     assert not opened.layers
 
@@ -100,8 +100,8 @@ def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
 def test_gates_are_copied_to_the_device(subject: Subject) -> None:
     """A caller may reuse its arrays for the next row."""
     shape = (subject.encoder.shape.layers, subject.encoder.shape.heads)
-    gates = Gates(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
-    placed = subject.encoder.place_gates([gates])
+    gates = Edits(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
+    placed = subject.encoder.place_edits([gates])
     assert placed is not None
     gates.keep[:] = 0
     assert bool((placed.keep == 1).all())

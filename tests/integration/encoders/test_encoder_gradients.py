@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.observers.importance import GradientObserver, normalised
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
 from tests.support.hosted import GoldObjective, Hosted, LabelObjective
 from tests.support.limits import limit_sizes
-from tests.support.oracle import Edit, Edits, gates_of
+from tests.support.oracle import Edit, HeadEdits, gates_of
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
@@ -40,7 +40,7 @@ def objective(hosted: Hosted) -> GoldObjective | LabelObjective:
     return (LabelObjective if hosted.classifies else GoldObjective)(hosted.sequences)
 
 
-def base_of(hosted: Hosted) -> Edits:
+def base_of(hosted: Hosted) -> HeadEdits:
     """Heads changed by each mode, in three layers."""
     return {(0, 1): Edit(), (0, 2): Edit(uniform=1.0), (1, 0): Edit(keep=-1.5), (2, 3): Edit(constant=hosted.means[2, 3])}
 
@@ -49,20 +49,20 @@ def gradients(
     encoder: TorchEncoder,
     objective: GoldObjective | LabelObjective,
     rows: Sequence[int],
-    gates: Sequence[Gates | None] = (None,),
+    gates: Sequence[Edits | None] = (None,),
 ) -> Found:
     """What the observers of some rows see, in one batch, as a worker runs it. Their gates are taken in turn."""
     observers = [GradientObserver(objective.losses[row]) for row in rows]
     with torch.inference_mode():
         state = encoder.begin([objective.sequences[row] for row in rows])
         readout = GradientObserver.run(
-            encoder, state, encoder.place_gates([gates[row % len(gates)] for row in rows]), observers
+            encoder, state, encoder.place_edits([gates[row % len(gates)] for row in rows]), observers
         )
         assert not any(tensor.requires_grad for tensor in readout.tensors)
         return readout.deal(tuple(tensor.numpy() for tensor in readout.tensors))
 
 
-def expected(hosted: Hosted, objective: GoldObjective | LabelObjective, row: int, base: Edits) -> Found:
+def expected(hosted: Hosted, objective: GoldObjective | LabelObjective, row: int, base: HeadEdits) -> Found:
     """Loss and absolute derivatives of one row, by transformers."""
     keep = torch.ones(hosted.encoder.shape.layers, hosted.encoder.shape.heads, dtype=torch.float64)
     for place, change in base.items():

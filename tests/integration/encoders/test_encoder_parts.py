@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchGates, Gates
+from bertscope_service.encoders.base import BatchEdits, Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.support.oracle import Edit, Edits, Oracle, gates_of
+from tests.support.oracle import Edit, HeadEdits, Oracle, gates_of
 from tests.support.reference import Subject, all_logits, assert_close, assert_equal
 from tests.support.subjects import on_three
 from tests.support.tiny import write_checkpoint
@@ -36,19 +36,19 @@ def constant(encoder: TorchEncoder, seed: int) -> Edit:
     return Edit(constant=np.random.default_rng(seed).normal(size=encoder.architecture.head_size).astype(np.float32))
 
 
-def edits_in(encoder: TorchEncoder, mode: str, layer: int) -> Edits:
+def edits_in(encoder: TorchEncoder, mode: str, layer: int) -> HeadEdits:
     """Two heads of one layer changed alike, one of them the first."""
     change = {"zero": ZERO, "uniform": UNIFORM, "scale": SCALED}
     return {(layer, head): change.get(mode) or constant(encoder, head) for head in (0, 3)}
 
 
-def gates(encoder: TorchEncoder, edits: Edits) -> Gates:
+def gates(encoder: TorchEncoder, edits: HeadEdits) -> Edits:
     return gates_of(edits, encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
 
 
-def mixed(encoder: TorchEncoder, layer: int, rows: int) -> list[Gates | None]:
+def mixed(encoder: TorchEncoder, layer: int, rows: int) -> list[Edits | None]:
     """Rows with each mode in one layer, with several at once, and without gates."""
-    kinds: list[Gates | None] = [gates(encoder, edits_in(encoder, mode, layer)) for mode in MODES]
+    kinds: list[Edits | None] = [gates(encoder, edits_in(encoder, mode, layer)) for mode in MODES]
     several = {(layer, 0): ZERO, (layer, 1): UNIFORM, (layer, 2): SCALED, (layer, 3): constant(encoder, 9)}
     return [([*kinds, gates(encoder, several), None])[row % 6] for row in range(rows)]
 
@@ -62,7 +62,7 @@ def places(lengths: Sequence[int], kind: str) -> torch.Tensor:
 
 
 def finish(
-    encoder: TorchEncoder, state: State, stop: int, placed: BatchGates | None, only: torch.Tensor | None
+    encoder: TorchEncoder, state: State, stop: int, placed: BatchEdits | None, only: torch.Tensor | None
 ) -> torch.Tensor:
     encoder.advance(state, stop, placed, only=only)
     assert state.layer == stop
@@ -92,7 +92,7 @@ def test_only_some_positions(subject: Subject, packed: TorchEncoder, pack: bool,
     only = places(lengths, kind)
     for stop in (1, layers):
         for gated in (None, 0, stop - 1):
-            placed = None if gated is None else encoder.place_gates(mixed(encoder, gated, len(batch)))
+            placed = None if gated is None else encoder.place_edits(mixed(encoder, gated, len(batch)))
             whole = finish(encoder, encoder.begin(batch), stop, placed, None)
             found = finish(encoder, encoder.begin(batch), stop, placed, only)
             same(found, whole, only, lengths)
@@ -138,7 +138,7 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
         gated = mixed(encoder, layer, len(batch))
         chosen = [late if index % 4 == 3 else here for index, (here, late) in enumerate(zip(gated, later, strict=True))]
         whole = encoder.begin(batch)
-        encoder.advance(whole, layers, encoder.place_gates(chosen))
+        encoder.advance(whole, layers, encoder.place_edits(chosen))
         state = encoder.begin(batch)
         encoder.advance(state, layer)
         encoder.attend(state)
@@ -149,7 +149,7 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
             stacked = State.stack([kept[row] for row in group])
             lengths = [len(batch[row]) for row in group]
             only = None if kind is None else places(lengths, kind)
-            found = finish(encoder, stacked, layers, encoder.place_gates([chosen[row] for row in group]), only)
+            found = finish(encoder, stacked, layers, encoder.place_edits([chosen[row] for row in group]), only)
             every = torch.arange(max(lengths)).repeat(len(group), 1)
             expected = torch.zeros(len(group), max(lengths), encoder.shape.hidden_size)
             for place, row in enumerate(group):
@@ -183,7 +183,7 @@ def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
     for group in (rows[:1], rows[1:5]):
         stacked = State.stack(group)
         assert stacked.context is not None
-        encoder.advance(stacked, encoder.shape.layers, encoder.place_gates(mixed(encoder, 1, len(group))))
+        encoder.advance(stacked, encoder.shape.layers, encoder.place_edits(mixed(encoder, 1, len(group))))
     assert_equal([tensor for row in rows if row.context for tensor in (row.context.own, row.context.mean)], before)
 
 
@@ -207,7 +207,7 @@ def test_a_context_lasts_for_one_layer(subject: Subject) -> None:
 @torch.inference_mode()
 def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> None:
     encoder, batch, plain, seen = subject.encoder, subject.sequences[:4], list[torch.Tensor](), list[torch.Tensor]()
-    placed = encoder.place_gates(mixed(encoder, 1, len(batch)))
+    placed = encoder.place_edits(mixed(encoder, 1, len(batch)))
     whole, state = encoder.begin(batch), encoder.begin(batch)
     encoder.advance(whole, 2, placed, {1: lambda maps: plain.append(maps.clone())})
     encoder.advance(state, 1, placed)
@@ -223,7 +223,7 @@ def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch:
     """Of every layer; gates of a layer change what the next ones read, never what is seen there."""
     encoder, batch, layers = subject.encoder, subject.sequences, subject.encoder.shape.layers
     for gated in (None, layers - 1):
-        placed = None if gated is None else encoder.place_gates(mixed(encoder, gated, len(batch)))
+        placed = None if gated is None else encoder.place_edits(mixed(encoder, gated, len(batch)))
         state, seen = encoder.begin(batch), list[torch.Tensor]()
         taps = dict.fromkeys(range(layers), lambda own, seen=seen: seen.append(own.clone()))
         maps = dict.fromkeys(range(layers), lambda _: None) if watch else None
@@ -235,7 +235,7 @@ def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch:
                 assert_close([seen[layer][row, :, : len(sequence)].double()], [expected[layer]])
 
 
-def constants(encoder: TorchEncoder) -> list[Edits]:
+def constants(encoder: TorchEncoder) -> list[HeadEdits]:
     """Constant contexts in one head, in a whole layer, in several layers, and beside all other modes."""
     last = encoder.shape.layers - 1
     return [
@@ -253,7 +253,7 @@ def constants(encoder: TorchEncoder) -> list[Edits]:
 def test_constant_contexts(subject: Subject, oracle: Oracle, packed: TorchEncoder, pack: bool) -> None:
     """In a padded batch, beside rows that stay as they were to the bit."""
     encoder, batch = packed if pack else subject.encoder, subject.sequences
-    edits: list[Edits | None] = [None] * len(batch)
+    edits: list[HeadEdits | None] = [None] * len(batch)
     edits[1::2] = [constants(encoder)[index % 5] for index in range(len(edits) // 2)]
     gated = [None if row is None else gates(encoder, row) for row in edits]
     for watch in (False, True):
@@ -285,7 +285,7 @@ def test_constants_of_some_rows_leave_others_as_they_were(subject: Subject) -> N
 def test_place_gates_places_constants(subject: Subject) -> None:
     encoder = subject.encoder
     one, other = constant(encoder, 1), constant(encoder, 2)
-    placed = encoder.place_gates([gates(encoder, {(2, 1): one}), None, gates(encoder, {(2, 3): other, (0, 0): ZERO})])
+    placed = encoder.place_edits([gates(encoder, {(2, 1): one}), None, gates(encoder, {(2, 3): other, (0, 0): ZERO})])
     assert placed is not None
     assert (placed.layers, placed.uniform_layers, list(placed.constant)) == (frozenset({0, 2}), frozenset(), [2])
     assert placed.constant[2].shape == (3, encoder.shape.heads, encoder.architecture.head_size)
@@ -301,7 +301,7 @@ def test_bf16(subject: Subject) -> None:
     encoder, batch = subject.load(precision="bf16", pack=True), subject.sequences[:6]
     layers, lengths = encoder.shape.layers, tuple(map(len, batch))
     only = places(lengths, "some")
-    placed = encoder.place_gates(mixed(encoder, layers - 1, len(batch)))
+    placed = encoder.place_edits(mixed(encoder, layers - 1, len(batch)))
     whole = finish(encoder, encoder.begin(batch), layers, placed, None)
     state = encoder.begin(batch)
     encoder.advance(state, layers - 1, placed)
@@ -320,7 +320,7 @@ def test_classifiers_that_read_the_first_position(subject: Subject, tmp_path: Pa
     folder = write_checkpoint(subject.architecture, tmp_path / "classifier", labels=3)
     encoder, oracle = Subject(subject.architecture, folder).load(pack=True), Oracle(folder, classifies=True)
     batch = subject.sequences[:6]
-    placed = encoder.place_gates(mixed(encoder, encoder.shape.layers - 1, len(batch)))
+    placed = encoder.place_edits(mixed(encoder, encoder.shape.layers - 1, len(batch)))
     assert encoder.reads_first
     whole, state = encoder.begin(batch), encoder.begin(batch)
     finish(encoder, whole, encoder.shape.layers, placed, None)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.reference import Outputs, Subject
@@ -22,7 +22,7 @@ def encoder(subject: Subject, precision: str) -> TorchEncoder:
     return subject.load(precision=precision, pack=True)
 
 
-def gates_of(subject: Subject) -> list[Gates | None]:
+def gates_of(subject: Subject) -> list[Edits | None]:
     gates = subject.gates({(0, 1): (0.0, 1.0), (1, 0): (0.5, 0.0), (2, 2): (0.0, 0.0)})
     return [gates if index % 2 else None for index in range(len(subject.sequences))]
 

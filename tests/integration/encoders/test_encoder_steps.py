@@ -5,28 +5,28 @@ from itertools import combinations
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.state import State
 
 from tests.support.reference import Subject, all_logits, assert_close, assert_equal
 from tests.support.subjects import on_three
 
 
-def gates_of(subject: Subject) -> list[Gates | None]:
+def gates_of(subject: Subject) -> list[Edits | None]:
     """Every third row has gates."""
     gates = subject.gates({(0, 1): (0.0, 1.0), (2, 2): (0.0, 0.0)})
     return [None if index % 3 else gates for index in range(len(subject.sequences))]
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "gated"])
-def gates(request: pytest.FixtureRequest, subject: Subject) -> Sequence[Gates | None]:
+def gates(request: pytest.FixtureRequest, subject: Subject) -> Sequence[Edits | None]:
     return gates_of(subject) if request.param else [None] * len(subject.sequences)
 
 
 @torch.inference_mode()
-def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Gates | None]) -> None:
+def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Edits | None]) -> None:
     encoder, layers = subject.encoder, subject.encoder.shape.layers
-    placed, whole = encoder.place_gates(gates), encoder.begin(subject.sequences)
+    placed, whole = encoder.place_edits(gates), encoder.begin(subject.sequences)
     encoder.advance(whole, layers, placed)
     for count in range(layers):
         for cuts in combinations(range(1, layers), count):
@@ -75,19 +75,19 @@ def test_only_watched_layers_show_their_maps(subject: Subject) -> None:
 
 @on_three
 @torch.inference_mode()
-def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Gates | None]) -> None:
+def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Edits | None]) -> None:
     """A mixed batch, taken apart midway and stacked in other groups, ends as the whole one."""
     encoder, layers = subject.encoder, subject.encoder.shape.layers
     whole = subject.run(subject.sequences, gates, watch=False)
     for cut in range(layers + 1):
         state = encoder.begin(subject.sequences)
-        encoder.advance(state, cut, encoder.place_gates(gates))
+        encoder.advance(state, cut, encoder.place_edits(gates))
         order = sorted(range(len(subject.sequences)), key=lambda index: (index * 7) % 5)
         for group in (order[:1], order[1:3], order[3:8], order[8:]):
             stacked = State.stack([state.row(index) for index in group])
             assert stacked.layer == cut
             assert stacked.lengths == tuple(len(subject.sequences[index]) for index in group)
-            encoder.advance(stacked, layers, encoder.place_gates([gates[index] for index in group]))
+            encoder.advance(stacked, layers, encoder.place_edits([gates[index] for index in group]))
             logits = all_logits(encoder, stacked)
             for place, index in enumerate(group):
                 length = len(subject.sequences[index])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchGates
+from bertscope_service.encoders.base import BatchEdits
 from bertscope_service.encoders.decomposition import FrozenNorm, Part, decomposition_of
 
 from tests.support.reference import Subject, assert_close
@@ -16,7 +16,7 @@ STEP = 0.003
 def scores(subject: Subject, keep: torch.Tensor) -> torch.Tensor:
     """The scores of a text's own tokens, summed, if its heads are scaled by keep, [1, layers, heads]."""
     encoder, sequence = subject.encoder, subject.sequences[1]
-    gates = BatchGates(keep, torch.zeros_like(keep), frozenset(range(encoder.shape.layers)), frozenset())
+    gates = BatchEdits(keep, torch.zeros_like(keep), frozenset(range(encoder.shape.layers)), frozenset())
     state = encoder.begin([sequence])
     encoder.advance(state, encoder.shape.layers, gates)
     places = torch.arange(len(sequence))

@@ -53,7 +53,7 @@ def check_sum(subject: Subject, target: Target, *, edited: bool = True) -> None:
     """A frozen number is linear in states and biases together, so that it is the sum of all of them times their gradients."""
     encoder, sequence = subject.encoder, subject.sequences[3]
     biases = [one for name, one in encoder.architecture.model.named_parameters() if name.endswith("bias")]
-    gates = encoder.place_gates([subject.gates(EDITS["mixed"])]) if edited else None
+    gates = encoder.place_edits([subject.gates(EDITS["mixed"])]) if edited else None
     state = encoder.begin([sequence])
     states = state.hidden = state.hidden.detach().requires_grad_()
     try:

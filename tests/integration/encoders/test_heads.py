@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Capabilities, Encoder, Gates, ReadsPositions, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Edits, Encoder, ReadsPositions, TokenSequence
 from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
@@ -105,10 +105,10 @@ def real(scores: torch.Tensor, sequence: TokenSequence) -> torch.Tensor:
     return scores if scores.ndim == 1 else scores[: len(sequence)]
 
 
-def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Gates] = ()) -> torch.Tensor:
+def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Edits] = ()) -> torch.Tensor:
     """What a head gives: [rows, length, scores], or [rows, scores] of a head over texts."""
     state = encoder.begin(batch)
-    encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates) if gates else None)
+    encoder.advance(state, encoder.shape.layers, encoder.place_edits(gates) if gates else None)
     assert isinstance(encoder, ReadsPositions)
     if capability == "token_classification":
         return encoder.label_tokens(state)

@@ -8,7 +8,7 @@ import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport
-from bertscope_service.encoders.base import Encoder, Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
@@ -44,7 +44,7 @@ def averaging(tmp_path_factory: pytest.TempPathFactory, export_cache: Path) -> P
     return load_exported(folder, export_cache), load("modernbert", folder)
 
 
-def seen(encoder: Encoder, changed: list[Gates | None], only: torch.Tensor | None = None) -> list[torch.Tensor]:
+def seen(encoder: Encoder, changed: list[Edits | None], only: torch.Tensor | None = None) -> list[torch.Tensor]:
     """Maps, contexts and hidden states of the real tokens."""
     found: list[torch.Tensor] = []
     layers = range(encoder.shape.layers)
@@ -52,7 +52,7 @@ def seen(encoder: Encoder, changed: list[Gates | None], only: torch.Tensor | Non
     maps, contexts = [], list[torch.Tensor]()
     watch = {layer: lambda one: maps.append(one.clone()) for layer in layers}
     taps = {layer: lambda one: contexts.append(one.clone()) for layer in layers}
-    encoder.advance(state, len(layers), encoder.place_gates(changed), watch, taps=taps, only=only)
+    encoder.advance(state, len(layers), encoder.place_edits(changed), watch, taps=taps, only=only)
     for row, length in enumerate(state.lengths):
         found += [one[row, :, :length, :length] for one in maps] + [one[row, :, :length] for one in contexts]
         found.append(state.hidden[row] if only is not None else state.hidden[row, :length])
@@ -73,8 +73,8 @@ def test_layers_without_heads(bare: Pair) -> None:
             assert_close(seen(onnx, gated, only), seen(whole, gated, only))
         fast = [encoder.begin(ROWS) for encoder in bare]
         for encoder, state in zip(bare, fast, strict=True):
-            # Gates that are all open change nothing, whichever graph runs them.
-            encoder.advance(state, 4, encoder.place_gates([gates(whole, {}), None, None]), only=only)
+            # Edits that are all open change nothing, whichever graph runs them.
+            encoder.advance(state, 4, encoder.place_edits([gates(whole, {}), None, None]), only=only)
         assert_close([fast[0].hidden[row, :1] for row in range(3)], [fast[1].hidden[row, :1] for row in range(3)])
 
 

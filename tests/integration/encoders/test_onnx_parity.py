@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates
+from bertscope_service.encoders.base import Edits
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
@@ -90,12 +90,12 @@ def test_constants_and_taps_equal_torch(subject: Subject, onnx: OnnxEncoder) -> 
     shape, size = subject.encoder.shape, subject.encoder.architecture.head_size
     ones = np.ones((shape.layers, shape.heads), dtype=np.float32)
     vectors = np.random.default_rng(1).normal(size=(shape.heads, size)).astype(np.float32)
-    gates = [Gates(ones, 0 * ones, {1: vectors, shape.layers - 1: -vectors}), None, None]
+    gates = [Edits(ones, 0 * ones, {1: vectors, shape.layers - 1: -vectors}), None, None]
     seen: list[list[torch.Tensor]] = []
     for encoder in (onnx, subject.encoder):
         state, tapped = encoder.begin(subject.sequences[:3]), list[torch.Tensor]()
         taps = {layer: lambda context, tapped=tapped: tapped.append(context.clone()) for layer in range(shape.layers)}
-        encoder.advance(state, shape.layers, encoder.place_gates(gates), taps=taps)
+        encoder.advance(state, shape.layers, encoder.place_edits(gates), taps=taps)
         real = [tensor[row, ..., :length, :] for tensor in (*tapped, state.hidden) for row, length in enumerate(state.lengths)]
         seen.append(real)
     assert_close(*seen)
@@ -110,11 +110,11 @@ def test_kept_states_go_on_as_if_never_stopped(subject: Subject, onnx: OnnxEncod
     onnx.advance(state, stop)
     onnx.attend(state)
     kept = State.stack([state.row(index) for index in (2, 0)])
-    onnx.advance(kept, layers, onnx.place_gates([gate, None]), only=torch.tensor([[1, 0], [0, 2]]))
+    onnx.advance(kept, layers, onnx.place_edits([gate, None]), only=torch.tensor([[1, 0], [0, 2]]))
     late = subject.gates({place: edit for place, edit in EDITS["mixed"].items() if place[0] >= stop})
     for place, (index, edits) in enumerate(((2, late), (0, None))):
         whole = subject.encoder.begin([batch[index]])
-        subject.encoder.advance(whole, layers, subject.encoder.place_gates([edits]))
+        subject.encoder.advance(whole, layers, subject.encoder.place_edits([edits]))
         positions = [[1, 0], [0, 2]][place]
         assert_close([kept.hidden[place]], [whole.hidden[0, positions]])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Gates, TokenSequence
+from bertscope_service.encoders.base import Edits, TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
@@ -43,14 +43,14 @@ def both(subject: Subject) -> tuple[TorchEncoder, TorchEncoder]:
 
 
 @torch.inference_mode()
-def run(encoder: TorchEncoder, batch: Sequence[TokenSequence], gates: list[Gates | None], only: torch.Tensor | None) -> State:
+def run(encoder: TorchEncoder, batch: Sequence[TokenSequence], gates: list[Edits | None], only: torch.Tensor | None) -> State:
     state = encoder.begin(batch)
-    encoder.advance(state, 1, encoder.place_gates(gates))
-    encoder.advance(state, encoder.shape.layers, encoder.place_gates(gates), only=only)
+    encoder.advance(state, 1, encoder.place_edits(gates))
+    encoder.advance(state, encoder.shape.layers, encoder.place_edits(gates), only=only)
     return state
 
 
-def gates_of(subject: Subject, kind: str, rows: int) -> list[Gates | None]:
+def gates_of(subject: Subject, kind: str, rows: int) -> list[Edits | None]:
     gates = None if kind == "open" else subject.gates(EDITS[kind])
     return [gates if row % 2 else None for row in range(rows)]
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import pytest
 import pytest_asyncio
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.engine import Engine
@@ -38,7 +38,7 @@ class LayersObserver(SumObserver):
     """Adds up behind all layers."""
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         encoder.advance(state, encoder.shape.layers)
         return super().run(encoder, state, gates, observers)
 
@@ -128,7 +128,7 @@ async def test_a_call_that_nobody_traces_may_share_the_batch(engine: Engine) -> 
 async def test_a_batch_that_nobody_traces_runs_on_the_encoder_itself(engine: Engine) -> None:
     class EncoderObserver(SumObserver):
         @classmethod
-        def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+        def run(cls, encoder: Encoder, state: State, gates: BatchEdits | None, observers: Sequence[Self]) -> Readout:
             seen.append(encoder is ENCODER)
             return super().run(encoder, state, gates, observers)
 

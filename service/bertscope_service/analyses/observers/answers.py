@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, ReadsPositions
+from bertscope_service.encoders.base import BatchEdits, Encoder, ReadsPositions
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -28,16 +28,16 @@ class AnswerObserver(Observer):
     weight: float = 1.0
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         lengths = tuple(state.lengths)
         return Readout(
-            (answer_logits(encoder, state, gates),),
+            (answer_logits(encoder, state, edits),),
             lambda arrays: [scores[:length].copy() for scores, length in zip(arrays[0], lengths, strict=True)],
         )
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        logits = answer_logits(encoder, state, gates)
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
+        logits = answer_logits(encoder, state, edits)
         if state.valid is not None:
             logits = logits.masked_fill(~state.valid[..., None], -torch.inf)
         width = max(len(observer.golds) for observer in observers)
@@ -49,9 +49,9 @@ class AnswerObserver(Observer):
         return -likeliest * weight
 
 
-def answer_logits(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+def answer_logits(encoder: Encoder, state: State, edits: BatchEdits | None) -> torch.Tensor:
     """Runs the remaining layers and the head. Returns float32 [rows, length, 2]; scores of padding mean nothing."""
     if not isinstance(encoder, ReadsPositions):
         raise TypeError(f"{type(encoder).__name__} has no question answering head")
-    encoder.advance(state, encoder.shape.layers, gates)
+    encoder.advance(state, encoder.shape.layers, edits)
     return encoder.answer(state)

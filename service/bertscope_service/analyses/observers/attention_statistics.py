@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies
 from bertscope_service.analyses.observers.quantities import Quantity, show_shares
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -96,7 +96,7 @@ class StatisticsObserver:
         return self.layers, self.quantity
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         reduction = MapReduction([observer.tokens for observer in observers], encoder.device)
         found: dict[int, torch.Tensor] = {}
 
@@ -104,7 +104,7 @@ class StatisticsObserver:
             found[layer] = reduction.numbers(maps)
 
         layers = observers[0].layers
-        show_shares(observers[0].quantity, encoder, state, layers, gates, see)
+        show_shares(observers[0].quantity, encoder, state, layers, edits, see)
         numbers = torch.stack([found[layer] for layer in layers], dim=1)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MapNumbers]:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.decomposition import FrozenNorm, HeadStream, LayerStream, decomposition_of
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State, to_device
@@ -45,7 +45,7 @@ class AttributionObserver(Observer):
     answers: tuple[int, int]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         decomposition = decomposition_of(encoder)
         if decomposition is None:
             raise ValueError(f"{encoder.runtime} can't take layers apart")
@@ -53,7 +53,7 @@ class AttributionObserver(Observer):
         places = read.only[:, 0]
         terms = Terms(state.hidden[read.rows, places].float())
         while state.layer < encoder.shape.layers:
-            parts = decomposition.take_apart(state, gates)
+            parts = decomposition.take_apart(state, edits)
             terms.add_layer(decomposition.stream(parts, places), parts.heads, encoder.shape.heads)
         last = state.hidden[read.rows, places]
         found = terms.read(decomposition.masked_lm_head(last, read.others[0]))

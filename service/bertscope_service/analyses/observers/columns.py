@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import reduce_layers, slices
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -36,7 +36,7 @@ class ColumnObserver(Observer):
     source: int
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         lengths = state.lengths
         counts = [len(observer.places) for observer in observers]
         shares = np.zeros((len(lengths), 1, 1, max(lengths)), dtype=np.float32)
@@ -55,4 +55,4 @@ class ColumnObserver(Observer):
             means, from_source = arrays
             return [ColumnScores(means[:, part], from_source[:, part]) for part in slices(counts)]
 
-        return Readout(reduce_layers(encoder, state, gates, reduce), deal)
+        return Readout(reduce_layers(encoder, state, edits, reduce), deal)

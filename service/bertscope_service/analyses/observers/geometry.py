@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Units
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -61,12 +61,12 @@ class GeometryObserver:
         return self.layers, self.moments
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         batch = _Batch([observer.text for observer in observers], state.lengths, encoder.device)
         vectors, numbers, wanted, moments = [], [], [], []
         for layer in observers[0].layers:
             if layer > state.layer:
-                encoder.advance(state, layer, gates)
+                encoder.advance(state, layer, edits)
             states = batch.vectors(state.hidden)
             norms = states.norm(dim=1)
             directions = states / norms.clamp(min=SMALLEST_NORM)[:, None]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies
 from bertscope_service.analyses.observers.quantities import Quantity, show_shares
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -35,14 +35,14 @@ class DivergenceObserver:
         return id(self)
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         (observer,) = observers
         kept: dict[int, torch.Tensor] = {}
 
         def see(layer: int, maps: torch.Tensor) -> None:
             kept[layer] = maps[0, :, observer.start : observer.stop].flatten(1).clone()
 
-        show_shares(observer.quantity, encoder, state, observer.layers, gates, see)
+        show_shares(observer.quantity, encoder, state, observer.layers, edits, see)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[NDArray[Any]]:
             return [arrays[0]]

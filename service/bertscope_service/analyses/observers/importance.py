@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.predictions import LossObserver
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
@@ -32,12 +32,12 @@ class GradientObserver:
         return type(self.loss), self.loss.group
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         losses, gradients = [], []
         with torch.inference_mode(False), torch.enable_grad():
             for part in parts_of(state):
                 own = [observer.loss for observer in observers[part]]
-                placed = _differentiable(encoder, gates, part, len(own))
+                placed = _differentiable(encoder, edits, part, len(own))
                 loss = type(own[0]).losses(encoder, some_rows(state, part, state.hidden[part].clone()), placed, own)
                 (gradient,) = torch.autograd.grad(loss.sum(), placed.keep)
                 losses.append(loss.detach().float())
@@ -63,20 +63,20 @@ def some_rows(state: State, part: slice, hidden: torch.Tensor) -> State:
     return State(hidden, state.lengths[part], valid, state.layer)
 
 
-def some_gates(gates: BatchGates, part: slice) -> BatchGates:
+def some_gates(edits: BatchEdits, part: slice) -> BatchEdits:
     """Copies the gates of some rows, for the same reason."""
-    constant = {layer: values[part].clone() for layer, values in gates.constant.items()}
-    return BatchGates(gates.keep[part].clone(), gates.uniform[part].clone(), gates.layers, gates.uniform_layers, constant)
+    constant = {layer: values[part].clone() for layer, values in edits.constant.items()}
+    return BatchEdits(edits.keep[part].clone(), edits.uniform[part].clone(), edits.layers, edits.uniform_layers, constant)
 
 
-def _differentiable(encoder: Encoder, gates: BatchGates | None, part: slice, rows: int) -> BatchGates:
+def _differentiable(encoder: Encoder, edits: BatchEdits | None, part: slice, rows: int) -> BatchEdits:
     """Returns the gates of some rows, in every layer, with a `keep` that requires its gradient."""
     layers = encoder.shape.layers
     every = frozenset(range(layers))
-    if gates is None:
+    if edits is None:
         keep = torch.ones((rows, layers, encoder.shape.heads), dtype=encoder.dtype, device=encoder.device)
-        return BatchGates(keep.requires_grad_(), torch.zeros_like(keep), every, frozenset())
-    found = replace(some_gates(gates, part), layers=every)
+        return BatchEdits(keep.requires_grad_(), torch.zeros_like(keep), every, frozenset())
+    found = replace(some_gates(edits, part), layers=every)
     found.keep.requires_grad_()
     return found
 

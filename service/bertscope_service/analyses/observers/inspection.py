@@ -17,7 +17,7 @@ from bertscope_service.analyses.observers.map_layers import maps_at_a_time
 from bertscope_service.analyses.observers.map_views import MapView, ViewedMaps
 from bertscope_service.analyses.observers.masks import LARGE_TOP_K, MaskObserver, stack_asked
 from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest
-from bertscope_service.encoders.base import BatchGates, Encoder, MapWatcher
+from bertscope_service.encoders.base import BatchEdits, Encoder, MapWatcher
 from bertscope_service.encoders.gating import beside_untouched
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
@@ -97,9 +97,9 @@ class InspectionObserver:
         return bool(self.positions), large, ranked > FEW, self.compare, self.divergences, alone
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         began = perf_counter()
-        run = _Run(encoder, state, gates, observers)
+        run = _Run(encoder, state, edits, observers)
         run.advance()
         tensors = (*run.scores(), *run.distances(), *run.cells())
         ended = perf_counter()
@@ -115,13 +115,13 @@ class _Run:
     """One batch: its rows and, from the first changed layer on, the same rows untouched."""
 
     def __init__(
-        self, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[InspectionObserver]
+        self, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[InspectionObserver]
     ) -> None:
-        self.encoder, self.state, self.gates, self.observers = encoder, state, gates, observers
+        self.encoder, self.state, self.edits, self.observers = encoder, state, edits, observers
         self.lengths = state.lengths
         one = observers[0]
         self.compare, self.divergences = one.compare, one.compare and one.divergences
-        self.first = min(gates.layers, default=None) if gates is not None and one.compare else None
+        self.first = min(edits.layers, default=None) if edits is not None and one.compare else None
         self.paired = self.first is not None
         self.reading = None
         if one.positions:
@@ -143,10 +143,10 @@ class _Run:
     def advance(self) -> None:
         """Runs all layers: once for both runs below the first changed one."""
         layers, only = self.encoder.shape.layers, None if self.reading is None else self.reading.only
-        if self.first is not None and self.gates is not None:
+        if self.first is not None and self.edits is not None:
             self.encoder.advance(self.state, self.first, None, self._watchers(range(self.first)))
-            self.state, self.gates = self.state.twice(), beside_untouched(self.gates)
-        self.encoder.advance(self.state, layers, self.gates, self._watchers(range(self.first or 0, layers)), only=only)
+            self.state, self.edits = self.state.twice(), beside_untouched(self.edits)
+        self.encoder.advance(self.state, layers, self.edits, self._watchers(range(self.first or 0, layers)), only=only)
 
     def _watchers(self, layers: range) -> dict[int, MapWatcher]:
         viewed = {layer for observer in self.observers for view in observer.views for layer, _ in view.heads}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.observers.reading import Reading, rows_at_a_time, widen
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
@@ -76,13 +76,13 @@ class LensObserver:
         return self.layers, self.top_k, self.normalise, self.translators
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         first = observers[0]
         width = max(observer.asked.shape[1] for observer in observers)
         asked = np.concatenate([widen(observer.asked, width) for observer in observers])
         read = Reading(encoder, [observer.positions for observer in observers], asked)
         (placed,) = read.others
-        states = run_states(encoder, state, gates, read, first.layers, normalise=first.normalise, translators=first.translators)
+        states = run_states(encoder, state, edits, read, first.layers, normalise=first.normalise, translators=first.translators)
         found = list[tuple[torch.Tensor, ...]]()
         for part, last in read.logits(state):
             by_layer = []
@@ -104,7 +104,7 @@ class LensObserver:
 def run_states(
     encoder: Encoder,
     state: State,
-    gates: BatchGates | None,
+    edits: BatchEdits | None,
     read: Reading,
     layers: Collection[int],
     *,
@@ -119,12 +119,12 @@ def run_states(
     positions = read.only[read.rows, read.places]
     states = dict[int, torch.Tensor]()
     for layer in sorted({*layers} - {last}):
-        encoder.advance(state, layer, gates)
+        encoder.advance(state, layer, edits)
         between = state.hidden[read.rows, positions]
         if translators is not None:
             between = translators.apply(layer, between)
         states[layer] = decomposition.normalise_last(between) if normalise and decomposition is not None else between
-    read.advance(state, gates)
+    read.advance(state, edits)
     return states
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from bertscope_service.analyses.observers.map_layers import TINY, row_entropies, run_layers
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -39,7 +39,7 @@ class MapsObserver:
         return self.start, self.stop
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         lengths, layers = state.lengths, range(observers[0].start, observers[0].stop)
         kept = [
             torch.empty((len(layers), encoder.shape.heads, length, length), dtype=torch.float32, device=encoder.device)
@@ -50,7 +50,7 @@ class MapsObserver:
             for row, (length, own) in enumerate(zip(lengths, kept, strict=True)):
                 own[layer - layers.start] = maps[row, :, :length, :length]
 
-        run_layers(encoder, state, layers, gates, see)
+        run_layers(encoder, state, layers, edits, see)
         results = list(map(KeptMaps, kept, state.rows(range(len(kept)))))
         return Readout((), lambda _: results)
 
@@ -86,7 +86,7 @@ class ComparisonObserver:
         return self.start, self.stop
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         layers = range(observers[0].start, observers[0].stop)
         reduction = MapReduction([observer.tokens for observer in observers], encoder.device)
         real = reduction.real[:, None, :, None]
@@ -96,7 +96,7 @@ class ComparisonObserver:
             first = _batched([observer.first[layer - layers.start] for observer in observers], second)
             found.append(_compare(first, second, real, reduction))
 
-        run_layers(encoder, state, layers, gates, see)
+        run_layers(encoder, state, layers, edits, see)
         states = state.rows(range(len(observers)))
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MapDifferences]:

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
 
@@ -23,13 +23,13 @@ FEW_THREADS = 3
 """Up to so many threads, numpy takes logarithms faster on one of them than PyTorch on all."""
 
 
-def run_layers(encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: LayerWatcher) -> None:
+def run_layers(encoder: Encoder, state: State, layers: Collection[int], edits: BatchEdits | None, see: LayerWatcher) -> None:
     """Runs all layers up to the highest of `layers`, and passes the maps of these layers to `see`, in ascending order."""
-    encoder.advance(state, max(layers) + 1, gates, {layer: partial(see, layer) for layer in layers})
+    encoder.advance(state, max(layers) + 1, edits, {layer: partial(see, layer) for layer in layers})
 
 
 def reduce_layers(
-    encoder: Encoder, state: State, gates: BatchGates | None, reduce: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
+    encoder: Encoder, state: State, edits: BatchEdits | None, reduce: Callable[[torch.Tensor], tuple[torch.Tensor, ...]]
 ) -> tuple[torch.Tensor, ...]:
     """Runs all layers. Returns the tensors that `reduce` makes of each layer's maps, stacked: [layers, ...] each."""
     found: list[tuple[torch.Tensor, ...]] = []
@@ -37,7 +37,7 @@ def reduce_layers(
     def see(_: int, maps: torch.Tensor) -> None:
         found.append(reduce(maps))
 
-    run_layers(encoder, state, range(encoder.shape.layers), gates, see)
+    run_layers(encoder, state, range(encoder.shape.layers), edits, see)
     return tuple(torch.stack(tensors) for tensors in zip(*found, strict=True))
 
 

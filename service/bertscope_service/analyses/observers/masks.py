@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, ranks_of, widen
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -88,7 +88,7 @@ class MaskObserver:
         return self.top_k if self.top_k > LARGE_TOP_K else 0, many, self.among
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         distinct = set(observers)
         width = max(observer.asked.shape[1] for observer in distinct)
         among = observers[0].among
@@ -97,7 +97,7 @@ class MaskObserver:
         asked, *entries = read.others
         ids = entries[0] if entries else None
         top_k = max(observer.top_k for observer in distinct)
-        read.advance(state, gates)
+        read.advance(state, edits)
         parts = [cls.read(logits, asked[part], top_k, ids) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[MaskScores]:

@@ -8,7 +8,7 @@ from typing import Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, ContextWatcher, Encoder
+from bertscope_service.encoders.base import BatchEdits, ContextWatcher, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 
@@ -18,10 +18,10 @@ class ContextObserver(Observer):
     """Sums every head's context over a row's real tokens, before any gate: float32 [layers, heads, head_size]."""
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         sums: list[torch.Tensor] = []
         layers = encoder.shape.layers
-        encoder.advance(state, layers, gates, taps=dict.fromkeys(range(layers), _adder(state, sums)))
+        encoder.advance(state, layers, edits, taps=dict.fromkeys(range(layers), _adder(state, sums)))
         return Readout((torch.stack(sums, dim=1),), lambda arrays: list(arrays[0]))
 
 

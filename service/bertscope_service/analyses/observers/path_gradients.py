@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.importance import parts_of, some_gates, some_rows
 from bertscope_service.analyses.observers.targets import Target
-from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Encoder, TokenSequence
 from bertscope_service.encoders.decomposition import Freezes, decomposition_of
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
@@ -46,7 +46,7 @@ class PathObserver(Observer):
         return type(self.target), self.target.group, self.frozen, isinstance(self.base, TokenSequence)
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         values, contributions = [], []
         (shares,) = place_arrays(encoder.device, np.array([one.share for one in observers], dtype=np.float32)[:, None, None])
         with torch.inference_mode(False), torch.no_grad():
@@ -54,7 +54,7 @@ class PathObserver(Observer):
             for part in parts_of(state):
                 # An exact end at share 1, whatever is rounded before it.
                 point = torch.lerp(base[part].float(), text[part].float(), shares[part]).to(text.dtype).requires_grad_()
-                placed = None if gates is None else some_gates(gates, part)
+                placed = None if edits is None else some_gates(edits, part)
                 value, gradient = _gradient(encoder, some_rows(state, part, point), placed, observers[part])
                 values.append(value)
                 contributions.append((gradient.float() * (text[part].float() - base[part].float())).sum(dim=2))
@@ -80,7 +80,7 @@ def _base(encoder: Encoder, state: State, bases: Sequence[Base]) -> torch.Tensor
 
 
 def _gradient(
-    encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[PathObserver]
+    encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[PathObserver]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns the targets, float32 [rows], and their gradients with respect to the states of the batch, likewise shaped.
 
@@ -89,7 +89,7 @@ def _gradient(
     point, targets, frozen = state.hidden, [one.target for one in observers], observers[0].frozen
     with torch.enable_grad():
         with _freezing(encoder) if frozen else nullcontext():
-            values = type(targets[0]).values(encoder, state, gates, targets)
+            values = type(targets[0]).values(encoder, state, edits, targets)
         (gradient,) = torch.autograd.grad(values.sum(), point, create_graph=frozen)
         if gradient.requires_grad and torch.autograd.grad(gradient.sum(), point, allow_unused=True)[0] is not None:
             raise RuntimeError(f"a {encoder.shape.architecture} model with its layers frozen is not linear")

@@ -10,7 +10,7 @@ import torch
 
 from bertscope_service.analyses.observers.masks import Entries
 from bertscope_service.analyses.observers.reading import Reading, log_probabilities
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 
@@ -30,12 +30,12 @@ class PhraseObserver:
         return len(self.positions), self.phrases
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
         length = len(observers[0].positions)
         pieces = to_device(torch.from_numpy(observers[0].phrases.ids), encoder.device).view(length, -1)
         offsets = torch.arange(len(observers) * length, dtype=torch.int64, device=encoder.device) % length
-        read.advance(state, gates)
+        read.advance(state, edits)
         logs = torch.cat([log_probabilities(logits, pieces[offsets[part]]) for part, logits in read.logits(state)])
         means = logs.view(len(observers), length, -1).mean(dim=1)
         return Readout((means,), lambda arrays: list(arrays[0]))

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading, log_probabilities, ranks_of, rows_at_a_time, widen
-from bertscope_service.encoders.base import BatchGates, Encoder, Relating
+from bertscope_service.encoders.base import BatchEdits, Encoder, Relating
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -25,7 +25,7 @@ class LossObserver(Observer, Protocol):
     """An observer whose row has a loss."""
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
         """Runs the remaining layers. Returns the loss of each row, nats, float32 [rows], differentiable."""
 
 
@@ -59,12 +59,12 @@ class GoldObserver:
         return self.ranked
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         width = max(observer.golds.shape[1] for observer in observers)
         golds = np.concatenate([widen(observer.golds, width) for observer in observers])
         read = Reading(encoder, [observer.positions for observer in observers], golds)
         (placed,) = read.others
-        read.advance(state, gates)
+        read.advance(state, edits)
         parts = [_gold_scores(logits, placed[part], ranked=observers[0].ranked) for part, logits in read.logits(state)]
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[GoldScores]:
@@ -75,14 +75,14 @@ class GoldObserver:
         return Readout(tuple(map(torch.cat, zip(*parts, strict=True))), deal)
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
         width = max(observer.golds.shape[1] for observer in observers)
         # Repeating a gold changes no maximum; a column of zeros would.
         golds = np.concatenate([np.pad(p.golds, ((0, 0), (0, width - p.golds.shape[1])), mode="edge") for p in observers])
         counts = np.array([len(observer.positions) for observer in observers], dtype=np.float32)
         read = Reading(encoder, [observer.positions for observer in observers], golds, counts)
         placed, count = read.others
-        read.advance(state, gates)
+        read.advance(state, edits)
         logs = encoder.logits(state, read.rows, read.places).log_softmax(dim=-1).gather(1, placed).max(dim=1).values
         return torch.zeros_like(count).index_add(0, read.rows, -logs) / count
 
@@ -95,13 +95,13 @@ class LabelObserver(Observer):
     gold: int = 0
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        return Readout((sequence_scores(encoder, state, edits),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
         (gold,) = place_arrays(encoder.device, np.array([observer.gold for observer in observers], dtype=np.int64))
-        return torch.nn.functional.cross_entropy(sequence_scores(encoder, state, gates), gold, reduction="none")
+        return torch.nn.functional.cross_entropy(sequence_scores(encoder, state, edits), gold, reduction="none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +113,16 @@ class LabelSetObserver(Observer):
     golds: tuple[int, ...] = ()
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        return Readout((sequence_scores(encoder, state, edits),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
         held = np.zeros((len(observers), encoder.shape.sequence_scores), dtype=np.float32)
         for row, observer in enumerate(observers):
             held[row, list(observer.golds)] = 1.0
         (gold,) = place_arrays(encoder.device, held)
-        scores = sequence_scores(encoder, state, gates)
+        scores = sequence_scores(encoder, state, edits)
         return torch.nn.functional.binary_cross_entropy_with_logits(scores, gold, reduction="none").mean(dim=1)
 
 
@@ -134,21 +134,21 @@ class ValueObserver(Observer):
     gold: float = 0.0
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((sequence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        return Readout((sequence_scores(encoder, state, edits),), lambda arrays: list(arrays[0]))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
         (gold,) = place_arrays(encoder.device, np.array([observer.gold for observer in observers], dtype=np.float32))
-        return torch.nn.functional.mse_loss(sequence_scores(encoder, state, gates)[:, 0], gold, reduction="none")
+        return torch.nn.functional.mse_loss(sequence_scores(encoder, state, edits)[:, 0], gold, reduction="none")
 
 
-def sequence_scores(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+def sequence_scores(encoder: Encoder, state: State, edits: BatchEdits | None) -> torch.Tensor:
     """Runs all layers and the sequence head: [rows, labels], or [rows, 1] of a regression head."""
     first = None
     if encoder.reads_first:
         first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
-    encoder.advance(state, encoder.shape.layers, gates, only=first)
+    encoder.advance(state, encoder.shape.layers, edits, only=first)
     return encoder.classify(state)
 
 
@@ -159,16 +159,16 @@ class NextSentenceObserver(Observer):
     reads_places: ClassVar[bool] = False
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((next_sentence_scores(encoder, state, gates),), lambda arrays: list(arrays[0]))
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        return Readout((next_sentence_scores(encoder, state, edits),), lambda arrays: list(arrays[0]))
 
 
-def next_sentence_scores(encoder: Encoder, state: State, gates: BatchGates | None) -> torch.Tensor:
+def next_sentence_scores(encoder: Encoder, state: State, edits: BatchEdits | None) -> torch.Tensor:
     """Runs all layers and the next-sentence head: [rows, 2]."""
     if not isinstance(encoder, Relating):
         raise TypeError(f"{type(encoder).__name__} has no next-sentence head")
     first = torch.zeros((len(state.lengths), 1), dtype=torch.int64, device=encoder.device)
-    encoder.advance(state, encoder.shape.layers, gates, only=first)
+    encoder.advance(state, encoder.shape.layers, edits, only=first)
     return encoder.relate(state)
 
 
@@ -179,9 +179,9 @@ class LastStatesObserver(Observer):
     positions: tuple[int, ...]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
-        read.advance(state, gates)
+        read.advance(state, edits)
         parts = [part.clone() for part in state.hidden[read.rows, read.places].split(read.counts)]
         return Readout((), lambda _: list(parts))
 
@@ -198,9 +198,9 @@ class PredictionsObserver(Observer):
     untouched: torch.Tensor
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         read = Reading(encoder, [observer.positions for observer in observers])
-        read.advance(state, gates)
+        read.advance(state, edits)
         hidden = torch.cat([observer.untouched for observer in observers])
         before = State(hidden[None], (len(hidden),), None, encoder.shape.layers)
         places = torch.arange(len(hidden), dtype=torch.int64, device=encoder.device)

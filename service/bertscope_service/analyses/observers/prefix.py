@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -22,8 +22,8 @@ class PrefixObserver:
         return self.stop
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        encoder.advance(state, observers[0].stop, gates)
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        encoder.advance(state, observers[0].stop, edits)
         encoder.attend(state)
         states = state.rows(range(len(observers)))
         return Readout((), lambda _: states)

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Units
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -61,7 +61,7 @@ class ProbeScoresObserver:
         return self.probes
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         probes, top_k = observers[0].probes, observers[0].top_k
         units = Units.in_batch([one.spans for one in observers], max(state.lengths))
         join = units.place(encoder.device)
@@ -72,7 +72,7 @@ class ProbeScoresObserver:
         found: list[tuple[torch.Tensor, ...]] = []
         for index, layer in enumerate(probes.layers):
             if layer > state.layer:
-                encoder.advance(state, layer, gates)
+                encoder.advance(state, layer, edits)
             spans = join(state.hidden.flatten(0, 1)).float()
             states = torch.cat([spans[side] for side in sides], dim=1)
             finite &= torch.isfinite(states).all(dim=1)

@@ -18,7 +18,7 @@ from bertscope_service.analyses.observers.contributions import (
     zeroed_distances,
 )
 from bertscope_service.analyses.observers.rollout import Rollout, mixed_maps
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, decomposition_of
 from bertscope_service.encoders.state import State
 
@@ -83,7 +83,7 @@ def run_quantity(
     encoder: Encoder,
     state: State,
     stop: int,
-    gates: BatchGates | None,
+    edits: BatchEdits | None,
     layers: Collection[int],
     see: See,
     product: torch.Tensor | None = None,
@@ -95,7 +95,7 @@ def run_quantity(
     other quantities, which need no memory.
     """
     if quantity is Quantity.WEIGHTS:
-        encoder.advance(state, stop, gates, {layer: partial(see, layer) for layer in layers})
+        encoder.advance(state, stop, edits, {layer: partial(see, layer) for layer in layers})
         return None
     rollout = Rollout(product, of_norms=quantity is Quantity.GLOBENC) if quantity.rolls_out else None
 
@@ -112,20 +112,20 @@ def run_quantity(
             heads = len(encoder.shape.heads_of(layer))
             show(layer, mixed_maps(maps, heads, residual=quantity is Quantity.ROLLOUT))
 
-        encoder.advance(state, stop, gates, {layer: partial(watch, layer) for layer in needed})
+        encoder.advance(state, stop, edits, {layer: partial(watch, layer) for layer in needed})
         return rollout
     decomposition = _decomposition(encoder)
     reduce = _reduction(quantity, encoder.shape.heads)
     for layer in needed:
-        encoder.advance(state, layer, gates)
-        parts = decomposition.take_apart(state, gates)
+        encoder.advance(state, layer, edits)
+        parts = decomposition.take_apart(state, edits)
         show(layer, reduce(decomposition, parts))
-    encoder.advance(state, stop, gates)
+    encoder.advance(state, stop, edits)
     return rollout
 
 
 def show_shares(
-    quantity: Quantity, encoder: Encoder, state: State, layers: Collection[int], gates: BatchGates | None, see: See
+    quantity: Quantity, encoder: Encoder, state: State, layers: Collection[int], edits: BatchEdits | None, see: See
 ) -> None:
     """Runs all layers up to the highest of `layers`, and passes the quantity of these layers to `see`, in ascending order; rows
     of norms are divided by their sums. Any quantity but value zeroing."""
@@ -133,7 +133,7 @@ def show_shares(
     def share(layer: int, maps: torch.Tensor) -> None:
         see(layer, shares_of_rows(maps) if quantity.is_norm else maps)
 
-    run_quantity(quantity, encoder, state, max(layers) + 1, gates, layers, share)
+    run_quantity(quantity, encoder, state, max(layers) + 1, edits, layers, share)
 
 
 def _reduction(quantity: Quantity, heads: int) -> Callable[[Decomposition, LayerParts], torch.Tensor]:
@@ -149,17 +149,17 @@ def _reduction(quantity: Quantity, heads: int) -> Callable[[Decomposition, Layer
 
 
 def zero_values(
-    encoder: Encoder, state: State, layer: int, gates: BatchGates | None, tokens: range, distances: torch.Tensor | None
+    encoder: Encoder, state: State, layer: int, edits: BatchEdits | None, tokens: range, distances: torch.Tensor | None
 ) -> tuple[State, torch.Tensor]:
     """Runs the layers below `layer`, and zeroes the values of some tokens there, one after another; the state has one row.
 
     `distances`: those of the tokens before, [length, length]. Returns the state after the layer, and the distances so far; the
     state itself stays before the layer.
     """
-    encoder.advance(state, layer, gates)
+    encoder.advance(state, layer, edits)
     after = State(state.hidden, state.lengths, state.valid, layer)
     decomposition = _decomposition(encoder)
-    parts = decomposition.take_apart(after, gates).some(slice(0, 1))
+    parts = decomposition.take_apart(after, edits).some(slice(0, 1))
     return after, zeroed_distances(decomposition, parts, tokens, distances)
 
 

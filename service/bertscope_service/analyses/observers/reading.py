@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -48,9 +48,9 @@ class Reading:
         """Returns the part of each row in an array [n, ...]: views."""
         return [array[part] for part in self.parts]
 
-    def advance(self, state: State, gates: BatchGates | None) -> None:
+    def advance(self, state: State, edits: BatchEdits | None) -> None:
         """Runs the remaining layers, the last one only at these positions."""
-        self.encoder.advance(state, self.encoder.shape.layers, gates, only=self.only)
+        self.encoder.advance(state, self.encoder.shape.layers, edits, only=self.only)
 
     def logits(self, state: State) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yields scores over the vocabulary at all positions, [m, vocabulary] at a time, with their slice of the flat

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 
@@ -21,9 +21,9 @@ class HiddenObserver(Observer):
     """Reads the last hidden states of a row: float32 [length, hidden_size]."""
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         lengths = state.lengths
-        encoder.advance(state, encoder.shape.layers, gates)
+        encoder.advance(state, encoder.shape.layers, edits)
 
         def deal(arrays: tuple[NDArray[Any], ...]) -> list[NDArray[np.float32]]:
             return [row[:length] for row, length in zip(arrays[0], lengths, strict=True)]
@@ -38,9 +38,9 @@ class LogitsObserver(Observer):
     reads_places: ClassVar[bool] = False
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         reading = Reading(encoder, [tuple(range(length)) for length in state.lengths])
-        encoder.advance(state, encoder.shape.layers, gates)
+        encoder.advance(state, encoder.shape.layers, edits)
         scores = torch.empty((len(reading.rows), encoder.shape.vocabulary_size), dtype=torch.float32, device=encoder.device)
         for part, logits in reading.logits(state):
             scores[part] = logits

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling, Units
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -32,7 +32,7 @@ class SpanStatesObserver:
         return self.layers, self.spans.pooling
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         layers = observers[0].layers
         units = Units.in_batch([one.spans for one in observers], max(state.lengths))
         join = units.place(encoder.device)
@@ -40,7 +40,7 @@ class SpanStatesObserver:
         found = torch.empty(size, dtype=torch.float32, device=encoder.device)
         for index, layer in enumerate(layers):
             if layer > state.layer:
-                encoder.advance(state, layer, gates)
+                encoder.advance(state, layer, edits)
             found[:, index] = join(state.hidden.flatten(0, 1))
 
         least, most = torch.aminmax(found.flatten(1), dim=1)

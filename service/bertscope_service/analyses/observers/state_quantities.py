@@ -7,7 +7,7 @@ from enum import Enum
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, ShowsActivations, ShowsHeads
+from bertscope_service.encoders.base import BatchEdits, Encoder, ShowsActivations, ShowsHeads
 from bertscope_service.encoders.state import State
 
 
@@ -32,7 +32,7 @@ def show(
     encoder: Encoder,
     state: State,
     layer: int,
-    gates: BatchGates | None,
+    edits: BatchEdits | None,
     quantity: StateQuantity,
     see: Callable[[torch.Tensor], None],
 ) -> None:
@@ -42,11 +42,11 @@ def show(
     behind it.
     """
     if layer > state.layer:
-        encoder.advance(state, layer, gates)
+        encoder.advance(state, layer, edits)
     if quantity is StateQuantity.HIDDEN:
         see(state.hidden)
     elif quantity is StateQuantity.HEAD_CONTEXTS:
-        encoder.advance(state, layer + 1, gates, taps={layer: lambda contexts: see(contexts.transpose(1, 2).flatten(2))})
+        encoder.advance(state, layer + 1, edits, taps={layer: lambda contexts: see(contexts.transpose(1, 2).flatten(2))})
     elif isinstance(encoder, ShowsActivations):
         with encoder.watching_activations(layer, see):
-            encoder.advance(state, layer + 1, gates)
+            encoder.advance(state, layer + 1, edits)

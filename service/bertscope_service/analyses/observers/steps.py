@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Encoder, TokenSequence
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
@@ -29,7 +29,7 @@ class StepObserver:
         return None
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         with torch.inference_mode(False):
             for observer in observers:
                 if not observer.done:

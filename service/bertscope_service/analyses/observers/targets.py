@@ -20,7 +20,7 @@ from bertscope_service.analyses.observers.declared_pooling import SHORTEST, Whol
 from bertscope_service.analyses.observers.predictions import next_sentence_scores, sequence_scores
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.observers.token_labels import token_scores
-from bertscope_service.encoders.base import BatchGates, Encoder, ScoresEntries
+from bertscope_service.encoders.base import BatchEdits, Encoder, ScoresEntries
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -41,11 +41,11 @@ class Target(Observer):
     reads_places: ClassVar[bool] = False
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        return Readout((cls.values(encoder, state, gates, observers),), lambda arrays: arrays[0].astype(np.float64).tolist())
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        return Readout((cls.values(encoder, state, edits, observers),), lambda arrays: arrays[0].astype(np.float64).tolist())
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
         """Runs the remaining layers and the head. Returns the number of each row, float32 [rows]. All targets are of one
         group."""
         raise NotImplementedError
@@ -71,10 +71,10 @@ class EntryTarget(Target):
         return replace(self, position=int(np.searchsorted(kept, self.position)))
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
         ids = np.array([target.ids for target in targets], dtype=np.int64)
         read = Reading(encoder, [(target.position,) for target in targets], ids)
-        read.advance(state, gates)
+        read.advance(state, edits)
         (placed,) = read.others
         scale = targets[0].scale
         if _is_logit(scale, placed) and isinstance(encoder, ScoresEntries):
@@ -95,9 +95,9 @@ class LabelTarget(Target):
         return self.scale, len(self.labels)
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
         (labels,) = place_arrays(encoder.device, np.array([target.labels for target in targets], dtype=np.int64))
-        return _chosen(sequence_scores(encoder, state, gates), labels, targets[0].scale, several=targets[0].several)
+        return _chosen(sequence_scores(encoder, state, edits), labels, targets[0].scale, several=targets[0].several)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +113,8 @@ class WordLabelTarget(Target):
         return self.scale, len(self.labels)
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
-        scores, _ = token_scores(encoder, state, gates, [(target.position,) for target in targets])
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
+        scores, _ = token_scores(encoder, state, edits, [(target.position,) for target in targets])
         (labels,) = place_arrays(encoder.device, np.array([target.labels for target in targets], dtype=np.int64))
         return _chosen(scores, labels, targets[0].scale)
 
@@ -131,9 +131,9 @@ class AnswerTarget(Target):
         return self.scale
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
         (ends,) = place_arrays(encoder.device, np.array([target.ends for target in targets], dtype=np.int64))
-        scores, scale = answer_logits(encoder, state, gates), targets[0].scale
+        scores, scale = answer_logits(encoder, state, edits), targets[0].scale
         if scale is not Scale.LOGIT:
             if state.valid is not None:
                 scores = scores.masked_fill(~state.valid[..., None], -torch.inf)
@@ -147,8 +147,8 @@ class ValueTarget(Target):
     """Reads the value of a regression head."""
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
-        return sequence_scores(encoder, state, gates)[:, 0]
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
+        return sequence_scores(encoder, state, edits)[:, 0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,8 +162,8 @@ class NextSentenceTarget(Target):
         return self.scale
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
-        scores, scale = next_sentence_scores(encoder, state, gates), targets[0].scale
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
+        scores, scale = next_sentence_scores(encoder, state, edits), targets[0].scale
         if scale is Scale.LOGIT:
             return scores[:, 0] - scores[:, 1]
         found = scores.log_softmax(dim=1)[:, 0]
@@ -177,8 +177,8 @@ class VectorObserver(Observer):
     text: WholeText
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        vectors = _pooled(encoder, state, gates, [observer.text for observer in observers])
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        vectors = _pooled(encoder, state, edits, [observer.text for observer in observers])
         return Readout(tuple(vectors), list)
 
 
@@ -190,15 +190,15 @@ class SimilarityTarget(Target):
     other: NDArray[np.float32]
 
     @classmethod
-    def values(cls, encoder: Encoder, state: State, gates: BatchGates | None, targets: Sequence[Self]) -> torch.Tensor:
+    def values(cls, encoder: Encoder, state: State, edits: BatchEdits | None, targets: Sequence[Self]) -> torch.Tensor:
         (others,) = place_arrays(encoder.device, np.stack([target.other for target in targets]))
-        vectors = torch.stack(_pooled(encoder, state, gates, [target.text for target in targets]))
+        vectors = torch.stack(_pooled(encoder, state, edits, [target.text for target in targets]))
         return torch.nn.functional.cosine_similarity(vectors, others, dim=1, eps=SHORTEST)
 
 
-def _pooled(encoder: Encoder, state: State, gates: BatchGates | None, texts: Sequence[WholeText]) -> list[torch.Tensor]:
+def _pooled(encoder: Encoder, state: State, edits: BatchEdits | None, texts: Sequence[WholeText]) -> list[torch.Tensor]:
     """Runs the remaining layers. Returns the pooled vector of each row, float32 [size]."""
-    encoder.advance(state, encoder.shape.layers, gates)
+    encoder.advance(state, encoder.shape.layers, edits)
     rows = zip(texts, state.hidden, state.lengths, strict=True)
     return [text.join(states[:length])[0] for text, states, length in rows]
 

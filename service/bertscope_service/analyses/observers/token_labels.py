@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Encoder, ReadsPositions
+from bertscope_service.encoders.base import BatchEdits, Encoder, ReadsPositions
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -25,14 +25,14 @@ class TokenLabelObserver(Observer):
     golds: tuple[int, ...] = ()
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
-        scores, _ = token_scores(encoder, state, gates, [observer.positions for observer in observers])
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
+        scores, _ = token_scores(encoder, state, edits, [observer.positions for observer in observers])
         ends = np.cumsum([len(observer.positions) for observer in observers])[:-1]
         return Readout((scores,), lambda arrays: np.split(arrays[0], ends))
 
     @classmethod
-    def losses(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> torch.Tensor:
-        scores, rows = token_scores(encoder, state, gates, [observer.positions for observer in observers])
+    def losses(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> torch.Tensor:
+        scores, rows = token_scores(encoder, state, edits, [observer.positions for observer in observers])
         golds = np.array([gold for observer in observers for gold in observer.golds], dtype=np.int64)
         counts = np.array([len(observer.golds) for observer in observers], dtype=np.float32)
         gold, count = place_arrays(encoder.device, golds, counts)
@@ -41,7 +41,7 @@ class TokenLabelObserver(Observer):
 
 
 def token_scores(
-    encoder: Encoder, state: State, gates: BatchGates | None, positions: Sequence[tuple[int, ...]]
+    encoder: Encoder, state: State, edits: BatchEdits | None, positions: Sequence[tuple[int, ...]]
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Runs the remaining layers. Returns scores [n, labels] at the positions of all rows, and the row of each, int64 [n]."""
     if not isinstance(encoder, ReadsPositions):
@@ -49,6 +49,6 @@ def token_scores(
     counts = list(map(len, positions))
     rows = np.repeat(np.arange(len(positions), dtype=np.int64), counts)
     places = np.array([place for own in positions for place in own], dtype=np.int64)
-    encoder.advance(state, encoder.shape.layers, gates)
+    encoder.advance(state, encoder.shape.layers, edits)
     row, place = place_arrays(encoder.device, rows, places)
     return encoder.label_tokens(state)[row, place], row

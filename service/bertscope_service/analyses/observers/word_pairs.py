@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time, reduce_layers, slices
 from bertscope_service.analyses.observers.word_maps import SPECIAL, Words
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -45,7 +45,7 @@ class PairObserver(Observer):
     offsets: NDArray[np.int64]
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         parts = list(_parts(observers, state.lengths, encoder))
 
         def reduce(maps: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -61,7 +61,7 @@ class PairObserver(Observer):
                 for pair, offset in zip(pairs, offsets, strict=True)
             ]
 
-        return Readout(reduce_layers(encoder, state, gates, reduce), deal)
+        return Readout(reduce_layers(encoder, state, edits, reduce), deal)
 
 
 def _parts(observers: Sequence[PairObserver], lengths: Sequence[int], encoder: Encoder) -> Iterator[_Part]:

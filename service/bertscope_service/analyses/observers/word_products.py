@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Units
-from bertscope_service.encoders.base import BatchGates, Encoder
+from bertscope_service.encoders.base import BatchEdits, Encoder
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
@@ -33,7 +33,7 @@ class WordProductsObserver:
         return self.layers
 
     @classmethod
-    def run(cls, encoder: Encoder, state: State, gates: BatchGates | None, observers: Sequence[Self]) -> Readout:
+    def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
         counts = [observer.units.count for observer in observers]
         widest = max(counts)
         join = Units.in_batch([observer.units for observer in observers], max(state.lengths)).place(encoder.device)
@@ -43,7 +43,7 @@ class WordProductsObserver:
         found = []
         for layer in observers[0].layers:
             if layer > state.layer:
-                encoder.advance(state, layer, gates)
+                encoder.advance(state, layer, edits)
             states = join(state.hidden.flatten(0, 1))
             padded = states.new_zeros((len(counts) * widest, states.shape[1])).index_copy_(0, place, states)
             padded = padded.view(len(counts), widest, -1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 import torch
 
-from bertscope_service.encoders.base import FLOAT32, BatchGates
+from bertscope_service.encoders.base import FLOAT32, BatchEdits
 from bertscope_service.encoders.decomposition import (
     FrozenNorm,
     HeadStream,
@@ -83,12 +83,12 @@ class OnnxDecomposition:
             return f"{these} don't end by normalising a sum; ask for alti"
         return None
 
-    def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
+    def take_apart(self, state: State, edits: BatchEdits | None) -> LayerParts:
         encoder, layer, before = self._encoder, state.layer, state.hidden
         heads, (rows, length) = encoder.shape.heads_of(layer), before.shape[:2]
         maps = [torch.zeros((rows, 0, length, length), dtype=torch.float32, device=before.device)]
         values = [before.new_zeros((rows, 0, length, self._head_size))]
-        run = encoder.layer_run(state, gates, None, None)
+        run = encoder.layer_run(state, edits, None, None)
         if run.uniform is not None:
             run.average = state.average
         if heads:

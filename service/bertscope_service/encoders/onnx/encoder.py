@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
-from bertscope_service.encoders.gating import LayerRun, pick, place_gates
+from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.gating import LayerRun, pick, place_edits
 from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.details import read_details
 from bertscope_service.encoders.onnx.gpu_operators import check_operators
@@ -125,35 +125,35 @@ class OnnxEncoder:
         embeddings = self._parts.get(FAST, (IDS, SEGMENTS, VALID), (first,))
         return embeddings.run(feeds, {first: (*feeds[IDS].shape, self.shape.hidden_size)})[first]
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        return place_gates(gates, self.shape, self.device)
+    def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
+        return place_edits(edits, self.shape, self.device)
 
     def advance(
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        edits: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
-        touched = bool(watch or taps or (gates is not None and gates.layers))
+        touched = bool(watch or taps or (edits is not None and edits.layers))
         if not touched and stop == self.shape.layers and isinstance(state.pending, _Embedding):
             self._run_body(state, state.pending.feeds, only)
         while state.layer < stop:
             layer = state.layer
-            self.run_layer(state, self.layer_run(state, gates, watch, taps), only if layer == stop - 1 else None)
+            self.run_layer(state, self.layer_run(state, edits, watch, taps), only if layer == stop - 1 else None)
 
     def layer_run(
         self,
         state: State,
-        gates: BatchGates | None,
+        edits: BatchEdits | None,
         watch: Mapping[int, MapWatcher] | None,
         taps: Mapping[int, ContextWatcher] | None,
     ) -> LayerRun:
         """Returns the run of the state's layer, for its remaining heads."""
-        run, kept = LayerRun.of(state.layer, gates, watch, taps), self._kept.get(state.layer)
+        run, kept = LayerRun.of(state.layer, edits, watch, taps), self._kept.get(state.layer)
         return run if kept is None else run.without_pruned(kept, self.shape.heads)
 
     def run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None, values: str = "") -> None:

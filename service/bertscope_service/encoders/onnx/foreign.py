@@ -10,7 +10,7 @@ from typing import Any
 import onnx
 import torch
 
-from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.onnx.gpu_operators import check_operators
 from bertscope_service.encoders.onnx.helper_process import helper
@@ -82,14 +82,14 @@ class ForeignOnnxEncoder:
         ids, segments, lengths, valid = place_rows(sequences, self.device)
         return State(torch.stack((ids, segments), dim=-1), lengths, valid)
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
+    def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
         return None
 
     def advance(
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        edits: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: Mapping[int, ContextWatcher] | None = None,

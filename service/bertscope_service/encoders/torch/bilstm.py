@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bertscope_service.encoders.base import BatchGates, Capabilities, ContextWatcher, Gates, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import State
@@ -99,8 +99,8 @@ class BilstmEncoder:
         ids, _, lengths, valid = place_rows(sequences, self.device)
         return State(self.module.words(ids), lengths, valid)
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        if any(gates):
+    def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
+        if any(edits):
             raise _without_heads()
         return None
 
@@ -108,13 +108,13 @@ class BilstmEncoder:
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        edits: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
-        if gates is not None or watch or taps:
+        if edits is not None or watch or taps:
             raise _without_heads()
         if state.layer < stop:
             output = self.module.read(state.hidden, state.lengths, padded=state.valid is not None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bertscope_service.encoders.base import BatchGates
+from bertscope_service.encoders.base import BatchEdits
 from bertscope_service.encoders.decomposition import (
     FrozenNorm,
     HeadStream,
@@ -52,9 +52,9 @@ class TorchDecomposition:
             return f"layers of this {name} model end without a layer normalisation; read states as they are"
         return None
 
-    def take_apart(self, state: State, gates: BatchGates | None) -> LayerParts:
+    def take_apart(self, state: State, edits: BatchEdits | None) -> LayerParts:
         encoder, layer, before = self._encoder, state.layer, state.hidden
-        run = encoder.layer_run(state, gates)
+        run = encoder.layer_run(state, edits)
         maps, values = list[torch.Tensor](), list[torch.Tensor]()
         run.on_maps, run.on_values = maps.append, values.append
         state.hidden = self._architecture.run_layer(layer, before, state.valid, run)

@@ -11,15 +11,15 @@ import torch
 
 from bertscope_service.encoders.base import (
     ActivationWatcher,
-    BatchGates,
+    BatchEdits,
     Capabilities,
     ContextWatcher,
-    Gates,
+    Edits,
     MapWatcher,
     Shape,
     TokenSequence,
 )
-from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_gates
+from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_edits
 from bertscope_service.encoders.placement import place_rows
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
 from bertscope_service.encoders.torch.activations import watching_activations
@@ -122,26 +122,26 @@ class TorchEncoder:
         kept_tokens = all_tokens(ids, valid, lengths, self._mask_id) if self._kept_shares else None
         return State(self.architecture.embed(ids, segments, valid), lengths, valid, kept_tokens=kept_tokens)
 
-    def place_gates(self, gates: Sequence[Gates | None]) -> BatchGates | None:
-        return place_gates(gates, self.shape, self.device, self.dtype)
+    def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
+        return place_edits(edits, self.shape, self.device, self.dtype)
 
     def advance(
         self,
         state: State,
         stop: int,
-        gates: BatchGates | None = None,
+        edits: BatchEdits | None = None,
         watch: Mapping[int, MapWatcher] | None = None,
         *,
         taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
         if state.kept_tokens is not None:
-            if gates is not None or watch or taps:
+            if edits is not None or watch or taps:
                 raise ValueError("a model that drops tokens takes neither gates nor watchers")
             if only is not None:
                 state.kept_tokens = protect(state.kept_tokens, only)
         memory = MapMemory() if watch else None
-        plain = gates is None and not watch and not taps and not self._in_padded_rows and not torch.is_grad_enabled()
+        plain = edits is None and not watch and not taps and not self._in_padded_rows and not torch.is_grad_enabled()
         if plain and state.layer == 0 and stop == self.shape.layers and state.context is None:
             self._unpadded_layers.run_graph(state)
         while state.layer < stop:
@@ -149,7 +149,7 @@ class TorchEncoder:
             chosen = only if layer == stop - 1 else None
             if chosen is None and state.kept_tokens is not None and self._drop(state, state.kept_tokens):
                 continue
-            run = self.layer_run(state, gates, watch, taps)
+            run = self.layer_run(state, edits, watch, taps)
             run.memory = memory
             if chosen is not None and state.kept_tokens is not None:
                 chosen = find(state.kept_tokens, chosen)
@@ -181,12 +181,12 @@ class TorchEncoder:
     def layer_run(
         self,
         state: State,
-        gates: BatchGates | None,
+        edits: BatchEdits | None,
         watch: Mapping[int, MapWatcher] | None = None,
         taps: Mapping[int, ContextWatcher] | None = None,
     ) -> LayerRun:
         """Returns the run of the state's layer, for its remaining heads."""
-        run = LayerRun.of(state.layer, gates, watch, taps)
+        run = LayerRun.of(state.layer, edits, watch, taps)
         run.exact = self._exact
         if run.uniform is not None:
             run.average = state.average
