@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from bertscope_service.analyses.objectives.answered import AnsweredObjective, AnsweredQuery
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss

@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.batch import launch
 from bertscope_service.engine.rows import Row
 

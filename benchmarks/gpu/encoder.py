@@ -9,7 +9,9 @@ import numpy as np
 import torch
 import transformers
 from bertscope_service.analyses.observers.masks import MaskObserver
-from bertscope_service.encoders.base import Capabilities, Edits, TokenSequence
+from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import register_attention
 from bertscope_service.encoders.torch.encoder import DTYPES, TorchEncoder

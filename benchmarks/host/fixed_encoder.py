@@ -12,8 +12,10 @@ from typing import Any, cast
 
 import torch
 from bertscope_service import __main__ as service
-from bertscope_service.encoders.base import BatchEdits, Encoder, MapWatcher, TokenSequence
+from bertscope_service.encoders.base import Encoder, MapWatcher
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import read_model

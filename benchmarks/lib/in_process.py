@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 BATCH = 32
 Rows = Sequence[tuple[TokenSequence, Observer]]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from bertscope_service.encoders.base import Capabilities, TokenSequence
+from bertscope_service.encoders.base import Capabilities
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rows import Job, Priority, Row
 from rich.console import Console

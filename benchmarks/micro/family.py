@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import torch
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.heads import Head
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 

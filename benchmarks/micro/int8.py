@@ -18,8 +18,9 @@ from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step
 from bertscope_service.compression.compress import compress
 from bertscope_service.compression.onnx.linear import Weights, finish, products
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.values import FAST
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds

@@ -13,7 +13,8 @@ import torch
 from bertscope_service.analyses.observers.quantities import Quantity, run_quantity
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 from bertscope_service.models.working_memory import working_bytes
 

@@ -10,7 +10,8 @@ import torch
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, OnnxExport, Step, WeightOnly
 from bertscope_service.compression.compress import compress
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 

@@ -10,8 +10,9 @@ import torch
 from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, MarkedText
 from bertscope_service.analyses.relations import LinkedText, RelationPlan, RelationQuery
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 

@@ -9,7 +9,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Step
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 from tests.support.reference import Reference
 from tests.support.tiny import SENTENCES

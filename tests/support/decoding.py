@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 from tests.support.reference import Reference
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
-from bertscope_service.encoders.base import BatchEdits, Capabilities, Edits, Encoder, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Encoder, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State, valid_mask
 from bertscope_service.engine.rows import Job, Priority, Row
 

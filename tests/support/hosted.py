@@ -23,8 +23,9 @@ from bertscope_service.analyses.observers.predictions import (
     PredictionsObserver,
 )
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import HeadSet, TokenSequence
+from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine.bulk import BulkRunner

@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 import torch
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
@@ -37,7 +38,7 @@ class Hungry:
 async def engine_with_memory(encoder: TorchEncoder, free_bytes: int) -> AsyncIterator[Callable[[Sequence[int]], Any]]:
     """Runs rows that are each as hungry as told, while PyTorch may take only so many bytes more."""
     need("prometheus_client")
-    from bertscope_service.encoders.base import TokenSequence
+    from bertscope_service.encoders.sequences import TokenSequence
     from bertscope_service.engine.engine import Engine
     from bertscope_service.engine.limits import Limits
     from bertscope_service.engine.rows import Row

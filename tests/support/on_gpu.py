@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 
 from tests.support.reference import Outputs, Subject
 

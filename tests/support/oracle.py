@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from bertscope_service.analyses.ablation import Mode
-from bertscope_service.encoders.base import Edits, HeadSet, TokenSequence
+from bertscope_service.encoders.base import HeadSet
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from numpy.typing import NDArray
 from transformers import (
     AttentionInterface,

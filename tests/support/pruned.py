@@ -11,7 +11,8 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import RemoveHeads
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
-from bertscope_service.encoders.base import Edits, TokenSequence
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from numpy.typing import NDArray
 
 from tests.support.reference import HeadEdits, Reference, Subject

@@ -31,9 +31,11 @@ from bertscope_service.analyses.observers.word_maps import Words
 from bertscope_service.analyses.observers.word_pairs import PairObserver
 from bertscope_service.analyses.observers.word_products import WordProductsObserver
 from bertscope_service.analyses.states import StatesObserver
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import Part, decomposition_of
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.batch import LaunchedBatch, launch

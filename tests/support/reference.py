@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder

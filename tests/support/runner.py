@@ -5,8 +5,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 
 @torch.inference_mode()

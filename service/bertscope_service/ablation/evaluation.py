@@ -22,7 +22,8 @@ from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.encoders.base import Edits, Encoder, HeadSet
+from bertscope_service.encoders.base import Encoder, HeadSet
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.means import ContextObserver
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 

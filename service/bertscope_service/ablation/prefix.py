@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 from bertscope_service.analyses.observers.prefix import PrefixObserver
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row

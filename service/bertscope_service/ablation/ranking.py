@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.observers.importance import GradientObserver, normalised
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition

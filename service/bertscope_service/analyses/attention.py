@@ -18,7 +18,8 @@ from bertscope_service.analyses.observers.rollout import stack_products
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.words import Word, words_of
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State

@@ -17,7 +17,8 @@ from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.analyses.observers.map_comparison import ComparisonObserver, KeptMaps, MapDifferences, MapsObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 KEPT_BYTES = 32 * 1024 * 1024

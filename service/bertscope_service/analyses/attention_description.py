@@ -23,8 +23,9 @@ from bertscope_service.analyses.observers.head_distances import DivergenceObserv
 from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 PUNCTUATION = (".", ",")

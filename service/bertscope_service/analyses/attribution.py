@@ -16,8 +16,9 @@ from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 LABEL_BYTES = 24
 

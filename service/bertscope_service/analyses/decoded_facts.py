@@ -17,8 +17,8 @@ from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 DECODINGS = {
     Scoring.LEFT_TO_RIGHT: Decoding.LEFT_TO_RIGHT,

@@ -20,7 +20,7 @@ import numpy as np
 from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import check_finite
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 MAX_BEAM_WIDTH = 100
 
@@ -161,7 +161,7 @@ class _Search:
         ids = list(self.blanks.sequence.ids)
         for number, token in zip(partial.numbers, partial.ids, strict=True):
             ids[self.blanks.positions[number]] = token
-        return TokenSequence(ids, self.blanks.sequence.segments)
+        return self.blanks.sequence.with_ids(ids)
 
     def extend(self, scores: Sequence[MaskScores]) -> None:
         """Fills one more mask of each partial filling, and keeps the likeliest results."""

@@ -15,8 +15,8 @@ from bertscope_service.analyses.observers.masks import Entries, MaskObserver, Ma
 from bertscope_service.analyses.observers.phrases import PhraseObserver
 from bertscope_service.analyses.texts import check_finite, with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 
 class Skipped(Enum):

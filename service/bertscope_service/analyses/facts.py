@@ -18,8 +18,8 @@ from bertscope_service.analyses.fact_queries import Fact, FactQuery, Scoring
 from bertscope_service.analyses.texts import GROUP
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MAX_SCORES = 20_000_000

@@ -13,8 +13,9 @@ from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnS
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MAX_BYTES = 256 * 1024 * 1024

@@ -19,7 +19,7 @@ from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import join_pairs, mask_positions, read_blanks, with_masks
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MAX_PIECES = 10

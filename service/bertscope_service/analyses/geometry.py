@@ -17,8 +17,8 @@ from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MOMENT_TOKENS = 1024

@@ -23,8 +23,9 @@ from bertscope_service.analyses.texts import character_before, check_finite, rea
 from bertscope_service.analyses.words import Word as TextWord
 from bertscope_service.analyses.words import words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import HeadSet, TokenSequence
+from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 MAX_MAP_BYTES = 32 * 1024 * 1024

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Mode
-from bertscope_service.encoders.base import Edits, HeadSet
+from bertscope_service.encoders.base import HeadSet
+from bertscope_service.encoders.edits import Edits
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 
 STEP_BYTES = 16 * 1024 * 1024

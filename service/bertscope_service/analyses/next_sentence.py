@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.predictions import NextSentenceObserver
 from bertscope_service.checkpoints.tokenizer import TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 

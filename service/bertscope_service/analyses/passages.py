@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 PASSAGE = 1
@@ -135,8 +136,10 @@ def _windows(whole: TokenizedText, firsts: range, held: int) -> Iterator[Window]
     for number, first in enumerate(firsts):
         cancellation.check()
         part = slice(begin + first, min(begin + first + held, end))
-        row = [np.concatenate([values[:begin], values[part], values[end:]]) for values in (ids, segments)]
-        yield Window(TokenSequence(*row), first, begin, owners[first : first + held] == number)
+        kept = np.concatenate([np.arange(begin), np.arange(part.start, part.stop), np.arange(end, len(ids))])
+        starts = whole.sequence.starts_at(itemgetter(kept))
+        window = TokenSequence(ids[kept], segments[kept], starts)
+        yield Window(window, first, begin, owners[first : first + held] == number)
 
 
 def _owners(count: int, firsts: range, held: int) -> NDArray[np.int64]:

@@ -14,8 +14,8 @@ from bertscope_service.analyses.observers.targets import Target
 from bertscope_service.analyses.shapley import Shares
 from bertscope_service.analyses.text_units import TextUnits
 from bertscope_service.analyses.texts import check_finite
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 Row = tuple[TokenSequence, Observer]
 

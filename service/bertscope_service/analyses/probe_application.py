@@ -13,8 +13,8 @@ from bertscope_service.analyses.observers.probe_scores import Probes, ProbeScore
 from bertscope_service.analyses.probes import LabelledText, SpanPlaces, reason_missing
 from bertscope_service.analyses.texts import check_finite, read_named_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 MAX_ANSWERS = 500_000

@@ -15,7 +15,7 @@ from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 DEV_SHARE = 0.1

@@ -17,7 +17,7 @@ from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 SMALLEST = 1e-280
 """A larger sum lost nothing to underflow that its rounding would have kept."""

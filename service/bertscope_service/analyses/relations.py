@@ -17,8 +17,9 @@ from bertscope_service.analyses.observers.word_pairs import PairObserver, PairSc
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import Span, align
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 NumberT = TypeVar("NumberT", np.int64, np.float64)

@@ -19,7 +19,7 @@ from bertscope_service.analyses.observers.word_products import WordProductsObser
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 FEWEST = 4
 """HSIC_1 needs so many vectors."""

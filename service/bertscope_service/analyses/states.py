@@ -19,7 +19,8 @@ from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 

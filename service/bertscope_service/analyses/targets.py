@@ -33,8 +33,8 @@ from bertscope_service.analyses.texts import character_before, mask_positions, r
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 

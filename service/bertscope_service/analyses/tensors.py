@@ -19,8 +19,9 @@ from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Capabilities, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Shape
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 HIDDEN, LOGITS = "last_hidden_state", "logits"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.words import Word
 from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 
@@ -47,8 +48,9 @@ class TextUnits:
         """Returns the text with masks at units that are not present, or without these if `mask_id` is None."""
         if mask_id is None:
             kept = self.kept(present)
-            return TokenSequence(self.ids[kept], self.segments[kept])
-        return TokenSequence(np.where(self._there(present), self.ids, mask_id), self.segments)
+            starts = self.tokenized.sequence.starts_at(itemgetter(kept))
+            return TokenSequence(self.ids[kept], self.segments[kept], starts)
+        return self.tokenized.sequence.with_ids(np.where(self._there(present), self.ids, mask_id))
 
     def _there(self, present: NDArray[np.bool_]) -> NDArray[np.bool_]:
         return np.append(present, True)[self.of]  # NOWHERE is -1: the entry behind all units

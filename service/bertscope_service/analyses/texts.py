@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from bertscope_service import cancellation
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 GROUP = 256
@@ -117,7 +118,7 @@ def masked(sequence: TokenSequence, places: Sequence[int], tokenizer: TextTokeni
     ids = list(sequence.ids)
     for place in places:
         ids[place] = tokenizer.mask_id
-    return TokenSequence(ids, sequence.segments)
+    return sequence.with_ids(ids)
 
 
 def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequence:
@@ -125,7 +126,8 @@ def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequ
     cut = slice(position, position + 1)
     ids, segments = list(sequence.ids), list(sequence.segments)
     ids[cut], segments[cut] = ids[cut] * length, segments[cut] * length
-    return TokenSequence(ids, segments)
+    repeats = np.where(np.arange(len(sequence)) == position, length, 1)
+    return TokenSequence(ids, segments, sequence.starts_at(partial(np.repeat, repeats=repeats, axis=0)))
 
 
 def character_before(tokenized: TokenizedText, position: int) -> str:

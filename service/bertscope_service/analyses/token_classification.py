@@ -19,7 +19,7 @@ from bertscope_service.analyses.probes import SpanPlaces
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span, positions_of, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MAX_PREDICTIONS = 500_000

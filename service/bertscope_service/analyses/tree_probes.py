@@ -14,7 +14,7 @@ from bertscope_service.analyses.probes import TRUNCATED, Overlap, SpanPlaces, sp
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MIN_WORDS = 2

@@ -13,7 +13,7 @@ from bertscope_service.analyses.probes import split_off
 from bertscope_service.analyses.texts import masked, read_named_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 

@@ -19,8 +19,8 @@ from bertscope_service.analyses.text_units import Absent, TextUnits, find_units
 from bertscope_service.analyses.texts import check_finite, read_named_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 UNIT_BYTES, TEXT_BYTES = 160, 200

@@ -27,8 +27,10 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Priority, Row, deadline_after

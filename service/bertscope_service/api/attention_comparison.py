@@ -15,7 +15,7 @@ from bertscope_service.api.checks import read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.errors import InvalidArgument

@@ -9,7 +9,7 @@ from bertscope.v1 import attention_statistics_pb2
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 

@@ -25,7 +25,7 @@ from bertscope_service.api.requirements import require_frozen, require_gradients
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel

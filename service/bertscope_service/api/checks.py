@@ -12,7 +12,8 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope_service import cancellation
 from bertscope_service.api.field_checks import FILL_MASK_TOP_K
 from bertscope_service.api.limits import RequestLimits
-from bertscope_service.encoders.base import HeadSet, Shape, TokenSequence
+from bertscope_service.encoders.base import HeadSet, Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 TopK = cloze_pb2.FillMaskRequest | lens_pb2.ReadLayersRequest | inspection_pb2.InspectRequest

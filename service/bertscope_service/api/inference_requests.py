@@ -15,7 +15,8 @@ from bertscope_service.api.inference_tensors import Inputs
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.checkpoints.mask_names import MASK as MASK_TEXT
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, NotFound, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 

@@ -13,7 +13,8 @@ from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.api.checks import check_number, check_numbers
 from bertscope_service.api.enums import members
 from bertscope_service.api.requirements import require_observable
-from bertscope_service.encoders.base import Shape, TokenSequence
+from bertscope_service.encoders.base import Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 

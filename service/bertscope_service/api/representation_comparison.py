@@ -13,7 +13,7 @@ from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.models.loaded import LoadedModel
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.layer_steps import LayerObserver, LayerPlan, LayerStep, LayerTensor
 from bertscope_service.api.answer import Backend, Call, Context, Read
 from bertscope_service.api.tensor_chunks import render_chunks
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition

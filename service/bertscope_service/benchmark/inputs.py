@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 FIELD = "measurement.texts"

@@ -12,7 +12,7 @@ import numpy as np
 
 from bertscope_service.benchmark.batch_search import best_batches
 from bertscope_service.benchmark.inputs import Inputs, Measurement
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.models.timed_runs import SLICE_SECONDS, Batch, Enough, Times, Trial, Turn, alternate, warm_up
 
 T = TypeVar("T")

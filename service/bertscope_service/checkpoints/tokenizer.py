@@ -8,11 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import compress
 from operator import not_
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
@@ -23,7 +25,7 @@ from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
 from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
 
@@ -64,17 +66,7 @@ class TokenizedText:
     def span(self, index: int) -> tuple[int, int]:
         """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
         blanks."""
-        which = self.encoding.token_to_sequence(index)
-        characters = self.encoding.token_to_chars(index)
-        if which is None or characters is None:
-            return 0, 0
-        start, end = characters
-        moves = self.moves[which]
-        if moves:
-            start, end = move(start, moves), move(end, moves)
-        covered = self.texts[which][start:end]
-        start += len(covered) - len(covered.lstrip())
-        return start, start + len(covered.strip())
+        return _span(self.encoding, self.texts, self.moves, index)
 
     def segment(self, index: int) -> int:
         """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
@@ -91,6 +83,28 @@ class TokenizedText:
             word = None if which is None else word
             found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
         return found
+
+
+def _span(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
+    which = encoding.token_to_sequence(index)
+    characters = encoding.token_to_chars(index)
+    if which is None or characters is None:
+        return 0, 0
+    start, end = characters
+    if moves[which]:
+        start, end = move(start, moves[which]), move(end, moves[which])
+    covered = texts[which][start:end]
+    start += len(covered) - len(covered.lstrip())
+    return start, start + len(covered.strip())
+
+
+def _starts(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
+    """Returns where each token begins; see TokenSequence.starts."""
+    found = np.full((len(encoding), 2), -1, dtype=np.int64)
+    for index, which in enumerate(encoding.sequence_ids):
+        if which is not None:
+            found[index] = which, _span(encoding, texts, moves, index)[0]
+    return found
 
 
 @dataclass
@@ -186,7 +200,8 @@ class TextTokenizer:
                     excess = max(0, len(encoding) - room) if truncate else 0
                     if excess:
                         encoding = self._cut(own, room)
-                    found.append(TokenizedText(encoding, TokenSequence(encoding.ids, encoding.type_ids), texts, moves, excess))
+                    sequence = TokenSequence(encoding.ids, encoding.type_ids, partial(_starts, encoding, texts, moves))
+                    found.append(TokenizedText(encoding, sequence, texts, moves, excess))
         return found
 
     def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:

@@ -11,7 +11,7 @@ from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, M
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.working_copy import WorkingCopy
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.groups import within

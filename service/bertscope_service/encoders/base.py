@@ -22,10 +22,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from bertscope_service.encoders.edits import BatchEdits, Edits
+from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.encoders.sites import Site
 from bertscope_service.encoders.state import State
 
 FLOAT32 = ("fp32", "tf32")
@@ -118,47 +119,6 @@ class Capabilities:
         return self.classification or self.multi_label or self.regression
 
 
-@dataclass(slots=True)
-class TokenSequence:
-    """One token sequence: ids and segment (token type) ids, equally long, special tokens included."""
-
-    ids: Sequence[int] | NDArray[np.int64]
-    segments: Sequence[int] | NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Edits:
-    """The contributions of one row's heads: context := keep * (A V) + uniform * mean(V) + constant, before the output
-    projection.
-
-    `keep` and `uniform` are float32 [layers, heads]; the mean is over the row's real tokens. (1, 0) leaves a head untouched,
-    (0, 0) is zero ablation, (0, 1) replaces its attention by a = 1/L (Kovaleva et al. 2019, section 4.6), any other `keep`
-    scales. `constant` holds float32 [heads, head_size] for the layers that have one: mean ablation.
-    """
-
-    keep: NDArray[np.float32]
-    uniform: NDArray[np.float32]
-    constant: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class BatchEdits:
-    """The gates of a batch on its device: `keep` and `uniform` are [rows, layers, heads] in the model's number format.
-
-    `layers` names the layers in which any row has a gate that is not (1, 0), `uniform_layers` those with a uniform one; all
-    other layers run as if there were no gates. `constant` is [rows, heads, head_size] for the layers that have one.
-    """
-
-    keep: torch.Tensor
-    uniform: torch.Tensor
-    layers: frozenset[int]
-    uniform_layers: frozenset[int]
-    constant: Mapping[int, torch.Tensor] = field(default_factory=dict)
-
-
 class Encoder(Protocol):
     """A loaded model that runs in steps. Not thread-safe: its device's worker is the only caller."""
 
@@ -191,7 +151,7 @@ class Encoder(Protocol):
         """Embeds rows, padded to the longest. Every row has 1 to `shape.max_tokens` tokens."""
 
     def place_edits(self, edits: Sequence[Edits | None]) -> BatchEdits | None:
-        """Places the gates of a batch on the device. Returns None if no row has any."""
+        """Places the edits of a batch on the device. Returns None if no row has any."""
 
     def advance(
         self,
@@ -281,6 +241,17 @@ class ShowsActivations(Protocol):
 
     def watching_activations(self, layer: int, watcher: ActivationWatcher) -> AbstractContextManager[None]:
         """Passes on a layer's activations inside the block, in which `advance` runs that layer alone."""
+
+
+@runtime_checkable
+class ChangesSites(ShowsHeads, Protocol):
+    """An encoder that changes vectors at the sites of its layers."""
+
+    def site_refusal(self, site: Site, layer: int) -> str | None:
+        """Returns why a site of a layer can't be changed, with the remedy; None if it can."""
+
+    def site_size(self, site: Site) -> int | None:
+        """Returns the length of the vectors at a site but those of heads; None if it is not known."""
 
 
 @runtime_checkable

@@ -10,7 +10,8 @@ from typing import Protocol, runtime_checkable
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.state import State
 
 

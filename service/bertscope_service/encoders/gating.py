@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import BatchEdits, ContextWatcher, Edits, MapWatcher, Shape
+from bertscope_service.encoders.base import ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
+from bertscope_service.encoders.site_edits import BlockedAttention, place_sites
+from bertscope_service.encoders.sites import Site
+from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 from bertscope_service.encoders.unpadded import Layout
+
+_CHANGES, _ENTERING = attrgetter("changes"), attrgetter("entering")
 
 
 class MapMemory:
@@ -41,7 +48,9 @@ class LayerRun:
     `on_maps` is None, maps are never built. exact: whether contexts must be bitwise independent of the texts that share the
     batch; see `architectures.exact_attention`. on_values: receives the values V. given: contexts to return instead of computing
     attention, [rows, length, heads, head_size]; PyTorch alone takes them. memory: for maps that nobody keeps; None if somebody
-    does. layout: how tokens lie without padding, None for padded rows; nobody watches such a layer.
+    does. layout: how tokens lie without padding, None for padded rows; nobody watches such a layer. on_heads: changes gated
+    contexts, [rows, length, heads, head_size]. blocked: the attention weights that are 0. heads: the remaining heads of a layer
+    that lost some, int64.
     """
 
     keep: torch.Tensor | None = None
@@ -55,6 +64,9 @@ class LayerRun:
     given: torch.Tensor | None = None
     memory: MapMemory | None = None
     layout: Layout | None = None
+    on_heads: Callable[[torch.Tensor], torch.Tensor] | None = None
+    blocked: BlockedAttention | None = None
+    heads: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -70,17 +82,30 @@ class LayerRun:
             run.keep, run.constant = edits.keep[:, layer], edits.constant.get(layer)
             if layer in edits.uniform_layers:
                 run.uniform = edits.uniform[:, layer]
+        if edits is not None and edits.sites is not None:
+            run.blocked, place = edits.sites.blocked.get(layer), (Site.HEAD_OUTPUT, layer)
+            if place in edits.sites.places:
+                run.on_heads = partial(edits.sites.apply, place)
         return run
 
     def gate(self, context: torch.Tensor, mean: torch.Tensor | None) -> torch.Tensor:
-        """Returns contexts [rows, heads, n, head_size] after the gates. mean: of V, [rows, heads, 1, head_size], for
-        `uniform`."""
-        if self.keep is None:
-            return context
-        gated = context * self.keep[:, :, None, None]
-        if self.uniform is not None and mean is not None:
-            gated = gated + mean * self.uniform[:, :, None, None]
-        return gated if self.constant is None else gated + self.constant[:, :, None]
+        """Returns contexts [rows, heads, n, head_size] after the gates and other changes. mean: of V, [rows, heads, 1,
+        head_size], for `uniform`."""
+        if self.keep is not None:
+            context = context * self.keep[:, :, None, None]
+            if self.uniform is not None and mean is not None:
+                context = context + mean * self.uniform[:, :, None, None]
+            if self.constant is not None:
+                context = context + self.constant[:, :, None]
+        return context if self.on_heads is None else self.on_heads(context.transpose(1, 2)).transpose(1, 2)
+
+    def block(self, maps: torch.Tensor) -> torch.Tensor:
+        """Returns the attention maps of `blocked.rows` without what is blocked; the weights of a query add up to 1 again, or
+        are 0. maps: of these rows, [n, heads, length, length]."""
+        if self.blocked is None:
+            return maps
+        left = maps * self.blocked.allowed(self.heads, maps.shape[-1])
+        return left / left.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
 
     def without_pruned(self, kept: torch.Tensor, heads: int) -> LayerRun:
         """Returns the run for the remaining heads of a layer, int64 [kept], of `heads`; watchers get zeros for the removed
@@ -94,9 +119,21 @@ class LayerRun:
             watcher(whole.index_copy_(1, kept, seen))
 
         on_maps, on_context = (watcher and partial(show, watcher) for watcher in (self.on_maps, self.on_context))
-        keep, uniform, constant = chosen(self.keep), chosen(self.uniform), chosen(self.constant)
-        return LayerRun(
-            keep, uniform, constant, self.average, on_maps, on_context, self.exact, memory=self.memory, layout=self.layout
+        change = self.on_heads
+
+        def changed(contexts: torch.Tensor) -> torch.Tensor:
+            whole = contexts.new_zeros((*contexts.shape[:2], heads, contexts.shape[3])).index_copy(2, kept, contexts)
+            return contexts if change is None else change(whole).index_select(2, kept)
+
+        return replace(
+            self,
+            keep=chosen(self.keep),
+            uniform=chosen(self.uniform),
+            constant=chosen(self.constant),
+            on_maps=on_maps,
+            on_context=on_context,
+            on_heads=None if change is None else changed,
+            heads=kept,
         )
 
     def pass_zeros(self, rows: int, length: int, head_size: int, device: torch.device) -> None:
@@ -109,9 +146,11 @@ class LayerRun:
 def place_edits(
     edits: Sequence[Edits | None], shape: Shape, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> BatchEdits | None:
-    """Returns the gates of a batch on the device, in the model's number format, or None if no row has any."""
+    """Returns the edits of a batch on the device, gates in the model's number format, or None if no row has any."""
     if not any(edits):
         return None
+    changes, entering = ([() if one is None else of(one) for one in edits] for of in (_CHANGES, _ENTERING))
+    sites = place_sites(changes, entering, shape.heads, device)
     sizes = (len(edits), shape.layers, shape.heads)
     keep, uniform = np.ones(sizes, dtype=np.float32), np.zeros(sizes, dtype=np.float32)
     constant: dict[int, NDArray[np.float32]] = {}
@@ -125,7 +164,20 @@ def place_edits(
     layers = frozenset(np.flatnonzero((keep != 1).any(axis=(0, 2))).tolist()) | uniform_layers | constant.keys()
     tensors = (torch.from_numpy(array).to(dtype) for array in (keep, uniform, *constant.values()))
     kept, uniform_gates, *constants = place_arrays(device, *tensors)
-    return BatchEdits(kept, uniform_gates, layers, uniform_layers, dict(zip(constant, constants, strict=True)))
+    return BatchEdits(kept, uniform_gates, layers, uniform_layers, dict(zip(constant, constants, strict=True)), sites)
+
+
+def enter(state: State, edits: BatchEdits, *, kept: bool) -> None:
+    """Changes a state that is about to run: a new one as the changes before layer 0 say, a kept one as those of `entering`."""
+    sites, first = edits.sites, (Site.STATE, 0)
+    if sites is None:
+        return
+    if not kept and first in sites.places:
+        sites.untouched.append(state.hidden)
+        state.hidden = sites.apply(first, state.hidden[:, :, None])[:, :, 0]
+    for change in sites.entering if kept else ():
+        state.hidden = change.apply(state.hidden[:, :, None])[:, :, 0]
+        state.context = None
 
 
 def beside_untouched(edits: BatchEdits) -> BatchEdits:
@@ -136,6 +188,7 @@ def beside_untouched(edits: BatchEdits) -> BatchEdits:
         edits.layers,
         edits.uniform_layers,
         {layer: torch.cat((of, torch.zeros_like(of))) for layer, of in edits.constant.items()},
+        edits.sites,
     )
 
 

@@ -13,6 +13,7 @@ import torch
 
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.device_memory import out_of_memory
+from bertscope_service.encoders.gating import enter
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import to_host
@@ -89,6 +90,8 @@ def launch(rows: Sequence[Row], device: torch.device, began: float) -> LaunchedB
     states = [row.state for row in rows if row.state is not None]
     state = State.stack(states) if states else encoder.begin([row.sequence for row in rows])
     edits = encoder.place_edits([row.edits for row in rows])
+    if edits is not None:
+        enter(state, edits, kept=bool(states))
     readout = type(rows[0].observer).run(encoder, state, edits, [row.observer for row in rows])
     if states:
         for row in rows:

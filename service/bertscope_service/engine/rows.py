@@ -13,8 +13,10 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.observability.timeline import Timeline
 
@@ -118,11 +120,13 @@ class Job:
 
 
 def _join(rows: Sequence[Row], job: Job) -> int:
-    """Makes rows those of a job. Returns their tokens."""
+    """Makes rows those of a job. Returns their tokens. Raises InvalidArgument for a row without the positions of its edits."""
     kinds: dict[tuple[int, int], Hashable] = {}
     tokens = 0
     for index, row in enumerate(rows):
         row.job, row.index, row.length = job, index, len(row.sequence)
+        if row.edits is not None:
+            row.edits = row.edits.at(row.sequence)
         tokens += row.length
         if row.state is not None:
             row.kind = row.key

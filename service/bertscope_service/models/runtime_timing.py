@@ -7,7 +7,8 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Lease
 from bertscope_service.models.runtime_choice import PREFERRED, THRESHOLD, RuntimeChoice, RuntimeTimes, decide

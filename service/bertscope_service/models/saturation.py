@@ -6,7 +6,8 @@ import logging
 import statistics
 from collections.abc import Awaitable, Callable
 
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.engine import Engine
 from bertscope_service.models.timed_runs import Trial
 

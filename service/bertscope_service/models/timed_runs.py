@@ -17,7 +17,8 @@ from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.lease import Lease
 from bertscope_service.models.working_memory import working_bytes
 

@@ -15,8 +15,9 @@ from bertscope_service.analyses.next_sentence import next_sentence_rows
 from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.encoders.base import Captures, Encoder, TokenSequence
+from bertscope_service.encoders.base import Captures, Encoder
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Row
 from bertscope_service.models.loaded import LoadedModel

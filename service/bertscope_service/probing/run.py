@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import ProbePlan
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens

@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree, TreePlan
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, step_tokens
 from bertscope_service.probing.states import SpanStates

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.lens import logits_of
 from bertscope_service.analyses.tuned_lens import TunedLensPlan
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import step_tokens

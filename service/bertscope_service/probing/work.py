@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.steps import StepObserver, step_row
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row

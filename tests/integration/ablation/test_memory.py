@@ -15,7 +15,8 @@ from bertscope_service.ablation import evaluation as evaluation_module
 from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import Unavailable

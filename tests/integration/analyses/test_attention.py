@@ -10,7 +10,7 @@ from bertscope_service.analyses.attention import AttentionObserver, AttentionPla
 from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.words import Word
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray

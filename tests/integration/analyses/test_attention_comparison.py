@@ -15,7 +15,8 @@ from bertscope_service.analyses.attention_comparison import Comparison, Comparis
 from bertscope_service.analyses.attention_description import kinds_of
 from bertscope_service.analyses.observers.attention_statistics import TokenKinds
 from bertscope_service.analyses.observers.map_comparison import MapDifferences
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument

@@ -14,7 +14,8 @@ from bertscope_service.analyses.attention_description import Description, Descri
 from bertscope_service.analyses.attention_patterns import Pattern
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 

@@ -11,7 +11,8 @@ from bertscope_service.analyses.features import FeaturePlan, FeatureQuery, Marke
 from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 

@@ -10,7 +10,9 @@ import torch
 from bertscope_service.analyses.observers.word_pairs import PairObserver, PairScores
 from bertscope_service.analyses.relations import DirectionSums, LinkedText, RelationPlan, RelationQuery, RelationSums
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 from bertscope_service.analyses.attribution import AttributedInput, AttributionPlan, AttributionQuery
 from bertscope_service.analyses.observers.attribution import AttributionScores
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import Part, decomposition_of
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.exports import load_exported

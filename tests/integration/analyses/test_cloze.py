@@ -11,7 +11,8 @@ import torch
 from bertscope_service.analyses import cloze
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.observers.masks import MaskScores
-from bertscope_service.encoders.base import Edits, TokenSequence
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.exports import load_exported

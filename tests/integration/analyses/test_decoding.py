@@ -9,7 +9,9 @@ import pytest
 import torch
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition
 
 from tests.support.decoding import Definition

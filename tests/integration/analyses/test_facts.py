@@ -14,7 +14,9 @@ from bertscope_service.analyses.fact_queries import Fact, FactQuery, Relation, S
 from bertscope_service.analyses.facts import FactAnswer, FactPlan
 from bertscope_service.analyses.texts import with_masks
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
 from tests.support.decoding import Definition

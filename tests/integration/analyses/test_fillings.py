@@ -9,7 +9,8 @@ import pytest
 from bertscope_service.analyses import fillings
 from bertscope_service.analyses.decoding import Decoding
 from bertscope_service.analyses.fillings import FilledMasks, FillingPlan, FillingQuery
-from bertscope_service.encoders.base import Edits, TokenSequence
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 from tests.support.decoding import Chosen, Definition

@@ -8,7 +8,8 @@ import pytest
 import torch
 from bertscope_service.analyses import geometry
 from bertscope_service.analyses.geometry import Geometry, GeometryPlan, GeometryQuery
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabulary, RemoveHeads, Step, WeightOnly
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
 from bertscope_service.encoders.torch.loading import load_encoder
 from safetensors.torch import load_file, save_file

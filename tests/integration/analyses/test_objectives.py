@@ -17,7 +17,7 @@ from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.analyses.texts import words_of
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoTokenizer

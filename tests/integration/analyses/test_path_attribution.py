@@ -25,8 +25,9 @@ from bertscope_service.analyses.path_attribution import GradientWork, Steps, mid
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.text_units import TextUnits, find_units
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, Mode
-from bertscope_service.encoders.base import Edits, TokenSequence
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.heads import Head
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition
 from numpy.typing import NDArray

@@ -9,7 +9,7 @@ import torch
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.pseudo_likelihood import ScoredInput, ScorePlan, ScoreQuery, TextScore
 from bertscope_service.analyses.words import Span
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoTokenizer
 

@@ -14,8 +14,10 @@ from bertscope_service.analyses.layer_steps import LayerStep
 from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal, run_quantity
 from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.checkpoints.steps import Int8
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from numpy.typing import NDArray
 

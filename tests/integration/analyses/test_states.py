@@ -18,7 +18,8 @@ from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.states import StatesObserver, StatesPlan, StatesQuery, TextStates
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.steps import RemoveHeads
-from bertscope_service.encoders.base import Edits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray

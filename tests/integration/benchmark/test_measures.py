@@ -21,8 +21,8 @@ from bertscope_service.benchmark.losses import build_objectives
 from bertscope_service.benchmark.measure import Measured, measure
 from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits

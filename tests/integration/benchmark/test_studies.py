@@ -28,7 +28,7 @@ from bertscope_service.checkpoints.steps import (
     RemoveHeads,
     Step,
 )
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.engine import Engine
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.loaded import LoadedModel, LoadSpec

@@ -17,7 +17,7 @@ from bertscope_service.checkpoints.steps import (
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.importance import masked_lm_objective
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer

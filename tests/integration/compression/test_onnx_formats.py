@@ -11,9 +11,10 @@ import torch
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly, grown
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx import sessions
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 

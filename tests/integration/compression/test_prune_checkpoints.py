@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import AlreadyExists, FailedPrecondition, Unsupported
 from safetensors.torch import load_file, save_file
 

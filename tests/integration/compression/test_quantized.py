@@ -12,7 +12,7 @@ import torch
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.int8 import Int8Embedding, Int8Linear
 from bertscope_service.encoders.torch.quantization import IntegerMatrix, Quantization, decode_weights, read_quantization

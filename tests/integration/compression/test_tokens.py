@@ -16,7 +16,7 @@ from bertscope_service.checkpoints.steps import EliminateTokens, Int8, KeepLayer
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.compression.tokens import eliminate_tokens
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument

@@ -10,7 +10,9 @@ import torch
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.compressed import make

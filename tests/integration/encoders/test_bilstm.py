@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.bilstm import Bilstm, BilstmEncoder, random_bilstm
 from bertscope_service.errors import Unsupported

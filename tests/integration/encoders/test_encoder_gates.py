@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 
 from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_close, assert_equal
 from tests.support.subjects import THREE, everywhere, everywhere_with, on_three

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.observers.importance import GradientObserver, normalised
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 import torch
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.family import FAMILY

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchEdits, Edits
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.reference import Outputs, Subject

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.state import State
 
 from tests.support.reference import Subject, all_logits, assert_close, assert_equal

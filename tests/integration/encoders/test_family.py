@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import BatchEdits
 from bertscope_service.encoders.decomposition import FrozenNorm, Part, decomposition_of
+from bertscope_service.encoders.edits import BatchEdits
 
 from tests.support.reference import Subject, assert_close
 from tests.support.subjects import everywhere

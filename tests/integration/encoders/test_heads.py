@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Capabilities, Edits, Encoder, ReadsPositions, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Encoder, ReadsPositions
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.heads import Head
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder

@@ -10,7 +10,8 @@ import onnx
 import pytest
 import torch
 from bertscope_service.checkpoints.sources import locate
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 from bertscope_service.observability.machine import memory_limit

@@ -8,8 +8,10 @@ import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport
-from bertscope_service.encoders.base import Edits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.compressed import made

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits
+from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES

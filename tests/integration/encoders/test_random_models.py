@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.encoders.torch.random_models import random_encoder, random_model
 

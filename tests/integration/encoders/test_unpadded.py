@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from bertscope_service.encoders.base import Edits, TokenSequence
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder

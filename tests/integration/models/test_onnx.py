@@ -27,8 +27,9 @@ from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import target_pb2
 from bertscope_service.checkpoints.steps import KeepLayers
-from bertscope_service.encoders.base import Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.warm_up import warm_up

@@ -15,7 +15,7 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_pb2_grpc
 from bertscope.v1 import common_pb2 as common
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from numpy.testing import assert_allclose
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused

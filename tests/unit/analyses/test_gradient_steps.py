@@ -10,7 +10,7 @@ import pytest
 from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.path_attribution import GradientWork, Steps
 from bertscope_service.analyses.text_units import TextUnits
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 
 IDS = np.array([1, 5, 6, 2])
 

@@ -16,7 +16,7 @@ from bertscope_service.api.answer import Backend, Call, answer
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.reply_memory import REPLIES_BYTES, ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, Overloaded
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.observability.metrics import Metrics

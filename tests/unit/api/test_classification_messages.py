@@ -20,7 +20,8 @@ from bertscope_service.api.classification import render_classify
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_classification, require_objective
-from bertscope_service.encoders.base import Capabilities, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, Unsupported
 
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)

@@ -12,7 +12,8 @@ from bertscope_service.api.inference import render_infer
 from bertscope_service.api.inference_requests import check_version, model_name, parse_infer
 from bertscope_service.api.inference_tensors import header, split
 from bertscope_service.api.limits import RequestLimits
-from bertscope_service.encoders.base import Capabilities, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, NotFound, ServiceError, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 from google.protobuf.internal import encoder

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.benchmark.batch_search import best_batches, choose
-from bertscope_service.encoders.base import TokenSequence
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.models.timed_runs import orders
 
 SIZES = (1, 2, 4, 8, 16, 32)

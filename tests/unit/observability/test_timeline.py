@@ -9,7 +9,8 @@ from typing import Self
 
 import pytest
 import pytest_asyncio
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.engine import Engine

@@ -17,8 +17,8 @@ from bertscope_service.analyses.passages import Passage, PassageQuestion, Window
 from bertscope_service.analyses.question_answering import find_answers
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 MAX_ROW_TOKENS = 20_000_000

@@ -15,8 +15,8 @@ from bertscope_service.analyses.label_distributions import Labelling, label_obse
 from bertscope_service.analyses.observers.predictions import LastStatesObserver, LossObserver, PredictionsObserver
 from bertscope_service.analyses.texts import check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 FIELD = "objective.divergence.inputs"
 

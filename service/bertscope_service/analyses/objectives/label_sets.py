@@ -19,8 +19,8 @@ from bertscope_service.analyses.objectives.token_labels import linearised
 from bertscope_service.analyses.observers.predictions import LabelSetObserver, LossObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 FIELD = "objective.multi_label.texts"
 

@@ -14,8 +14,8 @@ from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.predictions import LabelObserver, LossObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 FIELD = "objective.classification.texts"

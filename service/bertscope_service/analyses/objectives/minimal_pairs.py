@@ -14,8 +14,8 @@ from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scori
 from bertscope_service.analyses.observers.predictions import GoldScores, LossObserver
 from bertscope_service.analyses.texts import read_texts
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 FIELD = "objective.minimal_pairs.pairs"

@@ -14,8 +14,8 @@ from bertscope_service.analyses.correlations import pearson_values, spearman_val
 from bertscope_service.analyses.observers.predictions import LossObserver, ValueObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 
 FIELD = "objective.regression.texts"
 

@@ -24,8 +24,8 @@ from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.token_classification import ReadWords, find_words
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import TokenSequence
 from bertscope_service.encoders.observer import Observer
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 FIELD = "objective.token_classification.texts"

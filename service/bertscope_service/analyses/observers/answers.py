@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Encoder, ReadsPositions
+from bertscope_service.encoders.base import Encoder, ReadsPositions
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays

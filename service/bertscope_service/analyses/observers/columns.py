@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import reduce_layers, slices
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays

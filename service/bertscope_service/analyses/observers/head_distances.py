@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.map_layers import maps_at_a_time, row_entropies
 from bertscope_service.analyses.observers.quantities import Quantity, show_shares
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.predictions import LossObserver
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State

@@ -17,7 +17,8 @@ from bertscope_service.analyses.observers.map_layers import maps_at_a_time
 from bertscope_service.analyses.observers.map_views import MapView, ViewedMaps
 from bertscope_service.analyses.observers.masks import LARGE_TOP_K, MaskObserver, stack_asked
 from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest
-from bertscope_service.encoders.base import BatchEdits, Encoder, MapWatcher
+from bertscope_service.encoders.base import Encoder, MapWatcher
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.gating import beside_untouched
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits

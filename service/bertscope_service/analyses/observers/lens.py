@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.observers.reading import Reading, rows_at_a_time, widen
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from bertscope_service.analyses.observers.map_layers import TINY, row_entropies, run_layers
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 

@@ -9,7 +9,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
 

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import FEW, Reading, likeliest, log_probabilities, ranks_of, widen
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 

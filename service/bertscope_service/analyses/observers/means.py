@@ -8,7 +8,8 @@ from typing import Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, ContextWatcher, Encoder
+from bertscope_service.encoders.base import ContextWatcher, Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 

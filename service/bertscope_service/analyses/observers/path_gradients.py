@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.importance import parts_of, some_gates, some_rows
 from bertscope_service.analyses.observers.targets import Target
-from bertscope_service.encoders.base import BatchEdits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import Freezes, decomposition_of
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 

@@ -10,7 +10,8 @@ import torch
 
 from bertscope_service.analyses.observers.masks import Entries
 from bertscope_service.analyses.observers.reading import Reading, log_probabilities
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State, to_device
 

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.reading import Reading, log_probabilities, ranks_of, rows_at_a_time, widen
-from bertscope_service.encoders.base import BatchEdits, Encoder, Relating
+from bertscope_service.encoders.base import Encoder, Relating
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays

@@ -18,8 +18,9 @@ from bertscope_service.analyses.observers.contributions import (
     zeroed_distances,
 )
 from bertscope_service.analyses.observers.rollout import Rollout, mixed_maps
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import Decomposition, LayerParts, Part, decomposition_of
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.state import State
 
 See = Callable[[int, torch.Tensor], None]

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling, Units
-from bertscope_service.encoders.base import BatchEdits, Encoder
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 

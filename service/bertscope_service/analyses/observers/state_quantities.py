@@ -7,7 +7,8 @@ from enum import Enum
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Encoder, ShowsActivations, ShowsHeads
+from bertscope_service.encoders.base import Encoder, ShowsActivations, ShowsHeads
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.state import State
 
 

@@ -8,8 +8,10 @@ from typing import Any, Self
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Encoder, TokenSequence
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 
 

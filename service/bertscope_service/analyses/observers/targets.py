@@ -20,7 +20,8 @@ from bertscope_service.analyses.observers.declared_pooling import SHORTEST, Whol
 from bertscope_service.analyses.observers.predictions import next_sentence_scores, sequence_scores
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.observers.token_labels import token_scores
-from bertscope_service.encoders.base import BatchEdits, Encoder, ScoresEntries
+from bertscope_service.encoders.base import Encoder, ScoresEntries
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import onnx
 import torch
 
-from bertscope_service.encoders.base import FLOAT32, BatchEdits
+from bertscope_service.encoders.base import FLOAT32
 from bertscope_service.encoders.decomposition import (
     FrozenNorm,
     HeadStream,
@@ -19,6 +19,7 @@ from bertscope_service.encoders.decomposition import (
     activation_factor,
     contexts_at,
 )
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.gating import gated_weights
 from bertscope_service.encoders.onnx.parts import Parts
 from bertscope_service.encoders.onnx.streams import NormValues, declare, find_head, find_streams, find_values, normalised_in

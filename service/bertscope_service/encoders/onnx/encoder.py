@@ -15,13 +15,15 @@ from typing import Any
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.gating import LayerRun, pick, place_edits
 from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.details import read_details
 from bertscope_service.encoders.onnx.gpu_operators import check_operators
 from bertscope_service.encoders.onnx.parts import Parts, read_graph
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
+from bertscope_service.encoders.onnx.site_parts import SiteParts
 from bertscope_service.encoders.onnx.values import (
     ANALYSIS,
     ANSWERS,
@@ -43,6 +45,9 @@ from bertscope_service.encoders.onnx.values import (
     at,
 )
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.encoders.site_edits import SiteEdits
+from bertscope_service.encoders.sites import Site
 from bertscope_service.encoders.state import Context, State, to_device
 
 INT8 = "int8"
@@ -138,12 +143,28 @@ class OnnxEncoder:
         taps: Mapping[int, ContextWatcher] | None = None,
         only: torch.Tensor | None = None,
     ) -> None:
-        touched = bool(watch or taps or (edits is not None and edits.layers))
+        touched = bool(watch or taps or (edits is not None and (edits.layers or edits.sites)))
         if not touched and stop == self.shape.layers and isinstance(state.pending, _Embedding):
             self._run_body(state, state.pending.feeds, only)
         while state.layer < stop:
             layer = state.layer
-            self.run_layer(state, self.layer_run(state, edits, watch, taps), only if layer == stop - 1 else None)
+            run, chosen = self.layer_run(state, edits, watch, taps), only if layer == stop - 1 else None
+            if edits is not None and edits.sites is not None:
+                self._run_changed(state, run, edits.sites, chosen)
+            else:
+                self.run_layer(state, run, chosen)
+
+    def _run_changed(self, state: State, run: LayerRun, sites: SiteEdits, only: torch.Tensor | None) -> None:
+        """Runs the state's layer with changes at its sites, and at the state behind it; at all positions if there are any, as
+        changes name positions of the text."""
+        layer = state.layer
+        touched, after = sites.touch(layer), (Site.STATE, layer + 1)
+        values = self.sites.values_of(layer) if run.blocked is not None else ""
+        self.run_layer(state, run, None if touched else only, values, sites)
+        if after in sites.places:
+            state.hidden = sites.apply(after, state.hidden[:, :, None])[:, :, 0]
+        if touched:
+            state.hidden = pick(state.hidden, only)
 
     def layer_run(
         self,
@@ -156,9 +177,12 @@ class OnnxEncoder:
         run, kept = LayerRun.of(state.layer, edits, watch, taps), self._kept.get(state.layer)
         return run if kept is None else run.without_pruned(kept, self.shape.heads)
 
-    def run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None, values: str = "") -> None:
-        """Runs the state's layer. `values`: the name of V in the graph, if `run.on_values` is to get them."""
-        state.hidden = self._run_layer(state, run, only, values)
+    def run_layer(
+        self, state: State, run: LayerRun, only: torch.Tensor | None, values: str = "", sites: SiteEdits | None = None
+    ) -> None:
+        """Runs the state's layer. `values`: the name of V in the graph, if `run.on_values` is to get them, or if attention is
+        blocked. `sites`: changes inside it."""
+        state.hidden = self._run_layer(state, run, only, values, sites)
         state.context = None
         state.layer += 1
 
@@ -178,7 +202,9 @@ class OnnxEncoder:
         state.hidden = found[:, :wanted] if self._chooses else pick(found, only)
         state.layer = self.shape.layers
 
-    def _run_layer(self, state: State, run: LayerRun, only: torch.Tensor | None, values: str) -> torch.Tensor:
+    def _run_layer(
+        self, state: State, run: LayerRun, only: torch.Tensor | None, values: str, sites: SiteEdits | None
+    ) -> torch.Tensor:
         """Returns a layer's output at the positions `only` [rows, n], None for all."""
         layer, hidden = state.layer, state.hidden
         rows, length, size = hidden.shape
@@ -191,6 +217,8 @@ class OnnxEncoder:
         watched = bool(run.on_maps or run.on_context or values)
         context = self._read(state, run, values) if state.context is None or watched else state.context
         own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None]).transpose(1, 2)
+        if sites is not None and sites.inside(layer):
+            return self.sites.finish(layer, sites, own, pick(hidden, only))
         finish = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (after,))
         feeds = {at(GATED, layer): own, at(HIDDEN, layer): pick(hidden, only)}
         return finish.run(feeds, {after: (rows, own.shape[1], size)})[after]
@@ -201,12 +229,18 @@ class OnnxEncoder:
         rows, length = hidden.shape[:2]
         count, size = len(self.shape.heads_of(layer)), self.head_size
         fetch: dict[str, tuple[int, ...]] = {at(OWN, layer): (rows, length, count, size), at(MEAN, layer): (rows, count, size)}
-        if run.on_maps is not None:
+        if run.on_maps is not None or run.blocked is not None:
             fetch[at(MAPS, layer)] = (rows, count, length, length)
         if values:
             fetch[values] = (rows, length, count * size)
         attention = self._parts.get(ANALYSIS, (at(HIDDEN, layer), VALID), tuple(fetch))
         found = attention.run({at(HIDDEN, layer): hidden, VALID: self._valid(state.valid, (rows, length))}, fetch)
+        if run.blocked is not None:
+            chosen = (run.blocked.rows,)
+            maps = run.block(found[at(MAPS, layer)][chosen])
+            context = torch.einsum("rhqk,rkhs->rqhs", maps, found[values][chosen].unflatten(2, (count, size)))
+            found[at(MAPS, layer)] = found[at(MAPS, layer)].index_put(chosen, maps)
+            found[at(OWN, layer)] = found[at(OWN, layer)].index_put(chosen, context)
         if run.on_maps is not None:
             run.on_maps(found[at(MAPS, layer)])
         if values and run.on_values is not None:
@@ -244,6 +278,17 @@ class OnnxEncoder:
     def relate(self, state: State) -> torch.Tensor:
         head = self._parts.get(FAST, (LAST,), (NEXT_SENTENCE,))
         return head.run({LAST: state.hidden}, {NEXT_SENTENCE: (len(state.hidden), 2)})[NEXT_SENTENCE]
+
+    @cached_property
+    def sites(self) -> SiteParts:
+        """Changes the vectors inside its layers."""
+        return SiteParts(self._parts, self.shape, self.precision)
+
+    def site_refusal(self, site: Site, layer: int) -> str | None:
+        return self.sites.refusal(site, layer)
+
+    def site_size(self, site: Site) -> int | None:
+        return self.sites.size(site)
 
     @cached_property
     def _head(self) -> Session:

@@ -10,13 +10,15 @@ from typing import Any
 import onnx
 import torch
 
-from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.onnx.gpu_operators import check_operators
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.parts import tensors_of
 from bertscope_service.encoders.onnx.sessions import Session, SessionSettings, unreadable
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.errors import FailedPrecondition
 

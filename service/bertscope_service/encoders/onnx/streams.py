@@ -69,7 +69,7 @@ class GraphIndex:
     """The nodes of a graph by what they write."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
-        self.constants = {tensor.name for tensor in graph.initializer}
+        self.constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
         self._nodes = list(graph.node)
         self._makers = {name: node for node in self._nodes for name in node.output}
 

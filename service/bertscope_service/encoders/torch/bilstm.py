@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from bertscope_service.encoders.base import BatchEdits, Capabilities, ContextWatcher, Edits, MapWatcher, Shape, TokenSequence
+from bertscope_service.encoders.base import Capabilities, ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.gating import pick
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import DTYPES
 from bertscope_service.encoders.torch.random_models import fill

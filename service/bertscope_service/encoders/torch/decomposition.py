@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from bertscope_service.encoders.base import BatchEdits
 from bertscope_service.encoders.decomposition import (
     FrozenNorm,
     HeadStream,
@@ -18,6 +17,7 @@ from bertscope_service.encoders.decomposition import (
     activation_factor,
     contexts_at,
 )
+from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.gating import LayerRun, gated_weights
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.frozen import Frozen, refusal_of

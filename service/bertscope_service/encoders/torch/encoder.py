@@ -9,20 +9,15 @@ from functools import cached_property, partial
 
 import torch
 
-from bertscope_service.encoders.base import (
-    ActivationWatcher,
-    BatchEdits,
-    Capabilities,
-    ContextWatcher,
-    Edits,
-    MapWatcher,
-    Shape,
-    TokenSequence,
-)
+from bertscope_service.encoders.base import ActivationWatcher, Capabilities, ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_edits
 from bertscope_service.encoders.placement import place_rows
+from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.encoders.site_edits import SiteEdits
+from bertscope_service.encoders.sites import Site
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
-from bertscope_service.encoders.torch.activations import watching_activations
+from bertscope_service.encoders.torch.activations import changing_sites, watching_activations
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
@@ -153,7 +148,9 @@ class TorchEncoder:
             run.memory = memory
             if chosen is not None and state.kept_tokens is not None:
                 chosen = find(state.kept_tokens, chosen)
-            if self._unpads(state, run):
+            if edits is not None and edits.sites is not None:
+                self._run_changed(state, run, edits.sites, chosen)
+            elif self._unpads(state, run):
                 self._unpadded_layers.run(state, run, chosen)
             else:
                 state.hidden = self._run_layer(state, run, chosen)
@@ -161,6 +158,16 @@ class TorchEncoder:
             state.layer += 1
         if only is not None:
             state.kept_tokens = None
+
+    def _run_changed(self, state: State, run: LayerRun, sites: SiteEdits, only: torch.Tensor | None) -> None:
+        """Runs the state's layer with changes at its sites, and at the state behind it; at all positions if there are any, as
+        changes name positions of the text."""
+        touched, after = sites.touch(state.layer), (Site.STATE, state.layer + 1)
+        with changing_sites(self.architecture, state.layer, sites):
+            output = self._run_layer(state, run, None if touched else only)
+        if after in sites.places:
+            output = sites.apply(after, output[:, :, None])[:, :, 0]
+        state.hidden = pick(output, only) if touched else output
 
     def capture(self) -> None:
         if self.capabilities.unpadded:
@@ -219,7 +226,7 @@ class TorchEncoder:
         """Returns a layer's output at the positions `only` [rows, n], None for all; runs it in two parts if that saves time."""
         layer, hidden, context = state.layer, state.hidden, state.context
         if run.on_maps is None and run.on_context is None:
-            if context is not None:
+            if context is not None and run.blocked is None:
                 own = run.gate(pick(context.own, only).transpose(1, 2), context.mean[:, :, None])
                 return self.architecture.finish(layer, own.transpose(1, 2).flatten(2), pick(hidden, only))
             if only is not None and only.shape[1] < hidden.shape[1] and self._in_parts(layer):
@@ -252,6 +259,14 @@ class TorchEncoder:
     @property
     def head_size(self) -> int:
         return self.architecture.head_size
+
+    def site_refusal(self, site: Site, layer: int) -> str | None:
+        return None
+
+    def site_size(self, site: Site) -> int:
+        if site is Site.ACTIVATIONS:
+            return self.activation_size
+        return self.shape.hidden_size if site is Site.STATE else self.architecture.inner_size
 
     @property
     def activation_size(self) -> int:

@@ -264,9 +264,14 @@ class Architecture:
         found: torch.nn.Module = self.layers[index].get_submodule(self.network.out)
         return found
 
-    def activations(self, read: torch.Tensor) -> torch.Tensor:
-        """Returns what `second_matrix` reads as [rows, length, activation_size]."""
-        return read
+    def by_token(self, value: torch.Tensor) -> torch.Tensor:
+        """Returns a value inside a layer as [rows, length, size], and one of that form as the layer has it."""
+        return value
+
+    @property
+    def inner_size(self) -> int:
+        """The length of the outputs of attention and of the feed-forward block, before the residual connection."""
+        return int(self.model.config.hidden_size)
 
     def predict(self, hidden: torch.Tensor) -> torch.Tensor:
         """Applies the masked-LM head: [n, hidden_size] -> [n, vocabulary_size]."""

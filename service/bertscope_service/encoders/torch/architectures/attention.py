@@ -72,7 +72,8 @@ def gated_attention(
         run.on_values(value)
     if run.exact:
         if run.on_maps is not None:
-            run.on_maps(attention_maps(query, key, attention_mask, scaling, run.memory, divisor=divisor, bias=bias))
+            maps = attention_maps(query, key, attention_mask, scaling, run.memory, divisor=divisor, bias=bias)
+            run.on_maps(_blocked_maps(maps, run))
         context = exact_attention(query, key, value, attention_mask, factor_of(query, scaling, divisor), bias)
     elif run.on_maps is None:
         mask = attention_mask if bias is None else masked(bias.to(query.dtype), attention_mask)
@@ -80,13 +81,44 @@ def gated_attention(
         context = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
     else:
         maps = attention_maps(query, key, attention_mask, scaling, run.memory, divisor=divisor, bias=bias)
+        maps = _blocked_maps(maps, run)
         run.on_maps(maps)
         context = torch.matmul(maps.to(value.dtype), value)
         del maps
+    if run.blocked is not None and (run.exact or run.on_maps is None):
+        context = _blocked_contexts(context, query, key, value, attention_mask, scaling, run, divisor, bias)
     if run.on_context is not None:
         run.on_context(context)
     mean = None if run.uniform is None or run.average is None else (value * run.average).sum(dim=2, keepdim=True)
     return run.gate(context, mean).transpose(1, 2).contiguous()
+
+
+def _blocked_maps(maps: torch.Tensor, run: LayerRun) -> torch.Tensor:
+    """Returns the maps of a batch with those of some rows as `run.blocked` leaves them."""
+    if run.blocked is None:
+        return maps
+    rows = run.blocked.rows
+    return maps.index_put((rows,), run.block(maps[rows]))
+
+
+def _blocked_contexts(
+    context: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None,
+    run: LayerRun,
+    divisor: float | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    """Returns contexts [rows, heads, length, head_size], those of rows with blocked attention computed anew."""
+    if run.blocked is None:
+        return context
+    rows, whole = run.blocked.rows, query.shape[0]
+    mask, bias = (one if one is None or len(one) != whole else one[rows] for one in (attention_mask, bias))
+    maps = run.block(attention_maps(query[rows], key[rows], mask, scaling, divisor=divisor, bias=bias))
+    return context.index_put((rows,), torch.matmul(maps.to(value.dtype), value[rows]))
 
 
 def _unpadded_attention(

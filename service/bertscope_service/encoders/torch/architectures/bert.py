@@ -170,6 +170,10 @@ class MobileBert(Architecture):
     def head_size(self) -> int:
         return int(self.model.config.true_hidden_size) // int(self.model.config.num_attention_heads)
 
+    @property
+    def inner_size(self) -> int:
+        return int(self.model.config.true_hidden_size)
+
     def norm_at_end(self, index: int) -> torch.nn.LayerNorm | None:
         output = self.layers[index].output
         found = output.bottleneck.LayerNorm if self.model.config.use_bottleneck else output.LayerNorm

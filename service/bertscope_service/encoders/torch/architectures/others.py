@@ -161,8 +161,8 @@ class SqueezeBert(OwnAttention):
         attended = layer.post_attention(context.permute(0, 2, 1).contiguous(), hidden.permute(0, 2, 1))
         return layer.output(layer.intermediate(attended), attended).permute(0, 2, 1)
 
-    def activations(self, read: torch.Tensor) -> torch.Tensor:
-        return read.permute(0, 2, 1)
+    def by_token(self, value: torch.Tensor) -> torch.Tensor:
+        return value.permute(0, 2, 1)
 
 
 class Luke(OwnAttention):

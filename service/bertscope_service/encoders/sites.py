@@ -1,0 +1,68 @@
+"""Defines the sites of a model, and a change of the vectors there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.sequences import TokenSequence
+
+
+class Site(Enum):
+    """A place in each layer where every token has a vector; see bertscope.v1.Site. ATTENTION has weights instead."""
+
+    STATE = "state"
+    HEAD_OUTPUT = "head output"
+    ATTENTION_OUTPUT = "attention output"
+    ACTIVATIONS = "activations"
+    FEED_FORWARD_OUTPUT = "feed-forward output"
+    ATTENTION = "attention"
+
+
+Place: TypeAlias = tuple[Site, int]
+"""A site and its layer."""
+
+INNER = frozenset({Site.ATTENTION_OUTPUT, Site.ACTIVATIONS, Site.FEED_FORWARD_OUTPUT})
+"""Sites inside a layer that are neither at its ends nor at its heads."""
+
+Finder = Callable[[TokenSequence], NDArray[np.int64]]
+"""Finds the positions of a change in a sequence: int64, ascending. Raises InvalidArgument."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A change of the vectors x of one site: x := keep * x + add - left right x.
+
+    `layer` is 0 to layers - 1, of Site.STATE to layers. `positions` are int64, ascending, or found in each row; None means all
+    tokens. `units` are heads or activations, int64, whose parts of x alone change; None means all of it, and the only choice
+    with `left`. `add` is float32 [size], or [positions, size] with one vector for each position, of the units one after
+    another; `left` [size, rank] and `right` [rank, size].
+
+    Of Site.ATTENTION, `positions` are queries whose weights on `keys`, given likewise, are 0; of the heads `units`.
+    """
+
+    site: Site
+    layer: int
+    positions: NDArray[np.int64] | Finder | None = None
+    units: NDArray[np.int64] | None = None
+    keep: float = 1.0
+    add: NDArray[np.float32] | None = None
+    left: NDArray[np.float32] | None = None
+    right: NDArray[np.float32] | None = None
+    keys: NDArray[np.int64] | Finder | None = None
+
+    def at(self, sequence: TokenSequence) -> Change:
+        """Returns the change at its positions in a sequence. Raises InvalidArgument if it has no such positions there."""
+        keys = _found(self.keys, sequence) if self.site is Site.ATTENTION else None
+        return replace(self, positions=_found(self.positions, sequence), keys=keys)
+
+
+def _found(given: NDArray[np.int64] | Finder | None, sequence: TokenSequence) -> NDArray[np.int64]:
+    if given is None:
+        return np.arange(len(sequence), dtype=np.int64)
+    return given if isinstance(given, np.ndarray) else given(sequence)
