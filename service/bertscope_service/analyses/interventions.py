@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Mode
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sites import Change
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,12 +19,13 @@ class Interventions:
     """The contribution of every head, in three arrays [layers, heads]. (1, False, False) leaves a head untouched.
 
     keep: the share of its own context that it keeps. uniform: it attends to all tokens equally instead. mean: it contributes
-    its mean context over reference texts.
+    its mean context over reference texts. changes: those at other sites, in order.
     """
 
     keep: NDArray[np.float32]
     uniform: NDArray[np.bool_]
     mean: NDArray[np.bool_]
+    changes: tuple[Change, ...] = ()
 
     @classmethod
     @cache
@@ -42,8 +44,8 @@ class Interventions:
 
     @cached_property
     def untouched(self) -> bool:
-        """True if every head contributes its own context."""
-        return not (self.needs_means or self.uniform.any() or (self.keep != 1).any())
+        """True if every head contributes its own context, and nothing changes elsewhere."""
+        return not (self.changes or self.needs_means or self.uniform.any() or (self.keep != 1).any())
 
     def change(self, heads: HeadSet, mode: Mode, scale: float = 1.0) -> Interventions:
         """Returns a copy with some heads changed, whatever they contributed before. `scale` is for Mode.SCALE."""
@@ -55,8 +57,12 @@ class Interventions:
             changed.mean[layer, which] = mode is Mode.MEAN
         return changed
 
+    def at_sites(self, changes: tuple[Change, ...]) -> Interventions:
+        """Returns a copy with changes at other sites, after those it has."""
+        return replace(self, changes=self.changes + changes) if changes else self
+
     def edits(self, means: NDArray[np.float32] | None = None) -> Edits | None:
-        """Returns the gates, None if no head is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
+        """Returns the edits, None if nothing is touched. means: [layers, heads, head_size], needed if `mean` marks any head."""
         if self.untouched:
             return None
         constant = {}
@@ -65,4 +71,4 @@ class Interventions:
                 raise ValueError("mean ablation without mean contexts")
             for layer in np.flatnonzero(self.mean.any(axis=1)).tolist():
                 constant[layer] = np.where(self.mean[layer][:, None], means[layer], np.float32(0))
-        return Edits(self.keep, self.uniform.astype(np.float32), constant)
+        return Edits(self.keep, self.uniform.astype(np.float32), constant, self.changes)

@@ -53,12 +53,12 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         plan = partial(plan_sweep, memory_bytes=self._memory_bytes)
         means = request.mode == common_pb2.HeadIntervention.MODE_MEAN
         (query, objective), conditions = await call.read(request, plan, means=means)
-        change = Change(query.mode, query.scale, await call.means(conditions))
+        change = Change(query.mode, query.scale, await call.means(conditions, needed=means))
         encoder, gradients = call.model.encoder, None
         evaluation = await call.compute(partial(Evaluation, encoder, objective, call.bulk(), change, query.memory_bytes))
         if query.greedy is not None and query.greedy.order is Order.IMPORTANCE:
             gradients = (await self._backend.registry.with_gradients(call.model)).encoder
-        return Sweep(evaluation, query, conditions.interventions, gradients)
+        return Sweep(evaluation, query, await call.interventions(conditions), gradients)
 
     async def RankHeads(self, request: ablation_pb2.RankHeadsRequest, context: Context) -> ablation_pb2.RankHeadsResponse:
         registry = self._backend.registry

@@ -8,6 +8,7 @@ interactive ones begin with `Call.read`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.rounds import Rounds
+from bertscope_service.analyses.site_changes import PlannedChange
 from bertscope_service.api.checks import check_tokens
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
@@ -27,6 +29,8 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
+from bertscope_service.api.site_runs import site_changes
+from bertscope_service.api.sites import SiteReader, source_models
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
@@ -86,10 +90,12 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The contributions of heads during a request, and the texts for mean contexts (none if no head needs them)."""
+    """The contributions of heads during a request, the changes at other sites, and the texts for means (none if nothing needs
+    them)."""
 
     interventions: Interventions
     references: Sequence[TokenSequence]
+    changes: Sequence[PlannedChange] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +150,21 @@ class Call:
         if large:
             self.backend.request_memory.hold(self.client, request.ByteSize())
 
+        asked = getattr(request, "site_interventions", ())
+
         def work() -> tuple[T, Conditions]:
             check_fields(request, self.backend.limits)
             interventions = read_interventions(getattr(request, "interventions", ()), self.model)
-            needed = means or interventions.needs_means
+            changes = SiteReader(self.model, self.backend.limits, models).read(asked) if asked else ()
+            needed = means or interventions.needs_means or any(one.needs_references for one in changes)
             texts = getattr(request, "reference_texts", ())
             check_reference_texts(texts, needed=needed)
             planned = plan(request, self.model, self.backend.limits)
-            return planned, Conditions(interventions, read_references(texts, self.model))
+            return planned, Conditions(interventions, read_references(texts, self.model), changes)
 
-        return await self.compute(work, large=large, priority=priority)
+        with ExitStack() as used:
+            models = {name: used.enter_context(self.backend.registry.use(name)) for name in source_models(asked)}
+            return await self.compute(work, large=large, priority=priority)
 
     async def compute(self, work: Callable[[], T], *, large: bool = True, priority: Priority = Priority.BULK) -> T:
         """Runs a pure computation, in a thread if it is `large`, so that the loop goes on; see Engine.compute."""
@@ -162,12 +173,19 @@ class Call:
         return await self.backend.engine.compute(work, client=self.client, deadline=self.deadline, priority=priority)
 
     async def edits(self, conditions: Conditions) -> Edits | None:
-        """Returns the gates of the interventions; runs the reference texts if there are any."""
-        return conditions.interventions.edits(await self.means(conditions))
+        """Returns the edits of the interventions; runs the texts that they take means or vectors from."""
+        return (await self.interventions(conditions)).edits(await self.means(conditions))
 
-    async def means(self, conditions: Conditions) -> NDArray[np.float32] | None:
-        """Returns mean contexts [layers, heads, head_size] over the reference texts; None if there are none."""
-        if not conditions.references:
+    async def interventions(self, conditions: Conditions) -> Interventions:
+        """Returns the interventions with their changes at sites; runs the texts that these take means or vectors from."""
+        if not conditions.changes:
+            return conditions.interventions
+        return conditions.interventions.at_sites(await site_changes(self, conditions.changes, conditions.references))
+
+    async def means(self, conditions: Conditions, *, needed: bool = False) -> NDArray[np.float32] | None:
+        """Returns mean contexts [layers, heads, head_size] over the reference texts; None unless they are `needed` or an
+        intervention takes them."""
+        if not conditions.references or not (needed or conditions.interventions.needs_means):
             return None
         return await mean_contexts(self.model.encoder, conditions.references, self.bulk())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from weakref import WeakKeyDictionary
 
 from bertscope.v1 import common_pb2
@@ -19,6 +20,10 @@ PRECISIONS = {
 ASKABLE_PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 """Precisions that any model can be loaded in; weights of few bits choose their own."""
 RUNTIMES = {"torch": common_pb2.RUNTIME_TORCH, "onnx": common_pb2.RUNTIME_ONNX}
+
+site_norms: ContextVar[tuple[float, ...]] = ContextVar("site_norms", default=())
+"""The norms that strengths of a request's site_interventions multiply; of one call."""
+
 _PROVENANCES: WeakKeyDictionary[LoadedModel, common_pb2.Provenance] = WeakKeyDictionary()
 
 
@@ -34,6 +39,10 @@ def render_provenance(model: LoadedModel) -> common_pb2.Provenance:
     found = _PROVENANCES.get(model)
     if found is None:
         found = _PROVENANCES[model] = _render_provenance(model)
+    if norms := site_norms.get():
+        own = common_pb2.Provenance(site_norms=norms)
+        own.MergeFrom(found)
+        return own
     return found
 
 

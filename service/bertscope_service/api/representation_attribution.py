@@ -21,7 +21,7 @@ from bertscope_service.api.checks import read_text
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_cloze, require_observable
+from bertscope_service.api.requirements import refuse_sites, require_cloze, require_observable
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import Unsupported
@@ -33,6 +33,7 @@ async def attribute_logits(
 ) -> lens_pb2.AttributeLogitsResponse:
     """Answers AttributeLogits. `memory_bytes`: maximum memory for the states that ablations share."""
     with backend.registry.use(request.model) as model:
+        refuse_sites(request, "its terms would no longer add up; leave site_interventions out, or ask SweepSites")
         call = Call.of(backend, model, context)
         plan, conditions = await call.read(request, plan_attribution)
         backend.reply_memory.hold(call.client, plan.reply_bytes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from google.protobuf.message import Message
+
 from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.answered import AnsweredQuery
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
@@ -196,3 +198,9 @@ def require_frozen(model: LoadedModel) -> None:
     if why is not None:
         message = f"{model.name} can't freeze its layers: {why}"
         raise Unsupported(message, "FREEZING_UNSUPPORTED", model=model.name)
+
+
+def refuse_sites(request: Message, why: str) -> None:
+    """Raises Unsupported for a request that changes sites, in a question that can't be answered then."""
+    if getattr(request, "site_interventions", ()):
+        raise Unsupported(f"this question takes no changes at sites: {why}", "SITE_UNSUPPORTED")

@@ -213,6 +213,12 @@ class TextTokenizer:
         return [next(quick if plain else others) for plain in ascii_alone]
 
     @cached_property
+    def special_ids(self) -> list[int]:
+        """Entries that the tokenizer adds to a text, such as [CLS], but for the mask token."""
+        special = [token for token, added in self.backend.get_added_tokens_decoder().items() if added.special]
+        return [token for token in special if token != self.mask_id]
+
+    @cached_property
     def _of_ascii(self) -> Tokenizer | None:
         return ascii_tokenizer(self.backend)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.encoders.base import ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.base import ContextWatcher, Encoder, MapWatcher, Shape
 from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.site_edits import BlockedAttention, place_sites
 from bertscope_service.encoders.sites import Site
@@ -180,9 +180,19 @@ def enter(state: State, edits: BatchEdits, *, kept: bool) -> None:
         state.context = None
 
 
-def beside_untouched(edits: BatchEdits) -> BatchEdits:
-    """Returns the gates of a batch with all rows, and then all rows again, untouched; see `State.twice`."""
-    return BatchEdits(
+def untouched(rows: int, encoder: Encoder) -> BatchEdits:
+    """Returns edits of a batch that change nothing."""
+    shape = (rows, encoder.shape.layers, encoder.shape.heads)
+    keep = torch.ones(shape, dtype=encoder.dtype, device=encoder.device)
+    return BatchEdits(keep, torch.zeros_like(keep), frozenset(), frozenset())
+
+
+def beside_untouched(state: State, edits: BatchEdits) -> tuple[State, BatchEdits]:
+    """Returns a batch with all rows, and then all rows again, untouched, and its edits; see `State.twice`."""
+    both = state.twice()
+    if state.layer == 0 and edits.sites is not None and edits.sites.untouched:
+        both.hidden = torch.cat((state.hidden, edits.sites.untouched[0]))
+    return both, BatchEdits(
         torch.cat((edits.keep, torch.ones_like(edits.keep))),
         torch.cat((edits.uniform, torch.zeros_like(edits.uniform))),
         edits.layers,

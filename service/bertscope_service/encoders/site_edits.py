@@ -99,8 +99,6 @@ class SiteEdits:
     @property
     def places(self) -> frozenset[Place]:
         """The places with a change or a watcher."""
-        from bertscope_service.encoders.edits import Site
-
         return frozenset((*self.placed, *self.watchers, *((Site.ATTENTION, layer) for layer in self.blocked)))
 
     def touch(self, layer: int) -> bool:

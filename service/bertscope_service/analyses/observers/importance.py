@@ -67,7 +67,10 @@ def some_rows(state: State, part: slice, hidden: torch.Tensor) -> State:
 def some_gates(edits: BatchEdits, part: slice) -> BatchEdits:
     """Copies the gates of some rows, for the same reason."""
     constant = {layer: values[part].clone() for layer, values in edits.constant.items()}
-    return BatchEdits(edits.keep[part].clone(), edits.uniform[part].clone(), edits.layers, edits.uniform_layers, constant)
+    sites = None if edits.sites is None else edits.sites.part(part)
+    return BatchEdits(
+        edits.keep[part].clone(), edits.uniform[part].clone(), edits.layers, edits.uniform_layers, constant, sites
+    )
 
 
 def _differentiable(encoder: Encoder, edits: BatchEdits | None, part: slice, rows: int) -> BatchEdits:

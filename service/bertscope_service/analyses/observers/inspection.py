@@ -122,7 +122,7 @@ class _Run:
         self.lengths = state.lengths
         one = observers[0]
         self.compare, self.divergences = one.compare, one.compare and one.divergences
-        self.first = min(edits.layers, default=None) if edits is not None and one.compare else None
+        self.first = edits.first if edits is not None and one.compare else None
         self.paired = self.first is not None
         self.reading = None
         if one.positions:
@@ -146,7 +146,7 @@ class _Run:
         layers, only = self.encoder.shape.layers, None if self.reading is None else self.reading.only
         if self.first is not None and self.edits is not None:
             self.encoder.advance(self.state, self.first, None, self._watchers(range(self.first)))
-            self.state, self.edits = self.state.twice(), beside_untouched(self.edits)
+            self.state, self.edits = beside_untouched(self.state, self.edits)
         self.encoder.advance(self.state, layers, self.edits, self._watchers(range(self.first or 0, layers)), only=only)
 
     def _watchers(self, layers: range) -> dict[int, MapWatcher]:
