@@ -140,12 +140,16 @@ CHECKS = {"bool": "flag", "double": "finite_number", "float": "finite_number", "
 
 
 def checked(field: Field, argument: Argument, enums: Mapping[str, str], *, positive: bool) -> str:
-    """Returns the expression that makes an argument the value of a field. `enums` has the module of each enum; a whole number
-    that must be `positive` is checked here, else by the server."""
+    """Returns the argument of a message that makes an argument the value of its field; of interventions, of two. `enums` has
+    the module of each enum; a whole number that must be `positive` is checked here, else by the server."""
+    if field.name == "interventions":
+        return "**intervention_fields(interventions)"
+    return f"{field.name}={_value(field, argument, enums, positive=positive)}"
+
+
+def _value(field: Field, argument: Argument, enums: Mapping[str, str], *, positive: bool) -> str:
     name, kind = field.name, (field.items or field.rules).kind
     optional = argument.type.endswith("| None")
-    if name == "interventions":
-        return "head_interventions(interventions)"
     if name == "model" or name.endswith("_model"):
         return f'model_name("{name}", {name})'
     if kind == "enum":

@@ -31,7 +31,8 @@ from bertscope.rpc.async_streams import last, whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import {modules}
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions, with_items
+from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.messages import Numbers, enum_value, with_items
 from bertscope.values.models import Model, model_name
 """
 """Imports of generated modules; those that a module does not need are left out."""
@@ -165,7 +166,7 @@ class Declarations:
             rpc=call.rpc,
             signature=", ".join(map(str, arguments)),
             request=f"{call.module}.{call.rpc}Request",
-            values="".join(f"{field.name}={self._checked(call, field, argument)}, " for field, argument in fields),
+            values="".join(f"{self._checked(call, field, argument)}, " for field, argument in fields),
         )
 
     def _checked(self, call: Declared, field: Field, argument: Argument) -> str:

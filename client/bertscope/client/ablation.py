@@ -16,8 +16,8 @@ from bertscope.questions.ablation.objectives import Greedy, Objective
 from bertscope.questions.ablation.ranking import HeadRanking, read_head_ranking
 from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
 from bertscope.v1 import ablation_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Mode, Scope
-from bertscope.values.messages import Interventions
 from bertscope.values.models import Model, read_model
 from bertscope.values.validation import HeadsByLayer
 

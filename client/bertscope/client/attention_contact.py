@@ -23,7 +23,7 @@ from bertscope.questions.attention.contacts import (
     separated,
 )
 from bertscope.values import validation
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.validation import residues_of
 

@@ -21,7 +21,7 @@ from bertscope.questions.attention.relation_requests import (
 from bertscope.questions.attention.relation_scores import RelationScores
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_relations_pb2
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 
 

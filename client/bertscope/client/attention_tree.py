@@ -14,7 +14,8 @@ from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.trees import TreeScores, checked_texts, score_tree
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.threads import computed
-from bertscope.values.messages import Interventions, Numbers, asked_inputs
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers, asked_inputs
 from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 

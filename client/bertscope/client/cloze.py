@@ -15,8 +15,9 @@ from bertscope.questions.cloze.candidates import asked_cloze, with_cloze_items
 from bertscope.questions.cloze.requests import fill_mask_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Decoding
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

@@ -15,7 +15,7 @@ from bertscope.questions.cloze.substitutions import (
     masked_at_each,
     read_substitutions,
 )
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.validation import residues_of
 

@@ -15,8 +15,8 @@ from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import ObjectScoring
-from bertscope.values.messages import Interventions
 from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 

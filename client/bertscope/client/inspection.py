@@ -12,7 +12,7 @@ from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
 from bertscope.questions.inspection.views import MapView, inspect_request
 from bertscope.v1 import inspection_pb2
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 

@@ -20,7 +20,8 @@ from bertscope.questions.labels.answers import (
 )
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import question_answering_pb2
-from bertscope.values.messages import Interventions, with_items
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import with_items
 from bertscope.values.models import Model
 
 

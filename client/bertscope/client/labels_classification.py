@@ -16,7 +16,8 @@ from bertscope.questions.labels.regression import PredictedValue, PredictedValue
 from bertscope.questions.labels.token_classification import TaggedText, TaggedTexts, ToTag, asked_words, read_tagged_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import classification_pb2
-from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
 
 

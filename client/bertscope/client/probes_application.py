@@ -15,8 +15,9 @@ from bertscope.questions.probes.kept_probes import KeptProbe
 from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_probe_application_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, UnlabelledText
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

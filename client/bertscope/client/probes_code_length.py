@@ -10,8 +10,9 @@ from bertscope.client.probes import ProbeCalls
 from bertscope.questions.probes.code_length import CodedTexts, CodeLengthProgress, CodeLengths, code_lengths, coded_texts
 from bertscope.questions.probes.probes import Pooling
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, names_of
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

@@ -20,7 +20,8 @@ from bertscope.questions.probes.structural_probes import (
 from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.v1 import representation_structural_probes_pb2
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

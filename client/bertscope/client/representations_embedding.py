@@ -13,8 +13,9 @@ from bertscope.questions.representations.embedding_requests import embed_texts_r
 from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts, read_embedded_texts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_states_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import StatePooling
-from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
 
 

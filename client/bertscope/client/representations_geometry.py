@@ -14,14 +14,8 @@ from bertscope.questions.representations.geometry_replies import read_geometry
 from bertscope.questions.representations.geometry_requests import compare_representations_request, describe_geometry_request
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
-from bertscope.values.messages import (
-    Inputs,
-    Interventions,
-    Numbers,
-    asked_inputs,
-    text_of,
-    with_items,
-)
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
 
 

@@ -12,8 +12,9 @@ from bertscope.client.streams import last
 from bertscope.questions.representations.tuned_lens import TrainLensProgress, TunedLens, TunedLensAssembler, with_lens_texts
 from bertscope.questions.representations.tuned_lens_requests import train_lens_request
 from bertscope.v1 import representation_tuned_lens_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 

@@ -13,8 +13,9 @@ from bertscope.questions.scores.replies import Assembly, read_sections, score_te
 from bertscope.questions.scores.texts import ScoredText, ScoredTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_scores_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Scoring
-from bertscope.values.messages import Interventions, with_items
+from bertscope.values.messages import with_items
 from bertscope.values.models import Model
 
 

@@ -20,12 +20,16 @@ __all__ = [
     "ObjectScoring",
     "Order",
     "Others",
+    "PatchDirection",
     "Picture",
+    "PositionKind",
+    "PositionScope",
     "Precision",
     "Quantity",
     "Runtime",
     "Scope",
     "Scoring",
+    "Site",
     "StatePooling",
     "StateQuantity",
     "StateUnit",
@@ -101,3 +105,12 @@ AttributionUnit = Literal["word", "piece"]
 """The units that an attribution gives values to."""
 TargetScale = Literal["logit", "log_probability", "probability"]
 """The scale of a number that is attributed."""
+Site = Literal["state", "heads", "attention", "neurons", "feed_forward"]
+"""A place in each layer where every token has a vector: the hidden state before the layer, contexts of heads before the output
+projection, the output of the attention block, activations in the feed-forward block, or its output."""
+PositionKind = Literal["all", "masks", "first", "special", "not_special"]
+"""Positions that have a meaning in every text; "special" are tokens that the tokenizer added, and masks are not among them."""
+PositionScope = Literal["each", "words", "together", "groups"]
+"""The positions that a trace changes at a time: each token, each word with all its pieces, all, or named groups of words."""
+PatchDirection = Literal["restore", "break"]
+"""The run that a trace changes: the corrupted one, to restore the clean answer, or the clean one, to break it."""

@@ -1,4 +1,4 @@
-"""Builds and reads messages that several services share: enums, provenance, tokens, inputs, head interventions.
+"""Builds and reads messages that several services share: enums, provenance, tokens, inputs.
 
 Building raises InvalidArgument, naming the field, for values that can't be encoded.
 """
@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, SupportsIndex, TypeV
 
 from google.protobuf.message import Message
 
-from bertscope.errors import invalid_argument
 from bertscope.v1 import attention_statistics_pb2, common_pb2, compression_pb2
 from bertscope.values import validation
 from bertscope.values.choices import DataType, Mode, Quantity, Runtime, Scoring
-from bertscope.values.interventions import HeadIntervention
 from bertscope.values.results import AppliedStep, Provenance, Token
 from bertscope.values.validation import TextOrPair
 
@@ -30,8 +28,6 @@ Result = TypeVar("Result", bound="DataclassInstance")
 
 Inputs = TextOrPair | Iterable[TextOrPair]
 """One text, one pair, or many of either. A tuple of strings is one pair, a list of strings is many texts."""
-Interventions = HeadIntervention | Iterable[HeadIntervention]
-"""One head intervention, or many."""
 Numbers = SupportsIndex | Iterable[SupportsIndex]
 """One layer or head, or many."""
 
@@ -136,24 +132,6 @@ def text_of(message: common_pb2.TextInput) -> TextOrPair:
 def texts_of(message: common_pb2.TextInput) -> dict[str, Any]:
     """Returns the fields `text` and `text_pair` of a result about a message's text or pair."""
     return {"text": message.text, "text_pair": message.text_pair if message.HasField("text_pair") else None}
-
-
-def head_interventions(interventions: Interventions) -> list[common_pb2.HeadIntervention]:
-    """Returns the messages of head interventions."""
-    if isinstance(interventions, tuple) and not interventions:
-        return []
-    if isinstance(interventions, HeadIntervention):
-        interventions = [interventions]
-    return [
-        _intervention(f"interventions[{index}]", value)
-        for index, value in enumerate(validation.many("interventions", interventions, "head interventions"))
-    ]
-
-
-def _intervention(field: str, value: object) -> common_pb2.HeadIntervention:
-    if not isinstance(value, HeadIntervention):
-        raise invalid_argument(field, "must be made by bertscope.zero, uniform, mean or scale")
-    return common_pb2.HeadIntervention(layer=value.layer, heads=value.heads, mode=MODES[value.mode], scale=value.factor)
 
 
 def provenance(message: common_pb2.Provenance) -> Provenance:

@@ -15,8 +15,8 @@ from bertscope.questions.ablation.sweeps import SweepStart, SweepTable
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading
 from bertscope.v1 import ablation_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Mode, Scope
-from bertscope.values.messages import Interventions
 from bertscope.values.models import Model, read_model
 from bertscope.values.validation import HeadsByLayer
 

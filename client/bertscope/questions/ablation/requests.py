@@ -10,8 +10,9 @@ from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Gr
 from bertscope.questions.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
 from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Metric, Order
-from bertscope.values.messages import MODES, SCORINGS, Interventions, head_interventions, text_input, values
+from bertscope.values.messages import MODES, SCORINGS, text_input, values
 from bertscope.values.models import Model, model_name
 from bertscope.values.validation import HeadsByLayer, TextOrPair
 
@@ -51,7 +52,7 @@ def sweep_heads(
         mode=validation.choice("mode", mode, MODES),
         scale=_factor(mode, factor),
         reference_texts=validation.texts("reference_texts", reference_texts),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         bootstrap=ablation_pb2.Bootstrap(
             resamples=None if resamples is None else validation.uint32("resamples", resamples),
             seed=validation.uint64("seed", seed),
@@ -73,7 +74,7 @@ def rank_heads(
     return ablation_pb2.RankHeadsRequest(
         model=model_name("model", model),
         objective=objective_message(objective),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )
 

@@ -52,6 +52,7 @@ def asked(request: ablation_pb2.SweepHeadsRequest) -> dict[str, Any]:
         "scope": scope_of(request),
         "sets": f"{len(request.sets)}, {_digest(list(map(_plain, request.sets)))}" if request.sets else None,
         "interventions": list(map(_plain, request.interventions)),
+        "site changes": _digest(map(_plain, request.site_interventions)) if request.site_interventions else None,
         "reference texts": f"{len(request.reference_texts)}, {_digest(list(request.reference_texts))}",
         "greedy": _plain(request.greedy) if request.HasField("greedy") else None,
         "seed": bootstrap.seed,

@@ -10,8 +10,9 @@ from bertscope.questions.attention.maps import AttentionMaps, extract_attention_
 from bertscope.rpc.async_extraction import AsyncTensorStreams
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_pb2, common_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, Quantity
-from bertscope.values.messages import Asked, Inputs, Interventions, Numbers, asked_inputs, with_items
+from bertscope.values.messages import Asked, Inputs, Numbers, asked_inputs, with_items
 from bertscope.values.models import Model
 
 

@@ -22,7 +22,7 @@ from bertscope.questions.attention.contacts import (
 )
 from bertscope.questions.models.calls import AsyncModelCalls
 from bertscope.values import validation
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.validation import residues_of
 

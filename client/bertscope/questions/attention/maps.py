@@ -12,8 +12,9 @@ import numpy.typing as npt
 from bertscope.questions.attention.quantities import BY_HEAD
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.display import MAX_WEIGHTS, data_frame, page_html, record
-from bertscope.values.messages import DATA_TYPES, QUANTITIES, Interventions, Numbers, head_interventions
+from bertscope.values.messages import DATA_TYPES, QUANTITIES, Numbers
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
 from bertscope.values.workbench import has_workbench, of_workbench
@@ -142,7 +143,7 @@ def extract_attention_request(
         dtype=validation.choice("dtype", dtype, DATA_TYPES),
         quantity=validation.choice("quantity", quantity, QUANTITIES),
         level=level or attention_pb2.ATTENTION_LEVEL_PIECE,
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

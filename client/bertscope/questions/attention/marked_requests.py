@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bertscope.v1 import attention_relations_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.models import Model, model_name
 
 
@@ -24,7 +24,7 @@ def score_relations_request(
         model=model_name("model", model),
         relations=validation.some_texts("relations", relations),
         details=validation.flag("details", details),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )
 
@@ -42,6 +42,6 @@ def score_features_request(
         model=model_name("model", model),
         features=validation.some_texts("features", features),
         special_tokens=validation.flag("special_tokens", special_tokens),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

@@ -12,15 +12,9 @@ from bertscope.questions.attention.statistics_requests import compare_attention_
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import attention_statistics_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import Quantity
-from bertscope.values.messages import (
-    Inputs,
-    Interventions,
-    Numbers,
-    asked_inputs,
-    text_of,
-    with_items,
-)
+from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
 
 

@@ -7,13 +7,9 @@ from collections.abc import Iterable
 
 from bertscope.v1 import attention_statistics_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Quantity
-from bertscope.values.messages import (
-    Interventions,
-    Numbers,
-    enum_value,
-    head_interventions,
-)
+from bertscope.values.messages import Numbers, enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -34,7 +30,7 @@ def describe_attention_request(
         layers=validation.uint32s("layers", layers),
         punctuation=validation.some_texts("punctuation", punctuation),
         head_distances=validation.flag("head_distances", head_distances),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
         quantity=enum_value("quantity", quantity, Quantity, attention_statistics_pb2.AttentionQuantity),
@@ -55,7 +51,7 @@ def compare_attention_request(
         model=model_name("model", model),
         other_model=model_name("other_model", other_model),
         punctuation=validation.some_texts("punctuation", punctuation),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

@@ -13,7 +13,8 @@ from bertscope.questions.attention.trees import TreeScores, checked_texts, score
 from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.tasks import computed
-from bertscope.values.messages import Interventions, Numbers, asked_inputs
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers, asked_inputs
 from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 

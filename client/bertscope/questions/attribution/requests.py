@@ -8,8 +8,9 @@ from typing import SupportsIndex
 from bertscope.questions.attribution.inputs import Section
 from bertscope.v1 import attribution_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import AbsentText, AttributionMethod, AttributionUnit
-from bertscope.values.messages import Interventions, enum_value, head_interventions, with_items
+from bertscope.values.messages import enum_value, with_items
 from bertscope.values.models import Model, model_name
 
 Request = attribution_pb2.AttributeWordsRequest
@@ -47,7 +48,7 @@ def attribute_words_request(
         max_steps=None if max_steps is None else validation.positive("max_steps", max_steps),
         tolerance=None if tolerance is None else validation.finite_number("tolerance", tolerance),
         interactions=validation.flag("interactions", interactions),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

@@ -8,8 +8,9 @@ from typing import SupportsIndex
 
 from bertscope.v1 import cloze_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Decoding
-from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions
+from bertscope.values.messages import Numbers, enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -33,7 +34,7 @@ def fill_mask_request(
         model=model_name("model", model),
         top_k=None if top_k is None else validation.uint32("top_k", top_k),
         candidates=validation.some_texts("candidates", candidates),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         truncate=validation.flag("truncate", truncate),
         reference_texts=validation.texts("reference_texts", reference_texts),
         decoding=enum_value("decoding", decoding, Decoding, cloze_pb2.MaskDecoding),

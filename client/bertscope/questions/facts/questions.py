@@ -8,9 +8,10 @@ from typing import Any, SupportsIndex, cast
 from bertscope.errors import invalid_argument
 from bertscope.v1 import cloze_facts_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import ObjectScoring
 from bertscope.values.display import record
-from bertscope.values.messages import Asked, Interventions, head_interventions, values
+from bertscope.values.messages import Asked, values
 from bertscope.values.models import Model, model_name
 
 __all__ = ["Fact", "FactRelation", "FactTemplate"]
@@ -163,7 +164,7 @@ def query_facts_request(
         max_pieces=None if max_pieces is None else validation.positive("max_pieces", max_pieces),
         top_k=validation.uint32("top_k", top_k),
         prior=validation.flag("prior", prior),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )
 

@@ -11,7 +11,7 @@ from bertscope.questions.inspection.views import MapView, inspect_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import AsyncReading
 from bertscope.v1 import inspection_pb2
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 

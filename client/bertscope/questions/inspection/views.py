@@ -8,9 +8,10 @@ from typing import SupportsIndex
 from bertscope.errors import invalid_argument
 from bertscope.v1 import attention_pb2, common_pb2, inspection_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import MapFormat
 from bertscope.values.display import record
-from bertscope.values.messages import Interventions, head_interventions, text_input, values
+from bertscope.values.messages import text_input, values
 from bertscope.values.models import Model, model_name
 from bertscope.values.validation import HeadsByLayer, TextOrPair
 
@@ -64,7 +65,7 @@ def inspect_request(
         input=text_input(validation.text_or_pair("text", text)),
         top_k=None if top_k is None else validation.uint32("top_k", top_k),
         candidates=validation.texts("candidates", candidates),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
         compare_untouched=validation.flag("compare_untouched", compare_untouched),

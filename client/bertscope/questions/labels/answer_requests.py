@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from bertscope.v1 import question_answering_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.models import Model, model_name
 
 
@@ -26,6 +26,6 @@ def answer_questions_request(
         best=None if best is None else validation.positive("best", best),
         max_answer_tokens=None if max_answer_tokens is None else validation.positive("max_answer_tokens", max_answer_tokens),
         stride=None if stride is None else validation.positive("stride", stride),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

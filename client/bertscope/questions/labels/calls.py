@@ -10,7 +10,7 @@ from bertscope.questions.labels.regression import (
     query_pairs,
     ranked_candidates,
 )
-from bertscope.values.messages import Interventions
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
 
 

@@ -15,7 +15,8 @@ from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import classification_pb2
-from bertscope.values.messages import Inputs, Interventions, asked_inputs, with_items
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Inputs, asked_inputs, with_items
 from bertscope.values.models import Model
 
 

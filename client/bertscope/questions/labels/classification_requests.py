@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 from bertscope.v1 import classification_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.models import Model, model_name
 
 
@@ -22,7 +22,7 @@ def classify_request(
     """Returns the request of Classify, without its items."""
     return classification_pb2.ClassifyRequest(
         model=model_name("model", model),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )
@@ -40,7 +40,7 @@ def classify_tokens_request(
     return classification_pb2.ClassifyTokensRequest(
         model=model_name("model", model),
         top_k=validation.positive("top_k", top_k),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )
@@ -56,7 +56,7 @@ def predict_values_request(
     """Returns the request of PredictValues, without its items."""
     return classification_pb2.PredictValuesRequest(
         model=model_name("model", model),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

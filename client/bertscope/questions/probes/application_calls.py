@@ -14,8 +14,9 @@ from bertscope.questions.probes.probe_application import asked_span_texts, read_
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_probe_application_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText, UnlabelledText
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

@@ -8,7 +8,7 @@ from typing import SupportsIndex
 
 from bertscope.v1 import representation_probe_application_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.models import Model, model_name
 
 
@@ -25,6 +25,6 @@ def apply_probe_request(
         model=model_name("model", model),
         top_k=validation.positive("top_k", top_k),
         truncate=validation.flag("truncate", truncate),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

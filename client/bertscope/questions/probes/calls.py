@@ -13,8 +13,9 @@ from bertscope.questions.probes.requests import train_probe_request
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_probes_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.labelled_texts import ProbeText
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

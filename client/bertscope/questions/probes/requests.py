@@ -9,7 +9,8 @@ from typing import SupportsIndex
 from bertscope.questions.probes.probes import Pooling, ProbeEnding
 from bertscope.v1 import representation_probes_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.messages import Numbers, enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -45,7 +46,7 @@ def train_probe_request(
         weights=validation.flag("weights", weights),
         truncate=validation.flag("truncate", truncate),
         memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         ending=enum_value("ending", ending, ProbeEnding, representation_probes_pb2.TrainProbeRequest.Ending),
         hidden_units=validation.uint32("hidden_units", hidden_units),

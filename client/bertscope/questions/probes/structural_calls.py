@@ -19,7 +19,8 @@ from bertscope.questions.probes.tree_texts import TreeText
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_structural_probes_pb2
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 
 

@@ -12,7 +12,8 @@ from bertscope.questions.probes.structural_probes import (
 )
 from bertscope.v1 import representation_probes_pb2, representation_structural_probes_pb2
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions
+from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.messages import Numbers, enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -47,6 +48,6 @@ def train_structural_probe_request(
         seed=validation.uint64("seed", seed),
         truncate=validation.flag("truncate", truncate),
         memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

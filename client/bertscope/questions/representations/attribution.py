@@ -13,8 +13,9 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Asked, Interventions, head_interventions, provenance, read
+from bertscope.values.messages import Asked, provenance, read
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
 from bertscope.values.tensors import matrix
@@ -142,7 +143,7 @@ def attribute_logits_request(
     return lens_pb2.AttributeLogitsRequest(
         model=model_name("model", model),
         ablate=validation.flag("ablate", ablate),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

@@ -149,5 +149,5 @@ def read_comparison(
         shared=numbers(message.shared, (len(layers), len(others)), "shared"),
         own=numbers(message.own, (len(layers),), "own"),
         other=numbers(message.other, (len(others),), "other"),
-        interventions=bool(request.interventions),
+        interventions=bool(request.interventions or request.site_interventions),
     )

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from bertscope.v1 import representation_states_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import StatePooling
-from bertscope.values.messages import Interventions, enum_value, head_interventions
+from bertscope.values.messages import enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -26,7 +27,7 @@ def embed_texts_request(
         model=model_name("model", model),
         pooling=enum_value("pooling", pooling, StatePooling, representation_states_pb2.StatePooling),
         normalize=None if normalize is None else validation.flag("normalize", normalize),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

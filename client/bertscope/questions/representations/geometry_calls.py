@@ -13,14 +13,8 @@ from bertscope.questions.representations.geometry_requests import compare_repres
 from bertscope.rpc.async_many_texts import AsyncManyTexts, OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import representation_geometry_pb2
-from bertscope.values.messages import (
-    Inputs,
-    Interventions,
-    Numbers,
-    asked_inputs,
-    text_of,
-    with_items,
-)
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Inputs, Numbers, asked_inputs, text_of, with_items
 from bertscope.values.models import Model
 
 

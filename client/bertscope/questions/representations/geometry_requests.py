@@ -7,11 +7,8 @@ from collections.abc import Iterable
 
 from bertscope.v1 import representation_geometry_pb2
 from bertscope.values import validation
-from bertscope.values.messages import (
-    Interventions,
-    Numbers,
-    head_interventions,
-)
+from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model, model_name
 
 
@@ -35,7 +32,7 @@ def describe_geometry_request(
         special_tokens=validation.flag("special_tokens", special_tokens),
         words=validation.texts("words", words),
         second_moments=validation.flag("second_moments", second_moments),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )
@@ -57,7 +54,7 @@ def compare_representations_request(
         other_model=model_name("other_model", other_model),
         layers=validation.uint32s("layers", layers),
         other_layers=validation.uint32s("other_layers", other_layers),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

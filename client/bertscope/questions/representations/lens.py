@@ -14,9 +14,10 @@ from bertscope.questions.representations.lens_view import lens_html
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import LensNormalisation
 from bertscope.values.display import data_frame, record
-from bertscope.values.messages import Asked, Interventions, Numbers, enum_name, head_interventions, provenance, token, values
+from bertscope.values.messages import Asked, Numbers, enum_name, provenance, token, values
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.spans import Span, span
@@ -213,7 +214,7 @@ def read_layers_request(
         candidates=words,
         all_pieces=validation.flag("all_pieces", all_pieces),
         normalisation=chosen or lens_pb2.LENS_NORMALISATION_UNSPECIFIED,
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

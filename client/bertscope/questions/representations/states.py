@@ -17,14 +17,13 @@ from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope.v1.common_pb2 import TextInput
 from bertscope.v1.representation_states_pb2 import ExtractHiddenStatesRequest, StatesHeader
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import StatePooling, StateQuantity, StateUnit
 from bertscope.values.display import record
 from bertscope.values.messages import (
     DATA_TYPES,
-    Interventions,
     Numbers,
     enum_name,
-    head_interventions,
     provenance,
     texts_of,
     token,
@@ -147,7 +146,7 @@ def extract_hidden_states_request(
         pooling=_pooling(unit, pooling),
         quantity=validation.choice("quantity", quantity, QUANTITIES),
         dtype=validation.choice("dtype", dtype, DATA_TYPES),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )

@@ -11,8 +11,9 @@ from bertscope.questions.representations.tuned_lens_requests import train_lens_r
 from bertscope.rpc.async_connection import AsyncConnection
 from bertscope.rpc.async_streams import last
 from bertscope.v1 import representation_tuned_lens_pb2
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.validation import TextOrPair
 

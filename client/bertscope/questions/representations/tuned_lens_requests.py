@@ -8,8 +8,9 @@ from typing import SupportsIndex
 
 from bertscope.v1 import representation_lens_pb2, representation_tuned_lens_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.messages import Interventions, Numbers, enum_value, head_interventions
+from bertscope.values.messages import Numbers, enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -40,6 +41,6 @@ def train_lens_request(
         seed=validation.uint64("seed", seed),
         truncate=validation.flag("truncate", truncate),
         memory_bytes=None if memory_bytes is None else validation.uint64("memory_bytes", memory_bytes),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

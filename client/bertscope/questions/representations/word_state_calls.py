@@ -14,7 +14,8 @@ from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.rpc.tasks import computed
 from bertscope.values import validation
-from bertscope.values.messages import Interventions, Numbers
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.messages import Numbers
 from bertscope.values.models import Model
 from bertscope.values.results import TextsProgress
 from bertscope.values.validation import TextOrPair

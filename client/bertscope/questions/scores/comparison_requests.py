@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from bertscope.v1 import cloze_scores_pb2, common_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Scoring
-from bertscope.values.messages import Interventions, enum_value, head_interventions
+from bertscope.values.messages import enum_value
 from bertscope.values.models import Model, model_name
 
 
@@ -24,7 +25,7 @@ def compare_texts_request(
     return cloze_scores_pb2.CompareTextsRequest(
         model=model_name("model", model),
         scoring=enum_value("scoring", scoring, Scoring, common_pb2.PseudoLogLikelihood),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         truncate=validation.flag("truncate", truncate),
         reference_texts=validation.texts("reference_texts", reference_texts),
     )

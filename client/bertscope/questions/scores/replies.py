@@ -14,9 +14,10 @@ from bertscope.rpc.sections import SectionAssembly
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope.v1 import common_pb2
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import Scoring
 from bertscope.values.lazy import made
-from bertscope.values.messages import SCORINGS, Interventions, enum_name, head_interventions, provenance
+from bertscope.values.messages import SCORINGS, enum_name, provenance
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance
 
@@ -35,7 +36,7 @@ def score_texts_request(
         model=model_name("model", model),
         scoring=validation.choice("scoring", scoring, SCORINGS),
         pieces=validation.flag("pieces", pieces),
-        interventions=head_interventions(interventions),
+        **intervention_fields(interventions),
         reference_texts=validation.texts("reference_texts", reference_texts),
         truncate=validation.flag("truncate", truncate),
     )
