@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from bertscope.aio import AsyncClient
     from bertscope.client import Client
     from bertscope.client.ablation import HeadSweep
+    from bertscope.client.ablation_trace import SiteSweep
     from bertscope.client.benchmark import StudyBenchmark
     from bertscope.client.inspection import InspectionStream
     from bertscope.errors import (
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
     from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs
     from bertscope.questions.ablation.ranking import HeadRanking
+    from bertscope.questions.ablation.site_effects import PathReceiver, SiteEffect
     from bertscope.questions.ablation.sweeps import Bootstrap, SweepStart, SweepSummary, SweepTable
     from bertscope.questions.ablation.task_objectives import (
         LabelledQuestions,
@@ -146,6 +148,10 @@ if TYPE_CHECKING:
         LabelSets,
         RatedTexts,
     )
+    from bertscope.questions.ablation.trace_calls import AsyncSiteSweep
+    from bertscope.questions.ablation.traced_pairs import MaskedWords, NoisyWords
+    from bertscope.questions.ablation.traced_values import PairValues, SiteSweepStart
+    from bertscope.questions.ablation.traces import Trace
     from bertscope.questions.attention.best_heads import BestHead, BestHeads
     from bertscope.questions.attention.comparison import AttentionComparison
     from bertscope.questions.attention.contacts import ContactScores, contact_relations, read_contacts
@@ -301,6 +307,7 @@ _PLACES = {
     "AsyncClient": "bertscope.aio",
     "AsyncHeadSweep": "bertscope.questions.ablation.calls",
     "AsyncInspectionStream": "bertscope.questions.inspection.calls",
+    "AsyncSiteSweep": "bertscope.questions.ablation.trace_calls",
     "AsyncStudyBenchmark": "bertscope.questions.benchmark.calls",
     "AttentionComparison": "bertscope.questions.attention.comparison",
     "AttentionDescription": "bertscope.questions.attention.description",
@@ -400,6 +407,7 @@ _PLACES = {
     "MapFormat": "bertscope.values.choices",
     "MapView": "bertscope.questions.inspection.views",
     "MaskedLmLoss": "bertscope.questions.ablation.objectives",
+    "MaskedWords": "bertscope.questions.ablation.traced_pairs",
     "Mention": "bertscope.questions.labels.token_classification",
     "Metric": "bertscope.values.choices",
     "MetricEffect": "bertscope.questions.ablation.effects",
@@ -411,13 +419,16 @@ _PLACES = {
     "Neighbour": "bertscope.questions.representations.neighbours",
     "Neighbourhoods": "bertscope.questions.representations.neighbours",
     "NextSentence": "bertscope.values.score_targets",
+    "NoisyWords": "bertscope.questions.ablation.traced_pairs",
     "NotFound": "bertscope.errors",
     "ObjectScoring": "bertscope.values.choices",
     "Occurrence": "bertscope.questions.representations.neighbours",
     "Order": "bertscope.values.choices",
     "Others": "bertscope.values.choices",
+    "PairValues": "bertscope.questions.ablation.traced_values",
     "PassageAnswer": "bertscope.values.score_targets",
     "PatchDirection": "bertscope.values.choices",
+    "PathReceiver": "bertscope.questions.ablation.site_effects",
     "PatternSums": "bertscope.questions.attention.description",
     "PermissionDenied": "bertscope.errors",
     "Picture": "bertscope.values.choices",
@@ -463,7 +474,10 @@ _PLACES = {
     "Share": "bertscope.questions.facts.metrics",
     "SimilarTo": "bertscope.values.score_targets",
     "Site": "bertscope.values.choices",
+    "SiteEffect": "bertscope.questions.ablation.site_effects",
     "SiteIntervention": "bertscope.values.changes",
+    "SiteSweep": "bertscope.client.ablation_trace",
+    "SiteSweepStart": "bertscope.questions.ablation.traced_values",
     "Span": "bertscope.values.spans",
     "Speed": "bertscope.questions.benchmark.reports",
     "StatePooling": "bertscope.values.choices",
@@ -493,6 +507,7 @@ _PLACES = {
     "TextsProgress": "bertscope.values.results",
     "Tls": "bertscope.rpc.credentials",
     "Token": "bertscope.values.results",
+    "Trace": "bertscope.questions.ablation.traces",
     "TrainLensProgress": "bertscope.questions.representations.tuned_lens",
     "TreePart": "bertscope.questions.probes.structural_probes",
     "TreeScores": "bertscope.questions.attention.trees",
@@ -655,6 +670,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHeadSweep",
     "AsyncInspectionStream",
+    "AsyncSiteSweep",
     "AsyncStudyBenchmark",
     "AttentionComparison",
     "AttentionDescription",
@@ -754,6 +770,7 @@ __all__ = [
     "MapFormat",
     "MapView",
     "MaskedLmLoss",
+    "MaskedWords",
     "Mention",
     "Metric",
     "MetricEffect",
@@ -765,13 +782,16 @@ __all__ = [
     "Neighbour",
     "Neighbourhoods",
     "NextSentence",
+    "NoisyWords",
     "NotFound",
     "ObjectScoring",
     "Occurrence",
     "Order",
     "Others",
+    "PairValues",
     "PassageAnswer",
     "PatchDirection",
+    "PathReceiver",
     "PatternSums",
     "PermissionDenied",
     "Picture",
@@ -817,7 +837,10 @@ __all__ = [
     "Share",
     "SimilarTo",
     "Site",
+    "SiteEffect",
     "SiteIntervention",
+    "SiteSweep",
+    "SiteSweepStart",
     "Span",
     "Speed",
     "StatePooling",
@@ -847,6 +870,7 @@ __all__ = [
     "TextsProgress",
     "Tls",
     "Token",
+    "Trace",
     "TrainLensProgress",
     "TreePart",
     "TreeScores",

@@ -9,6 +9,7 @@ from bertscope.rpc.deferred import Deferred
 
 if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
+    from bertscope.client.ablation_trace import TraceCalls
     from bertscope.client.attention_contact import ContactCalls
     from bertscope.client.attention_marked import RelationCalls
     from bertscope.client.attention_statistics import AttentionStatisticsCalls
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         RelationCalls,
         ScoreCalls,
         StructuralProbeCalls,
+        TraceCalls,
         TunedLensCalls,
         WordStatesCalls,
     ):
@@ -80,6 +82,7 @@ else:
         _read_in_turn = Deferred("bertscope.client.representations_lens", "LensCalls")
         _score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         _sum = Deferred("bertscope.client.many_texts", "ManyTexts")
+        _sweep_parts = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         align_words = Deferred("bertscope.client.representations_language", "LanguageCalls")
         answer_questions = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
@@ -135,6 +138,8 @@ else:
         score_trees = Deferred("bertscope.client.attention_tree", "AttentionTreeCalls")
         stream_inspection = Deferred("bertscope.client.inspection", "InspectionCalls")
         sweep_heads = Deferred("bertscope.client.ablation", "AblationCalls")
+        sweep_sites = Deferred("bertscope.client.ablation_trace", "TraceCalls")
+        trace = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         train_lens = Deferred("bertscope.client.representations_tuned_lens", "TunedLensCalls")
         train_probe = Deferred("bertscope.client.probes", "ProbeCalls")
         train_structural_probe = Deferred("bertscope.client.probes_structural", "StructuralProbeCalls")

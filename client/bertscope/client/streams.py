@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from inspect import signature
-from typing import Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, cast
 
 from bertscope.errors import BertscopeError, Cancelled, InvalidReply
 from bertscope.rpc.threads import Later
 
 Calls = TypeVar("Calls")
+Method = TypeVar("Method", bound=Callable[..., Any])
 Arguments = ParamSpec("Arguments")
 Message = TypeVar("Message")
 TakenMessage = TypeVar("TakenMessage", contravariant=True)
@@ -45,10 +46,14 @@ def whole(
         return collected(method(self, *args, **kwargs), make)
 
     kind = make.__name__ if isinstance(make, type) else make.__annotations__["return"]
+    return _described(asked, method, method.__name__.removesuffix("_stream"), kind)
+
+
+def _described(asked: Method, method: Callable[..., Any], name: str, kind: str) -> Method:
+    """Returns a method with the signature and the docstring of the streaming one whose whole, of this kind, it gives."""
     once = f"All answers come at once, as {kind}; `{method.__name__}` gives them one by one, as they come."
     asked.__module__, asked.__doc__ = method.__module__, f"{(method.__doc__ or '').rstrip()}\n\n        {once}"
-    asked.__name__ = method.__name__.removesuffix("_stream")
-    asked.__qualname__ = method.__qualname__.removesuffix("_stream")
+    asked.__name__, asked.__qualname__ = name, f"{method.__qualname__.rpartition('.')[0]}.{name}"
     setattr(asked, "__signature__", signature(method).replace(return_annotation=kind))  # noqa: B010  # types know none
     return asked
 
@@ -113,6 +118,18 @@ class Reading(Iterator[Item], Generic[Item, Whole]):
         except BertscopeError as error:
             self._failure = error
             raise
+
+
+def gathered(
+    method: Callable[Concatenate[Calls, Arguments], Reading[Item, Whole]], name: str, kind: type[Whole]
+) -> Callable[Concatenate[Calls, Arguments], Later[Whole]]:
+    """Returns the method `name`, which has the arguments of one that gives a stream to read, and returns the whole of it."""
+
+    def asked(self: Calls, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Whole:
+        with method(self, *args, **kwargs) as reading:
+            return reading.table()
+
+    return _described(asked, method, name, kind.__name__)
 
 
 def last(

@@ -8,6 +8,7 @@ from bertscope.rpc.deferred import Deferred
 
 if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
+    from bertscope.questions.ablation.trace_calls import AsyncTraceCalls
     from bertscope.questions.attention.contact_calls import AsyncContactCalls
     from bertscope.questions.attention.marked_calls import AsyncRelationCalls
     from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         AsyncRelationCalls,
         AsyncScoreCalls,
         AsyncStructuralProbeCalls,
+        AsyncTraceCalls,
         AsyncTunedLensCalls,
         AsyncWordStatesCalls,
     ):
@@ -79,6 +81,7 @@ else:
         _read_in_turn = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
+        _sweep_parts = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         align_words = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
         answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
@@ -134,6 +137,8 @@ else:
         score_trees = Deferred("bertscope.questions.attention.tree_calls", "AsyncAttentionTreeCalls")
         stream_inspection = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
         sweep_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
+        sweep_sites = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
+        trace = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         train_lens = Deferred("bertscope.questions.representations.tuned_lens_calls", "AsyncTunedLensCalls")
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
         train_structural_probe = Deferred("bertscope.questions.probes.structural_calls", "AsyncStructuralProbeCalls")

@@ -43,7 +43,7 @@ TOO_LARGE = (
     "REPLY_TOO_LARGE",
 )
 NOT_OURS = "reference_texts"
-TEXT_FIELD = re.compile(r"(texts|inputs|spans|facts|sets|text_candidates|text_pairs)\[(\d+)\]")
+TEXT_FIELD = re.compile(r"(texts|inputs|spans|facts|sets|pairs|text_candidates|text_pairs)\[(\d+)\]")
 
 OnRejected = Callable[[int, InvalidArgument], object]
 """Takes the index of a text that the server rejected, and the error."""

@@ -47,7 +47,7 @@ class Eraser(Protocol):
 
 
 class SiteChange:
-    """What happens to the vectors at a site."""
+    """Describes what happens to the vectors at a site."""
 
     def message(self) -> site_pb2.SiteChange:
         """Returns the message."""

@@ -110,7 +110,7 @@ Site = Literal["state", "heads", "attention", "neurons", "feed_forward"]
 projection, the output of the attention block, activations in the feed-forward block, or its output."""
 PositionKind = Literal["all", "masks", "first", "special", "not_special"]
 """Positions that have a meaning in every text; "special" are tokens that the tokenizer added, and masks are not among them."""
-PositionScope = Literal["each", "words", "together", "groups"]
+PositionScope = Literal["each", "each_word", "together", "groups"]
 """The positions that a trace changes at a time: each token, each word with all its pieces, all, or named groups of words."""
 PatchDirection = Literal["restore", "break"]
 """The run that a trace changes: the corrupted one, to restore the clean answer, or the clean one, to break it."""
