@@ -78,7 +78,7 @@ def plan_extract_attention(
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model whose attention can't be observed."""
     require_observable(model)
     query = parse_extract_attention(request, model.encoder.shape, model.name)
-    require_quantity(model, query.quantity)
+    require_quantity(model, query.quantity, request)
     plan = AttentionPlan(query, model.tokenizer, model.encoder.device)
     check_pairs(query.quantity, (text.sequence for text in plan.texts), limits)
     return plan

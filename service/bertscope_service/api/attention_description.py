@@ -34,7 +34,7 @@ def plan_description(
     require_observable(model)
     shape = model.encoder.shape
     quantity = read_quantity(request.quantity)
-    require_quantity(model, quantity)
+    require_quantity(model, quantity, request)
     require_description(model, quantity)
     query = DescriptionQuery(
         read_texts(request.inputs),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bertscope.v1 import attention_statistics_pb2
+from google.protobuf.message import Message
 
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.requirements import refuse_sites
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
@@ -33,8 +35,10 @@ def require_description(model: LoadedModel, quantity: Quantity) -> None:
         raise Unsupported(message, "QUANTITY_UNSUPPORTED", model=model.name, quantity=quantity.value)
 
 
-def require_quantity(model: LoadedModel, quantity: Quantity) -> None:
-    """Raises Unsupported for a model that lacks a quantity."""
+def require_quantity(model: LoadedModel, quantity: Quantity, request: Message) -> None:
+    """Raises Unsupported for a model that lacks a quantity, and for one that can't be computed as a request changes sites."""
+    if quantity is not Quantity.WEIGHTS:
+        refuse_sites(request, f"{quantity.value} are made of layers that are taken apart; ask for weights")
     reason = refusal(quantity, model.encoder)
     if reason is not None:
         message = f"{model.name} has no {quantity.value}: {reason}"
