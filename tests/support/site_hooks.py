@@ -37,7 +37,7 @@ class HookedReference:
         calls: Counter[Any] = Counter()
         module, reads = self._module(site, layer)
         # ALBERT's layers are one module, which is called once for each.
-        first = layer - 1 if site is Site.STATE and not reads else layer
+        first = max(0, layer - 1) if site is Site.STATE and not reads else layer
         same = self.architecture.layers[:first] if site is Site.STATE else [self._module(site, one)[0] for one in range(first)]
         number = sum(one is module for one in same)
 
@@ -45,7 +45,7 @@ class HookedReference:
             calls[module] += 1
             if calls[module] - 1 != number:
                 return value
-            turned = self.name == "squeezebert" and (site is not Site.STATE or value.shape[-1] != self.hidden_size)
+            turned = self.name == "squeezebert" and site is not Site.STATE
             vectors = value.transpose(1, 2) if turned else value
             after = edit(vectors[0])[None].to(value.dtype)
             return after.transpose(1, 2) if turned else after
@@ -58,18 +58,12 @@ class HookedReference:
         def after(_: Any, given: tuple[Any, ...], written: Any) -> Any:
             if isinstance(written, tuple):
                 return (changed(written[0]), *written[1:])
-            if isinstance(written, dict):
-                return {**written, "feature_map": changed(written["feature_map"])}
             return changed(written)
 
         with ExitStack() as hooks:
             hook = module.register_forward_pre_hook(before, with_kwargs=True) if reads else module.register_forward_hook(after)
             hooks.callback(hook.remove)
             yield
-
-    @property
-    def hidden_size(self) -> int:
-        return int(self.reference.model.config.hidden_size)
 
     def _module(self, site: Site, layer: int) -> tuple[Any, bool]:
         """The module whose input (True) or output (False) the site is."""
@@ -82,14 +76,22 @@ class HookedReference:
             return architecture.second_matrix(layer), True
         if site is Site.FEED_FORWARD_OUTPUT:
             return architecture.second_matrix(layer), False
+        if self.name == "squeezebert":  # its encoder calls the layers' forward, past their hooks
+            return (self.reference.model.cls, True) if layer else (architecture.encoder.embeddings, False)
         if layer == len(architecture.layers):
             return architecture.norm_behind or self._last(layer - 1), False
         if self.name in ("xlm", "flaubert"):
-            return (architecture.encoder.layer_norm2[layer - 1], False) if layer else (architecture.encoder.layer_norm_emb, False)
+            return (
+                (architecture.encoder.layer_norm2[layer - 1], False) if layer else (architecture.encoder.layer_norm_emb, False)
+            )
         return architecture.layers[layer], True
 
     def _last(self, layer: int) -> Any:
-        return self.architecture.encoder.layer_norm2[layer] if self.name in ("xlm", "flaubert") else self.architecture.layers[layer]
+        return (
+            self.architecture.encoder.layer_norm2[layer]
+            if self.name in ("xlm", "flaubert")
+            else self.architecture.layers[layer]
+        )
 
 
 class Knockout(torch.overrides.TorchFunctionMode):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.gating import enter
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.sites import Change, Site
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
+from tests.support.exports import load_exported
 from tests.support.reference import Subject, all_logits, assert_close, assert_equal
 from tests.support.site_hooks import HookedReference, Knockout
 from tests.support.subjects import everywhere, on_three
@@ -71,9 +75,11 @@ def edits_of(subject: Subject, *changed: Change) -> Edits:
 
 
 @torch.inference_mode()
-def run(subject: Subject, batch: list[TokenSequence], edits: list[Edits | None]) -> list[torch.Tensor]:
+def run(
+    subject: Subject, batch: list[TokenSequence], edits: list[Edits | None], encoder: Encoder | None = None
+) -> list[torch.Tensor]:
     """Scores of every real position of each row."""
-    encoder = subject.encoder
+    encoder = encoder or subject.encoder
     state = encoder.begin(batch)
     placed = encoder.place_edits([None if one is None else one.at(row) for one, row in zip(edits, batch, strict=True)])
     if placed is not None:
@@ -92,7 +98,11 @@ def test_changes_are_those_of_hooks(subject: Subject, site: Site) -> None:
     (plain, beside) = run(subject, [sequence, other], [None, None])
     for layer in (0, encoder.shape.layers - (site is not Site.STATE)):
         for name, change in changes(site, size_of(encoder, site), layer).items():
-            if site is Site.HEAD_OUTPUT and encoder.architecture.beside_heads == "convolutions" and name in ("erase", "set", "add"):
+            if (
+                site is Site.HEAD_OUTPUT
+                and encoder.architecture.beside_heads == "convolutions"
+                and name in ("erase", "set", "add")
+            ):
                 continue
             found, untouched = run(subject, [sequence, other], [edits_of(subject, change), None])
 
@@ -129,7 +139,9 @@ def test_a_query_without_keys_has_no_context(subject: Subject) -> None:
     sequence = subject.sequences[4]
     blocked = Change(Site.ATTENTION, 1, POSITIONS, keys=None)
     silenced = Change(Site.HEAD_OUTPUT, 1, POSITIONS, keep=0.0)
-    assert_close(run(subject, [sequence], [edits_of(subject, blocked)]), run(subject, [sequence], [edits_of(subject, silenced)]))
+    assert_close(
+        run(subject, [sequence], [edits_of(subject, blocked)]), run(subject, [sequence], [edits_of(subject, silenced)])
+    )
 
 
 @on_three
@@ -146,3 +158,30 @@ def test_changes_act_in_order(subject: Subject) -> None:
     assert_close([one], [other])
     (wrong,) = run(subject, [sequence], [edits_of(subject, scale, add)])
     assert float((wrong - one).abs().max()) > 1e-3
+
+
+@on_three
+@pytest.mark.parametrize("site", VECTOR_SITES)
+def test_graphs_change_the_same(subject: Subject, site: Site, export_cache: Path) -> None:
+    """ONNX gives what PyTorch gives, at all positions, alone and beside an untouched row."""
+    encoder, onnx = subject.encoder, load_exported(subject.folder, export_cache)
+    sequence, other = subject.sequences[4], subject.sequences[2]
+    for layer in (0, encoder.shape.layers - (site is not Site.STATE)):
+        if onnx.site_refusal(site, min(layer, encoder.shape.layers - 1)):
+            assert subject.architecture == "deberta"
+            continue
+        assert onnx.site_size(site) in (None, encoder.site_size(site))
+        for change in changes(site, size_of(encoder, site), layer).values():
+            edits: list[Edits | None] = [edits_of(subject, change), None]
+            assert_close(run(subject, [sequence, other], edits, onnx), run(subject, [sequence, other], edits))
+
+
+@on_three
+def test_graphs_block_the_same(subject: Subject, export_cache: Path) -> None:
+    onnx, sequence, other = load_exported(subject.folder, export_cache), subject.sequences[4], subject.sequences[2]
+    if onnx.site_refusal(Site.ATTENTION, 0):
+        pytest.skip("its values can't be found")
+    for layer in range(onnx.shape.layers):
+        change = Change(Site.ATTENTION, layer, np.array([1, 2]), np.array([0, 2]), keys=np.arange(3))
+        edits: list[Edits | None] = [edits_of(subject, change), None]
+        assert_close(run(subject, [sequence, other], edits, onnx), run(subject, [sequence, other], edits))
