@@ -157,7 +157,7 @@ def _field(field: Any, standard: Any, ours: Any, enums: Mapping[str, Any]) -> Fi
     items = _rules(kind, rules.repeated.items, own.items, field.name, values) if several else None
     type_name = field.type_name.removeprefix(".")
     found = _rules("list" if several else kind, rules, own, field.name, values)
-    return Field(field.name, field.proto3_optional, found, items, type_name, rules.required)
+    return Field(field.name, field.HasField("oneof_index"), found, items, type_name, rules.required)
 
 
 def _kind(field: Any) -> str:

@@ -106,7 +106,7 @@ def check_head_intervention(message: common_pb2.HeadIntervention, limits: Reques
 
 
 def check_positions(message: site_pb2.Positions, limits: RequestLimits, path: str) -> None:
-    if message.kind not in (1, 2, 3, 4, 5):
+    if message.HasField("kind") and message.kind not in (1, 2, 3, 4, 5):
         raise invalid(f"{path}.kind", f"is {message.kind}; set KIND_ALL, KIND_MASKS, KIND_FIRST, KIND_SPECIAL or KIND_NOT_SPECIAL", "UNKNOWN_KIND")
     if message.HasField("spans"):
         check_character_spans(message.spans, limits, f"{path}.spans")
@@ -139,7 +139,7 @@ def check_site_intervention(message: site_pb2.SiteIntervention, limits: RequestL
 
 
 def check_site_change(message: site_pb2.SiteChange, limits: RequestLimits, path: str) -> None:
-    if not -1000 <= message.scale <= 1000:
+    if message.HasField("scale") and not -1000 <= message.scale <= 1000:
         raise invalid(f"{path}.scale", f"is {message.scale}; use a number from -1000 to 1000", "SCALE_OUT_OF_RANGE", limit=1000)
     if message.HasField("add"):
         check_addition(message.add, limits, f"{path}.add")

@@ -138,7 +138,7 @@ async def interactive(engine: Engine, hosted: Hosted) -> int:
     objective, calls = GoldObjective(hosted.sequences), 0
     for heads in ((), ((0, (0,)),), ((1, (1, 2)), (2, (0,))), ((2, (0, 1, 2, 3)),)):
         edits = hosted.edits(heads, Mode.UNIFORM)
-        gates = hosted.untouched.change(heads, Mode.UNIFORM).gates()
+        gates = hosted.untouched.change(heads, Mode.UNIFORM).edits()
         rows = [
             Row(hosted.encoder, sequence, observer, gates)
             for sequence, observer in zip(objective.sequences, objective.observers, strict=True)

@@ -151,13 +151,13 @@ async def test_results_that_wait_for_the_last_part_are_bounded(
 async def test_gates_are_made_when_they_may_run(masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand sets that begin in one layer would hold the loop for seconds."""
     hosted, made = masked_lm("bert"), list[object]()
-    gates = Interventions.gates
+    gates = Interventions.edits
 
     def counted(*arguments: Any) -> Any:
         made.append(arguments)
         return gates(*arguments)
 
-    monkeypatch.setattr(Interventions, "gates", counted)
+    monkeypatch.setattr(Interventions, "edits", counted)
     run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN, batch_tokens=16)
     sets = [
         ((0, (0, 1)), *((layer, (head,)) for layer, head in zip((1, 2, 3), heads, strict=True)))

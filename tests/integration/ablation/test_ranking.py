@@ -30,7 +30,7 @@ async def rank(hosted: Hosted, objective: GoldObjective | LabelObjective, *, bas
         interventions = interventions.change(((layer, (head,)),), mode, SCALE)
     async with running(batch_tokens) as engine:
         bulk = BulkRunner(engine, hosted.encoder, "client", None)
-        return await rank_heads(hosted.encoder, objective, interventions.gates(hosted.means), bulk)
+        return await rank_heads(hosted.encoder, objective, interventions.edits(hosted.means), bulk)
 
 
 def derivatives(

@@ -93,10 +93,10 @@ class Site:
         self._note(f"run {len(rows)}")
         self.held = self.memory.total
         self.options.append(options)
-        self.gates_of_rounds.append([row.gates for row in rows])
+        self.gates_of_rounds.append([row.edits for row in rows])
         if self.stops_at == len(self.options):
             raise asyncio.CancelledError
-        self.gates = [row.gates for row in rows]
+        self.gates = [row.edits for row in rows]
         if isinstance(self.results, BaseException):
             raise self.results
         return [sum(row.sequence.ids) for row in rows]

@@ -126,7 +126,7 @@ def test_bad_extract_attention(fields: dict[str, Any], field: str, words: str) -
 def gates(*interventions: dict[str, Any]) -> Any:
     request = cloze.FillMaskRequest(texts=["a"], interventions=[Intervention(**fields) for fields in interventions])
     check_fields(request, LIMITS)
-    return parse_interventions(request.interventions, SHAPE, "models/m").gates()
+    return parse_interventions(request.interventions, SHAPE, "models/m").edits()
 
 
 def test_no_interventions_are_no_gates() -> None:
@@ -147,7 +147,7 @@ def test_mean_interventions_become_constants() -> None:
     intervention = Intervention(layer=1, heads=[1], mode=Intervention.MODE_MEAN)
     parsed = parse_interventions([intervention], SHAPE, "models/m")
     means = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
-    found = parsed.gates(means)
+    found = parsed.edits(means)
     assert found is not None
     np.testing.assert_array_equal(found.keep, [[1, 1], [1, 0], [1, 1]])
     assert list(found.constant) == [1]

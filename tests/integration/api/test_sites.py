@@ -1,0 +1,320 @@
+"""Changes at sites through gRPC: in every question, from every kind of vector, refused by name where they can't be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_states_pb2 as states
+from bertscope.v1 import site_pb2 as sites
+from bertscope_service.contract import METHODS
+from bertscope_service.encoders.sites import Site
+from google.protobuf.message import Message
+from numpy.typing import NDArray
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.reference import Subject
+from tests.support.requests import good
+from tests.support.site_hooks import HookedReference
+
+Change, Intervention, Positions = sites.SiteChange, sites.SiteIntervention, sites.Positions
+TEXT, OTHER = "The [MASK] sat on the mat.", "A [MASK] ran in the house."
+CANDIDATES = ["cat", "dog", "mat"]
+SIZE = 32
+
+
+@pytest.fixture(scope="module")
+def hooked(checkpoints: dict[str, Path]) -> Iterator[HookedReference]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield HookedReference(Subject("bert", checkpoints["bert"]).reference, "bert")
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def subject(checkpoints: dict[str, Path]) -> Subject:
+    return Subject("bert", checkpoints["bert"])
+
+
+def tensor(values: NDArray[Any]) -> common.Tensor:
+    array = np.asarray(values, dtype="<f4")
+    return common.Tensor(dtype=common.DATA_TYPE_FLOAT32, shape=array.shape, data=array.tobytes())
+
+
+def at(site: int, layer: int, change: Change, **fields: Any) -> Intervention:
+    return Intervention(site=site, layer=layer, change=change, **fields)
+
+
+def tokens(*numbers: int) -> Positions:
+    return Positions(tokens=sites.TokenIndexes(tokens=numbers))
+
+
+def kind(number: int) -> Positions:
+    return Positions(kind=number)
+
+
+def fill(host: Host, text: str, *changes: Intervention, **fields: Any) -> cloze.FillMaskResponse:
+    request = cloze.FillMaskRequest(texts=[text], candidates=CANDIDATES, site_interventions=changes, **fields)
+    return host.cloze.FillMask(request, timeout=CALL_SECONDS)
+
+
+def logs(reply: cloze.FillMaskResponse) -> NDArray[np.float64]:
+    found = {one.token: one.log_probability for one in reply.results[0].masks[0].predictions}
+    return np.array([found[word] for word in CANDIDATES])
+
+
+def states_of(host: Host, text: str, layer: int, *changes: Intervention) -> NDArray[np.float32]:
+    request = states.ExtractHiddenStatesRequest(
+        inputs=[common.TextInput(text=text)], layers=[layer], site_interventions=changes, dtype=common.DATA_TYPE_FLOAT32
+    )
+    return read_states(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
+
+
+def read_states(replies: Iterable[states.ExtractHiddenStatesResponse]) -> NDArray[np.float32]:
+    data = b"".join(one.chunk.data for one in replies if one.HasField("chunk"))
+    return np.frombuffer(data, dtype="<f4").reshape(-1, SIZE)
+
+
+def test_a_change_is_that_of_a_hook(host: Host, subject: Subject, hooked: HookedReference) -> None:
+    """At the mask, by its kind, its number, and its characters; beside another text whose mask is elsewhere."""
+    sequence = subject.tokenizer.encode(TEXT).sequence
+    place = list(sequence.ids).index(subject.tokenizer.mask_id)
+    ids = [subject.tokenizer.backend.token_to_id(word) for word in CANDIDATES]
+    vector = np.linspace(-1, 1, SIZE)
+
+    def edit(vectors: torch.Tensor) -> torch.Tensor:
+        after = vectors.clone()
+        after[place] += torch.tensor(vector, dtype=torch.float32)
+        return after
+
+    expected = hooked.logits(sequence, Site.STATE, 1, edit)[place].log_softmax(-1)[ids].numpy()
+    change = Change(add=sites.Addition(vector=tensor(vector)))
+    start = TEXT.index("[MASK]")
+    span = common.CharacterSpan(start=start, end=start + 6)
+    for positions in (
+        kind(Positions.KIND_MASKS),
+        tokens(place),
+        Positions(spans=sites.CharacterSpans(spans=[span])),
+    ):
+        found = logs(fill(host, TEXT, at(sites.SITE_STATE, 1, change, positions=positions)))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    plain = logs(fill(host, TEXT))
+    assert np.abs(plain - expected).max() > 1e-2
+
+
+def test_states_from_a_run_give_its_answer(host: Host) -> None:
+    """All positions of one layer's state; of one position less, another answer."""
+    source = sites.SiteSource(input=common.TextInput(text=OTHER))
+    expected = logs(fill(host, OTHER))
+    for layer in range(4):
+        found = logs(fill(host, TEXT, at(sites.SITE_STATE, layer, Change(source=source))))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    some = at(sites.SITE_STATE, 1, Change(source=source), positions=tokens(1, 2, 3))
+    assert np.abs(logs(fill(host, TEXT, some)) - expected).max() > 1e-3
+
+
+def test_lower_layers_of_another_model(host: Host) -> None:
+    """A model's own lower layers change nothing; a state of another is that of a run of the other."""
+    own = sites.SiteSource(input=common.TextInput(text=TEXT), model="models/bert")
+    plain = logs(fill(host, TEXT))
+    np.testing.assert_allclose(logs(fill(host, TEXT, at(sites.SITE_STATE, 2, Change(source=own)))), plain, rtol=0, atol=1e-5)
+    request = states.ExtractHiddenStatesRequest(
+        model="models/roberta",
+        inputs=[common.TextInput(text=OTHER.replace("[MASK]", "<mask>"))],
+        layers=[1],
+        dtype=common.DATA_TYPE_FLOAT32,
+    )
+    theirs = read_states(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
+    other = sites.SiteSource(input=request.inputs[0], model="models/roberta", positions=tokens(1, 2), layer=1)
+    found = states_of(host, TEXT, 2, at(sites.SITE_STATE, 2, Change(source=other), positions=tokens(3, 5)))
+    np.testing.assert_allclose(found[[3, 5]], theirs[[1, 2]], rtol=0, atol=1e-5)
+
+
+def test_a_source_has_changes_of_its_own(host: Host) -> None:
+    halved = at(sites.SITE_STATE, 1, Change(scale=0.5))
+    source = sites.SiteSource(input=common.TextInput(text=TEXT), interventions=[halved])
+    found = logs(fill(host, TEXT, at(sites.SITE_STATE, 2, Change(source=source))))
+    np.testing.assert_allclose(found, logs(fill(host, TEXT, halved)), rtol=0, atol=1e-5)
+
+
+def test_means_and_strengths_are_those_of_reference_texts(host: Host) -> None:
+    references = ["The cat sat.", "A dog ran in the house."]
+    vectors = np.concatenate([states_of(host, text, 2) for text in references]).astype(np.float64)
+    found = states_of(host, TEXT, 2)
+    request = states.ExtractHiddenStatesRequest(
+        inputs=[common.TextInput(text=TEXT)],
+        layers=[2],
+        dtype=common.DATA_TYPE_FLOAT32,
+        reference_texts=references,
+        site_interventions=[
+            at(sites.SITE_STATE, 2, Change(mean=sites.MeanOfReference()), positions=tokens(1)),
+            at(
+                sites.SITE_STATE,
+                2,
+                Change(add=sites.Addition(vector=tensor(np.eye(SIZE)[0] * 7), strength=-0.5)),
+                positions=tokens(3),
+            ),
+        ],
+    )
+    replies = list(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
+    changed = read_states(replies)
+    norm = np.linalg.norm(vectors, axis=1).mean()
+    expected = found.astype(np.float64).copy()
+    expected[1] = vectors.mean(axis=0)
+    expected[3, 0] -= 0.5 * norm
+    np.testing.assert_allclose(changed, expected, rtol=0, atol=1e-4)
+    (told,) = next(one.header.provenance.site_norms for one in replies if one.HasField("header"))
+    assert told == pytest.approx(norm, rel=1e-5)
+    plain = host.cloze.FillMask(cloze.FillMaskRequest(texts=[TEXT]), timeout=CALL_SECONDS)
+    assert list(plain.provenance.site_norms) == []
+
+
+def test_attention_that_is_blocked_is_not_shown(host: Host) -> None:
+    blocked = at(sites.SITE_ATTENTION, 1, Change(block=tokens(0, 2)), units=[1], positions=kind(Positions.KIND_MASKS))
+    request = attention.ExtractAttentionRequest(
+        inputs=[common.TextInput(text=TEXT)], layers=[1], site_interventions=[blocked], dtype=common.DATA_TYPE_FLOAT32
+    )
+    replies = list(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+    count = len(next(one.header.tokens for one in replies if one.HasField("header")))
+    maps = np.frombuffer(b"".join(one.chunk.data for one in replies if one.HasField("chunk")), dtype="<f4")
+    maps = maps.reshape(-1, count, count)
+    assert maps[1, 2, [0, 2]].tolist() == [0, 0]
+    np.testing.assert_allclose(maps.sum(axis=2), 1, atol=1e-5)
+    assert (maps[0, 2] > 0).all()
+
+
+TAKEN_APART = {"AttributeLogits"}
+ASKED = sorted(method.name for method in METHODS.values() if "site_interventions" in method.request.DESCRIPTOR.fields_by_name)
+HALVED = at(sites.SITE_STATE, 1, Change(scale=0.5), positions=tokens(1, 2))
+
+
+@pytest.fixture(scope="module")
+def servers(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
+    with launched(loop, model=[f"{name}={folder}" for name, folder in (checkpoints | sorters).items()]) as running:
+        yield running
+
+
+def without_times(data: bytes, kind: type[Message]) -> str:
+    """The reply as text, without the fields that tell times."""
+    lines = str(kind.FromString(data)).split("\n")
+    return "\n".join(line for line in lines if "seconds" not in line)
+
+
+@pytest.mark.parametrize("name", [name for name in ASKED if name not in ("SweepSites", "TrainEraser")])
+def test_every_question_has_the_changes(servers: Host, checkpoints: dict[str, Path], name: str) -> None:
+    """A change in a request changes the answer, or is refused by name."""
+    method = next(method for method in METHODS.values() if method.name == name)
+    request = good(checkpoints["bert"])[name]
+    if name == "ApplyProbe":  # one that does not give all states the same
+        request.probes[0].weights.CopyFrom(tensor(np.arange(2 * SIZE).reshape(SIZE, 2)))  # type: ignore[attr-defined]
+        request.probes[0].layer = 1  # type: ignore[attr-defined]
+    plain = servers.ask(method, request.SerializeToString())
+    request.site_interventions.append(HALVED)  # type: ignore[attr-defined]
+    if name in TAKEN_APART:
+        with refused(grpc.StatusCode.UNIMPLEMENTED):
+            servers.ask(method, request.SerializeToString())
+        return
+    changed = servers.ask(method, request.SerializeToString())
+    assert [without_times(one, method.response) for one in plain] != [without_times(one, method.response) for one in changed]
+
+
+SOURCE = sites.SiteSource(input=common.TextInput(text=OTHER))
+NOTHING = sites.SiteSource(input=common.TextInput(text="The cat."))
+STRONG = sites.Addition(vector=tensor(np.ones(SIZE)), strength=1.0)
+POINTLESS = sites.Addition(vector=tensor(np.zeros(SIZE)), strength=1.0)
+SHORT, THREE = tensor(np.ones(3)), tensor(np.ones((3, SIZE)))
+VECTOR, STATE, HEADS = tensor(np.ones(SIZE)), sites.SITE_STATE, sites.SITE_HEAD_OUTPUT
+ADD = Change(add=sites.Addition(vector=VECTOR))
+BAD: dict[str, tuple[str, str, Intervention]] = {
+    "no change": ("change", "required", Intervention(site=STATE)),
+    "an empty change": ("change", "CHANGE_MISSING", at(STATE, 0, Change())),
+    "no site": ("site", "set SITE_STATE", Intervention(change=ADD)),
+    "a layer too many": ("layer", "LAYER_OUT_OF_RANGE", at(STATE, 4, ADD)),
+    "the layer behind the heads": ("layer", "LAYER_OUT_OF_RANGE", at(HEADS, 3, ADD)),
+    "units of a state": ("units", "CHANGE_UNUSABLE", at(STATE, 0, ADD, units=[1])),
+    "a head too many": ("units[0]", "HEAD_OUT_OF_RANGE", at(HEADS, 0, Change(scale=0), units=[4])),
+    "a short vector": (
+        "change.add.vector.shape",
+        "VECTOR_SIZE",
+        at(STATE, 0, Change(add=sites.Addition(vector=SHORT))),
+    ),
+    "not a number": ("change.set", "VECTOR_NOT_FINITE", at(STATE, 0, Change(set=tensor(np.full(SIZE, np.nan))))),
+    "a vector of more positions": (
+        "",
+        "POSITIONS_MISMATCH",
+        at(STATE, 0, Change(set=THREE), positions=tokens(1)),
+    ),
+    "a direction of nothing": (
+        "change.add.vector",
+        "VECTOR_NOT_FINITE",
+        at(STATE, 0, Change(add=POINTLESS)),
+    ),
+    "a strength without texts": (
+        "reference_texts",
+        "REFERENCE_TEXTS_MISSING",
+        at(STATE, 0, Change(add=STRONG)),
+    ),
+    "a projection of units": (
+        "change.erase",
+        "CHANGE_UNUSABLE",
+        at(HEADS, 0, Change(erase=sites.Projection(left=tensor(np.ones((8, 1))), right=tensor(np.ones((1, 8))))), units=[1]),
+    ),
+    "a projection of no rank": (
+        "change.erase.left",
+        "VECTOR_SIZE",
+        at(STATE, 0, Change(erase=sites.Projection(left=VECTOR, right=VECTOR))),
+    ),
+    "a source of other length": ("", "POSITIONS_MISMATCH", at(STATE, 0, Change(source=NOTHING))),
+    "a position behind the text": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(1, 40))),
+    "positions that fall": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(3, 2))),
+    "no positions": ("positions", "EMPTY_POSITIONS", at(STATE, 0, ADD, positions=Positions(tokens=sites.TokenIndexes()))),
+    "an empty span": (
+        "positions.spans.spans[0]",
+        "EMPTY_SPAN",
+        at(STATE, 0, ADD, positions=Positions(spans=sites.CharacterSpans(spans=[common.CharacterSpan(start=3, end=3)]))),
+    ),
+    "attention that is scaled": ("change", "CHANGE_UNUSABLE", at(sites.SITE_ATTENTION, 0, Change(scale=0))),
+    "a state that is blocked": ("change", "CHANGE_UNUSABLE", at(STATE, 0, Change(block=tokens(1)))),
+    "a source of a source": (
+        "change.source.interventions",
+        "CHANGE_UNUSABLE",
+        at(STATE, 0, Change(source=sites.SiteSource(input=SOURCE.input, interventions=[at(STATE, 0, Change(source=SOURCE))]))),
+    ),
+    "over four megabytes": ("", "VECTORS_TOO_LARGE", at(STATE, 0, Change(set=tensor(np.ones((33_000, SIZE)))))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_change_is_refused_by_its_field(host: Host, name: str) -> None:
+    field, told, change = BAD[name]
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        fill(host, TEXT, change)
+    failure = failures[0]
+    path = f"site_interventions[0].{field}".removesuffix(".")
+    assert failure.fields[0] in (path, field, "site_interventions")
+    assert told == failure.info.reason or told in failure.message
+    assert logs(fill(host, TEXT)).shape == (3,)
+
+
+def test_a_hosted_model_that_is_not_there(host: Host) -> None:
+    source = sites.SiteSource(input=SOURCE.input, model="models/nobody")
+    with refused(grpc.StatusCode.NOT_FOUND):
+        fill(host, TEXT, at(STATE, 0, Change(source=source)))
+
+
+def test_a_text_with_a_bad_position_fails_alone(host: Host) -> None:
+    """Rows of other calls that wait with it are answered."""
+    request = cloze.FillMaskRequest(texts=[TEXT], candidates=CANDIDATES)
+    waiting = [host.cloze.FillMask.future(request, timeout=CALL_SECONDS) for _ in range(20)]
+    with refused(grpc.StatusCode.INVALID_ARGUMENT):
+        fill(host, TEXT, at(STATE, 0, ADD, positions=tokens(40)))
+    found = [logs(one.result()) for one in waiting]
+    np.testing.assert_allclose(found, [logs(fill(host, TEXT))] * 20, rtol=0, atol=1e-6)
