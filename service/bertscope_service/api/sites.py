@@ -151,7 +151,7 @@ class SiteReader:
                 raise InvalidArgument(f"{path}.tokens", message, "POSITION_OUT_OF_RANGE")
             return Where(numbers, tokenizer, field, count)
         if kind == "spans":
-            return Where(read_spans(positions.spans, f"{path}.spans"), tokenizer, field, count)
+            return Where(read_spans(positions.spans, f"{path}.spans.spans"), tokenizer, field, count)
         if kind is None and positions.ByteSize():
             raise InvalidArgument(path, f"{path} is empty; set one of its fields, or leave it out", "EMPTY_POSITIONS")
         return Where(KINDS[positions.kind] if kind else PositionKind.ALL, tokenizer, field, count)

@@ -234,11 +234,11 @@ SHORT, THREE = tensor(np.ones(3)), tensor(np.ones((3, SIZE)))
 VECTOR, STATE, HEADS = tensor(np.ones(SIZE)), sites.SITE_STATE, sites.SITE_HEAD_OUTPUT
 ADD = Change(add=sites.Addition(vector=VECTOR))
 BAD: dict[str, tuple[str, str, Intervention]] = {
-    "no change": ("change", "required", Intervention(site=STATE)),
+    "no change": ("change", "CHANGE_MISSING", Intervention(site=STATE)),
     "an empty change": ("change", "CHANGE_MISSING", at(STATE, 0, Change())),
     "no site": ("site", "set SITE_STATE", Intervention(change=ADD)),
-    "a layer too many": ("layer", "LAYER_OUT_OF_RANGE", at(STATE, 4, ADD)),
-    "the layer behind the heads": ("layer", "LAYER_OUT_OF_RANGE", at(HEADS, 3, ADD)),
+    "a layer too many": ("layer", "LAYER_OUT_OF_RANGE", at(STATE, 40, ADD)),
+    "the layer behind the heads": ("layer", "LAYER_OUT_OF_RANGE", at(HEADS, 40, ADD)),
     "units of a state": ("units", "CHANGE_UNUSABLE", at(STATE, 0, ADD, units=[1])),
     "a head too many": ("units[0]", "HEAD_OUT_OF_RANGE", at(HEADS, 0, Change(scale=0), units=[4])),
     "a short vector": (
@@ -275,7 +275,7 @@ BAD: dict[str, tuple[str, str, Intervention]] = {
     "a source of other length": ("", "POSITIONS_MISMATCH", at(STATE, 0, Change(source=NOTHING))),
     "a position behind the text": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(1, 40))),
     "positions that fall": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(3, 2))),
-    "no positions": ("positions", "EMPTY_POSITIONS", at(STATE, 0, ADD, positions=Positions(tokens=sites.TokenIndexes()))),
+    "no positions": ("positions.tokens.tokens", "EMPTY_POSITIONS", at(STATE, 0, ADD, positions=Positions(tokens=sites.TokenIndexes()))),
     "an empty span": (
         "positions.spans.spans[0]",
         "EMPTY_SPAN",
