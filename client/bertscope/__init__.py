@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.sweeps import save_sweep as save_sweep
     from bertscope_workbench.plots.text_sets import plot_accuracy as plot_accuracy
     from bertscope_workbench.plots.text_sets import save_accuracy as save_accuracy
+    from bertscope_workbench.plots.traces import plot_trace as plot_trace
+    from bertscope_workbench.plots.traces import save_trace as save_trace
     from bertscope_workbench.plots.trees import plot_trees as plot_trees
     from bertscope_workbench.plots.trees import save_trees as save_trees
     from bertscope_workbench.plots.word_attribution import plot_word_attribution as plot_word_attribution
@@ -598,6 +600,7 @@ _WORKBENCH = {
     "plot_substitutions",
     "plot_surprisal",
     "plot_sweep",
+    "plot_trace",
     "plot_trees",
     "plot_word_attribution",
     "read_answered",
@@ -648,6 +651,7 @@ _WORKBENCH = {
     "save_substitutions",
     "save_surprisal",
     "save_sweep",
+    "save_trace",
     "save_trees",
     "save_word_attribution",
     "write_items",

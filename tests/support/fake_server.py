@@ -1,5 +1,7 @@
 """A server that keeps the contract, or breaks it where a test says so."""
 
+import itertools
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -9,6 +11,7 @@ import grpc
 import numpy as np
 from bertscope.v1 import (
     ablation_pb2,
+    ablation_sites_pb2,
     attention_pb2,
     benchmark_pb2,
     classification_pb2,
@@ -89,6 +92,12 @@ def metric_effect(metric: int, difference: float) -> ablation_pb2.MetricEffect:
         high=difference + 0.0095,
         mcnemar_p=p,
     )
+
+
+def words_of(text: str) -> list[common_pb2.Token]:
+    """Returns the words of a text as tokens."""
+    found = enumerate(re.finditer(r"\S+", text))
+    return [common_pb2.Token(text=word[0], start=word.start(), end=word.end(), word=index) for index, word in found]
 
 
 def layer_heads(heads: dict[int, list[int]]) -> list[common_pb2.LayerHeads]:
@@ -257,6 +266,11 @@ class FakeServer(
         self._begin(request, context)
         yield from self.stream(self._sweep(request))
 
+    def SweepSites(self, request, context):
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(self._site_sweep(request))
+
     def RankHeads(self, request, context):
         self._begin(request, context)
         tensors = [
@@ -315,6 +329,33 @@ class FakeServer(
                 yield response(effect=ablation_pb2.HeadEffect(heads=head_set, metrics=effects))
         summary = ablation_pb2.SweepSummary(
             helped=4, hurt=4, layer_passes=600, full_layer_passes=1200, seconds=1.25, provenance=self.provenance
+        )
+        yield response(summary=summary)
+
+    def _site_sweep(self, request):
+        """Gives each layer and word of a text the effect characters * (layer + 1) * (position + 1) / 100."""
+        response, sites = ablation_sites_pb2.SweepSitesResponse, [scope.site for scope in request.scopes]
+        pairs = [
+            ablation_sites_pb2.PairValues(tokens=words_of(pair.clean.text), clean=4.0, corrupted=-4.0) for pair in request.pairs
+        ]
+        places = list(itertools.product(sites, range(LAYERS), range(len(pairs[0].tokens))))
+        yield response(
+            start=ablation_sites_pb2.SiteSweepStart(
+                total=len(places),
+                pairs=pairs,
+                positions=request.positions or ablation_sites_pb2.POSITION_SCOPE_EACH,
+                direction=request.direction or ablation_sites_pb2.PATCH_DIRECTION_RESTORE,
+                provenance=self.provenance,
+            )
+        )
+        for site, layer, position in places:
+            values = [len(pair.clean.text) * (layer + 1) * (position + 1) / 100 for pair in request.pairs]
+            sums = {"count": len(values), "sum": sum(values), "sum_of_squares": sum(value**2 for value in values)}
+            ratios = {"ratios": len(values), "ratio_sum": sum(values) / 8, "ratio_sum_of_squares": sums["sum_of_squares"] / 64}
+            effect = ablation_sites_pb2.SiteEffect(site=site, layer=layer, position=position, **sums, **ratios)
+            yield response(effect=effect)
+        summary = ablation_sites_pb2.SiteSweepSummary(
+            layer_passes=60, full_layer_passes=120, seconds=1.25, provenance=self.provenance
         )
         yield response(summary=summary)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.substitutions import plot_substitutions, save_substitutions
     from bertscope_workbench.plots.sweeps import plot_ranking, plot_sweep, save_ranking, save_sweep
     from bertscope_workbench.plots.text_sets import plot_accuracy, save_accuracy
+    from bertscope_workbench.plots.traces import plot_trace, save_trace
     from bertscope_workbench.plots.trees import plot_trees, save_trees
     from bertscope_workbench.plots.word_attribution import plot_word_attribution, save_word_attribution
     from bertscope_workbench.readers.answer_rows import read_fact_rows, read_pair_rows
@@ -118,6 +119,7 @@ _PLACES = {
     "plot_substitutions": "bertscope_workbench.plots.substitutions",
     "plot_surprisal": "bertscope_workbench.plots.scores",
     "plot_sweep": "bertscope_workbench.plots.sweeps",
+    "plot_trace": "bertscope_workbench.plots.traces",
     "plot_trees": "bertscope_workbench.plots.trees",
     "plot_word_attribution": "bertscope_workbench.plots.word_attribution",
     "read_answered": "bertscope_workbench.readers.files",
@@ -168,6 +170,7 @@ _PLACES = {
     "save_substitutions": "bertscope_workbench.plots.substitutions",
     "save_surprisal": "bertscope_workbench.plots.scores",
     "save_sweep": "bertscope_workbench.plots.sweeps",
+    "save_trace": "bertscope_workbench.plots.traces",
     "save_trees": "bertscope_workbench.plots.trees",
     "save_word_attribution": "bertscope_workbench.plots.word_attribution",
     "write_items": "bertscope_workbench.readers.items.run",
@@ -216,6 +219,7 @@ __all__ = [
     "plot_substitutions",
     "plot_surprisal",
     "plot_sweep",
+    "plot_trace",
     "plot_trees",
     "plot_word_attribution",
     "read_answered",
@@ -266,6 +270,7 @@ __all__ = [
     "save_substitutions",
     "save_surprisal",
     "save_sweep",
+    "save_trace",
     "save_trees",
     "save_word_attribution",
     "write_items",

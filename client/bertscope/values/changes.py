@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Protocol
 
 from bertscope.v1 import site_pb2
 from bertscope.values.display import record
 from bertscope.values.messages import text_input
 from bertscope.values.positions import Found, positions_message
-from bertscope.values.tensors import tensor
 from bertscope.values.validation import TextOrPair
+from bertscope.values.vectors import tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["SiteIntervention"]
 

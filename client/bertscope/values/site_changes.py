@@ -7,10 +7,7 @@ normalisation before anything reads it: patching all blocks of a layer is not pa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import SupportsIndex
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, SupportsIndex
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
@@ -32,8 +29,12 @@ from bertscope.values.changes import (
 from bertscope.values.choices import Site
 from bertscope.values.models import Model, model_name
 from bertscope.values.positions import Found, Positions, checked_positions
-from bertscope.values.tensors import float32s
 from bertscope.values.validation import Heads, TextOrPair
+from bertscope.values.vectors import float32s
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = ["add", "block_attention", "erase", "mean_site", "patch", "scale_site", "set_site"]
 
@@ -61,8 +62,8 @@ def set_site(
 
     `size` is that of all units together, one after another. Others as in `scale_site`.
 
-    >>> set_site(3, np.zeros(384), positions="masks").change
-    Setting(vector=float32[384])
+    >>> set_site(3, [0.0, 0.5], positions="masks").change
+    Setting(vector=float32[2])
     """
     checked = checked_positions("positions", positions)
     return _made(site, layer, units, positions, Setting(_vectors(vector, checked)))
@@ -108,8 +109,8 @@ def erase(
     `eraser` is an object with `left`, `right` and `mean`, or a tuple of them, `mean` left out for zeros. Others as in
     `scale_site`.
 
-    >>> erase(3, (np.eye(4)[:, :1], np.eye(4)[:1])).change
-    Erasure(left=float32[4, 1], right=float32[1, 4], mean=None)
+    >>> erase(3, ([[1], [0]], [[1, 0]])).change
+    Erasure(left=float32[2, 1], right=float32[1, 2], mean=None)
     """
     if isinstance(eraser, (tuple, list)):
         if len(eraser) not in (2, 3):

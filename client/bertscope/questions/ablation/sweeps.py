@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
 from bertscope.values.display import ShownAsTable, data_frame, record
-from bertscope.values.results import Provenance
+from bertscope.values.results import Provenance, stored_provenance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,8 +257,8 @@ def table_of(values: Mapping[str, Any]) -> SweepTable:
     start, summary = dict(values["start"]), dict(values["summary"])
     bootstrap, provenance = start["bootstrap"], start["provenance"]
     start["bootstrap"] = None if bootstrap is None else Bootstrap(**bootstrap)
-    start["provenance"] = None if provenance is None else Provenance(**provenance)
-    summary["provenance"] = Provenance(**summary["provenance"])
+    start["provenance"] = None if provenance is None else stored_provenance(provenance)
+    summary["provenance"] = stored_provenance(summary["provenance"])
     names = ("mode", "scope", "factor", "confidence", "resamples", "seed", "asked", "interrupted", "resumed")
     return SweepTable(
         start=SweepStart(**start),

@@ -40,7 +40,7 @@ def heading(found: Trace) -> list[str]:
     on = "" if count == 1 else f", {count} pairs"
     clean, corrupted = found.baseline
     values = f"clean {clean:+.3f}" + ("" if found.direction == "change" else f", corrupted {corrupted:+.3f}")
-    return [f"{what} {run.get(found.direction, 'changed')}{on}, {found.provenance.model}", f"{found.target}: {values}"]
+    return [f"{what} {run.get(found.direction, 'changed')}{on}, {found.provenance.model}", found.target, values]
 
 
 def place_name(found: Trace, effect: SiteEffect) -> str:

@@ -21,7 +21,7 @@ from bertscope.questions.ablation.traced_values import PairValues
 from bertscope.values.display import data_frame, record
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
-from bertscope.values.results import Provenance, Token
+from bertscope.values.results import Provenance, Token, stored_provenance
 from bertscope.values.workbench import of_workbench
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Trace:
             numbers = (None if isinstance(each, float) and math.isnan(each) else each for each in measured)
             yield effect.site, effect.layer, effect.unit, receiver, effect.position, name, *numbers
 
-    def plot(self, *, what: str = "recovery", site: str | None = None, dark: bool = False, title: str | None = None) -> Any:
+    def plot(self, *, what: str | None = None, site: str | None = None, dark: bool = False, title: str | None = None) -> Any:
         """Draws a heat map of layers by positions: `bertscope.plot_trace`. Needs the extra "workbench"."""
         return of_workbench("plot_trace")(self, what=what, site=site, dark=dark, title=title)
 
@@ -246,7 +246,7 @@ def trace_of(values: Mapping[str, Any]) -> Trace:
         | {
             "pairs": tuple(map(_pair, values["pairs"])),
             "effects": tuple(map(_effect, values["effects"])),
-            "provenance": Provenance(**values["provenance"]),
+            "provenance": stored_provenance(values["provenance"]),
             "digests": tuple(values["digests"]),
         }
     )

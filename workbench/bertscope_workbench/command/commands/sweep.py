@@ -4,25 +4,22 @@ Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; w
 and --resume measures the rest.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
-from bertscope import BertscopeError, FailedPrecondition, Greedy, InvalidArgument, Metric, Order, SweepTable
-from bertscope.questions.ablation.sweeps import document
+from bertscope import BertscopeError, Greedy, Metric, Order, SweepTable
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_written
+from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep as sweep_view
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import Failure, UsageError, console, print_json
+from bertscope_workbench.command.views.output import UsageError, console, print_json
 from bertscope_workbench.command.views.progress import waiting, watch
 from bertscope_workbench.plots.sweeps import save_sweep
 
@@ -61,11 +58,11 @@ def sweep(
         raise UsageError("--step and --max-removed go with --greedy")
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     curve = None if greedy is None else Greedy(greedy, step=step or 1, max_removed=max_removed, metric=metric)
-    earlier = None if resume is None else sweep_files.read_partial(resume)
+    earlier = None if resume is None else sweep_files.read_partial(resume, SweepTable)
     stopped: BaseException | None = None
     with (
         objective.lines_named(),
-        resumption_named(),
+        sweep_files.resumption_named(),
         server.connect(call.timeout) as client,
         client.sweep_heads(
             objective.objective(),
@@ -95,37 +92,10 @@ def sweep(
             if found.count == (earlier.count if earlier else 0):
                 raise
     if call.json:
-        print_json(document(found))
+        print_json(sweep_files.document(found))
     else:
         sweep_view.print_sweep(console(), found, found.metric(metric), top)
-    write(found, metric, output, drawn, quiet=call.json)
+    written = drawn.write((), lambda path, dark: save_sweep(found, path, metric, dark=dark), partial=not found.complete)
+    sweep_files.write(found, output, written, quiet=call.json)
     if stopped is not None:
         raise stopped
-
-
-def write(found: SweepTable, metric: str | None, output: Path | None, drawn: OutputOptions, *, quiet: bool) -> None:
-    """Writes the requested files, or for a sweep that was cut short the file from which another one can resume."""
-    written: list[Path] = []
-    rest: Path | None = None
-    if not found.complete and not (quiet and output is None):  # A document on stdout can be resumed.
-        written, rest = sweep_files.write_partial(found, output)
-    elif output is not None:
-        sweep_files.write_effects(found, output)
-        written = [output]
-    written += drawn.write((), lambda path, dark: save_sweep(found, path, metric, dark=dark), partial=not found.complete)
-    screen = console(stderr=quiet)
-    if not (quiet and found.complete):
-        print_written(screen, written)
-    if rest is not None:
-        screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
-
-
-@contextmanager
-def resumption_named() -> Iterator[None]:
-    """Replaces the Python client's argument in errors by the option."""
-    try:
-        yield
-    except (InvalidArgument, FailedPrecondition) as error:
-        if error.reason == "CLIENT_SIDE" and "start_from" in str(error):
-            raise Failure(str(error).replace("start_from", "--resume")) from error
-        raise

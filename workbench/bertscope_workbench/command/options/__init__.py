@@ -20,13 +20,6 @@ StateLayers = Annotated[
 WordPooling = Annotated[Literal["mean", "first", "last"], option("--pooling", "How a word's pieces become one vector.")]
 Columns = Annotated[str | None, option("--columns NAME=COLUMN,...", "What the file calls them: text=sentence1.")]
 LimitOfEach = Annotated[int | None, option("--limit N", "Take each file's first N.", min=1)]
-Zero = Annotated[list[str] | None, option("--zero L[:H,H]", "Heads that add nothing. Repeatable.")]
-Uniform = Annotated[list[str] | None, option("--uniform L[:H,H]", "Heads that attend to all alike. Repeatable.")]
-Mean = Annotated[
-    list[str] | None,
-    option("--mean L[:H,H]", "Heads that add their mean over --reference texts. Repeatable."),
-]
-Scale = Annotated[list[str] | None, option("--scale L[:H,H]=F", "Heads that count F times. Repeatable.")]
 
 TIMEOUT = DEFAULT_TIMEOUT_SECONDS
 

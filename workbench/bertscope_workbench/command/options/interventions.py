@@ -1,34 +1,71 @@
-"""Defines the options for head interventions, and converts them; and those of a model, which are these and the server's."""
+"""Defines the options for changes of heads and at sites, and converts them; and those of a model, which are these and the
+server's."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertscope import HeadIntervention
+from bertscope import HeadIntervention, SiteIntervention
 
-from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option
-from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.readers import files
 
 
+def _option(written: str, text: str) -> Any:
+    """Returns an option that the help lists among these."""
+    return option(written, text, rich_help_panel="Changes inside the model")
+
+
 @dataclass(frozen=True)
 class InterventionOptions:
-    """The heads to change, and how."""
+    """The heads and the other places to change, and how."""
 
-    zero: options.Zero = None
-    uniform: options.Uniform = None
-    mean: options.Mean = None
-    scale: options.Scale = None
+    zero: Annotated[list[str] | None, _option("--zero L[:H,H]", "Heads that add nothing. Repeatable.")] = None
+    uniform: Annotated[list[str] | None, _option("--uniform L[:H,H]", "Heads that attend to all alike. Repeatable.")] = None
+    mean: Annotated[
+        list[str] | None, _option("--mean L[:H,H]", "Heads that add their mean over --reference texts. Repeatable.")
+    ] = None
+    scale: Annotated[list[str] | None, _option("--scale L[:H,H]=F", "Heads that count F times. Repeatable.")] = None
+    scale_site: Annotated[
+        list[str] | None,
+        _option("--scale-site SITE:L[:UNITS][@P]=F", "Vectors that count F times: neurons:4:17,99@masks=0. Repeatable."),
+    ] = None
+    mean_site: Annotated[
+        list[str] | None,
+        _option("--mean-site SITE:L[:UNITS][@P]", "Vectors that are their mean over --reference texts. Repeatable."),
+    ] = None
+    add: Annotated[
+        list[str] | None,
+        _option("--add L:FILE.npy[@P][=S]", "Add a vector to states; with S, so many mean norms of --reference. Repeatable."),
+    ] = None
+    erase: Annotated[
+        list[str] | None, _option("--erase L:FILE.npz[@P]", "Take a subspace away from states: left, right, mean. Repeatable.")
+    ] = None
+    patch: Annotated[
+        list[str] | None,
+        _option("--patch SITE:L[:UNITS][@P]=TEXT", "Vectors of another text's run: state:3@1-2=The key to. Repeatable."),
+    ] = None
+    block: Annotated[
+        list[str] | None, _option("--block L[:H,H]@P>P", "Keep tokens from looking at others: 2:0,3@masks>first. Repeatable.")
+    ] = None
     reference: Annotated[
-        Path | None, option("--reference FILE", 'Texts to take a mean over: .txt, or column "text" of a table.')
+        Path | None, _option("--reference FILE", 'Texts to take a mean over: .txt, or column "text" of a table.')
     ] = None
 
-    def interventions(self) -> list[HeadIntervention]:
-        """Returns the interventions, in the order of the options."""
-        return specifications.head_interventions(self.zero, self.uniform, self.scale, self.mean)
+    def interventions(self) -> list[HeadIntervention | SiteIntervention]:
+        """Returns the interventions, in the order of the options; those on heads, which act first, before those at sites."""
+        return [
+            *specifications.head_interventions(self.zero, self.uniform, self.scale, self.mean),
+            *sites.changes("--scale-site", sites.scale_site, self.scale_site),
+            *sites.changes("--mean-site", sites.mean_site, self.mean_site),
+            *sites.changes("--add", sites.add, self.add),
+            *sites.changes("--erase", sites.erase, self.erase),
+            *sites.changes("--patch", sites.patch, self.patch),
+            *sites.changes("--block", sites.block, self.block),
+        ]
 
     def reference_texts(self) -> list[str]:
         """Returns the texts of the file, none if there is none."""

@@ -14,7 +14,7 @@ def numbers(option: str, values: Iterable[str] | None) -> list[int] | None:
     """Returns the numbers of a repeated option, each value one number or several with commas; None if there are none."""
     if not values:
         return None
-    return [_number(option, value, part) for value in values for part in value.split(",")]
+    return [number(option, value, part) for value in values for part in value.split(",")]
 
 
 def words(option: str, value: str) -> list[str]:
@@ -97,12 +97,12 @@ def _scale(value: str) -> HeadIntervention:
 def _layer_and_heads(option: str, value: str, place: str) -> tuple[int, list[int] | None]:
     layer, colon, heads = place.partition(":")
     return (
-        _number(option, value, layer),
-        [_number(option, value, head) for head in heads.split(",")] if colon else None,
+        number(option, value, layer),
+        [number(option, value, head) for head in heads.split(",")] if colon else None,
     )
 
 
-def _number(option: str, value: str, part: str) -> int:
+def number(option: str, value: str, part: str) -> int:
     if not (part.strip().isascii() and part.strip().isdecimal()):
         why = "layers and heads count from 0" if part.strip().startswith("-") else "it is not a number from 0"
         raise typer.BadParameter(f"{option} {value}: {part.strip() or 'nothing'!r} can't be one; {why}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -14,12 +13,9 @@ from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.command.groups import DASHED, option, refuse, values_of
 from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.readers.traced_pairs import OWN, place_of
 
-PLACE = re.compile(r"(\d+)-(\d+)")
-"""The place of a word, code points."""
 KINDS = ("answer", "label", "top_label", "word_label", "answer_span", "value", "similar_to", "next_sentence")
-OWN = ("answer", "other", "label")
-"""Columns of a file that name the number of each line."""
 
 
 @dataclass(frozen=True)
@@ -83,26 +79,13 @@ class TargetOptions:
             return Answer(self.answer, self.other, self.mask, scale)
         if self.word_label is not None:
             word, _, label = self.word_label.partition("=")
-            return WordLabel(_place(field, text, word), label or None, self.other, scale)
+            return WordLabel(place_of(field, text, word), label or None, self.other, scale)
         if self.answer_span is not None:
             if isinstance(text, str):
                 raise invalid_argument(field, "is a single text; --answer-span is in the second text of a pair (--pair)")
-            return PassageAnswer(_place(field, text[1], self.answer_span), scale)
+            return PassageAnswer(place_of(field, text[1], self.answer_span), scale)
         if self.similar_to is not None:
             return SimilarTo(self.similar_to)
         if self.value:
             return TextValue()
         return NextSentence(scale) if self.next_sentence else TextLabel(self.label, self.other, scale)
-
-
-def _place(field: str, text: TextOrPair, words: str) -> tuple[int, int]:
-    """Returns the place of words, which are written as such, or as "0-5". Raises InvalidArgument unless a text has them
-    once."""
-    found = PLACE.fullmatch(words)
-    if found:
-        return int(found[1]), int(found[2])
-    one = text if isinstance(text, str) else text[0]
-    places = [each.start() for each in re.finditer(rf"(?<!\w){re.escape(words)}(?!\w)", one)] if words.strip() else []
-    if len(places) != 1:
-        raise invalid_argument(field, f"has {words!r} {len(places)} times; write its place, such as 0-5")
-    return places[0], places[0] + len(words)

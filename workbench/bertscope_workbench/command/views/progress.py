@@ -28,7 +28,16 @@ from rich.text import Text
 from bertscope_workbench.command.views.output import console, printable
 
 if TYPE_CHECKING:
-    from bertscope import BenchmarkProgress, CompressionProgress, HeadSweep, LoadProgress, SweepTable, TextsProgress
+    from bertscope import (
+        BenchmarkProgress,
+        CompressionProgress,
+        HeadSweep,
+        LoadProgress,
+        SiteSweep,
+        SweepTable,
+        TextsProgress,
+        Trace,
+    )
 
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 LINE_SECONDS = 30.0
@@ -51,6 +60,16 @@ def watch(sweep: HeadSweep, earlier: SweepTable | None = None) -> SweepTable:
         task = progress.add_task("sweeping", total=sweep.start.total, completed=earlier.count if earlier else 0)
         for _ in sweep:
             progress.advance(task)
+        return sweep.table()
+
+
+def tracing(sweep: SiteSweep) -> Trace:
+    """Waits for the end of a trace, and shows how many pairs are done, of one pair how many effects have come."""
+    with _progress(*COUNTED) as progress:
+        total = sweep.start.total if sweep.total_pairs == 1 else sweep.total_pairs
+        task = progress.add_task("tracing", total=total)
+        for number, _ in enumerate(sweep, 1):
+            progress.update(task, completed=number if sweep.total_pairs == 1 else sweep.done_pairs)
         return sweep.table()
 
 

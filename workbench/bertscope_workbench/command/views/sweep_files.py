@@ -1,36 +1,46 @@
-"""Writes the files of sweeps: effects, and the state from which another sweep can resume."""
+"""Writes the files of sweeps and traces: effects, and the state from which another one can resume."""
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
-from bertscope import InvalidArgument, SweepTable
-from bertscope.questions.ablation.sweeps import document, sweep_rows
+from bertscope import FailedPrecondition, InvalidArgument, SweepTable, Trace
+from bertscope.questions.ablation import sweeps, traces
 
 from bertscope_workbench.command.views.files import partial_name, written
-from bertscope_workbench.command.views.output import Failure, json_text
+from bertscope_workbench.command.views.output import Failure, console, json_text
 from bertscope_workbench.command.views.table_files import DELIMITERS, write_table
+
+Kept = TypeVar("Kept", SweepTable, Trace)
 
 OUTPUT_FORMATS = (*DELIMITERS, ".jsonl", ".json")
 
 
-def write_effects(table: SweepTable, path: Path) -> None:
+def document(table: SweepTable | Trace) -> dict[str, Any]:
+    """Returns the whole in JSON types."""
+    return traces.document(table) if isinstance(table, Trace) else sweeps.document(table)
+
+
+def write_effects(table: SweepTable | Trace, path: Path) -> None:
     """Writes a row for each effect (or point) and metric, or all of the sweep as JSON, by the suffix of the file's name."""
     if path.suffix.lower() == ".json":
         with written(path) as file:
             file.write(json_text(document(table)))
         return
-    columns, rows = sweep_rows(table)
+    columns, rows = ([*traces.COLUMNS], [*table.rows()]) if isinstance(table, Trace) else sweeps.sweep_rows(table)
     write_table(columns, rows, path)
 
 
-def write_partial(table: SweepTable, output: Path | None) -> tuple[list[Path], Path]:
-    """Writes the effects of a sweep that was cut short, under names that say so; returns these, and the one to resume from.
+def write_partial(table: SweepTable | Trace, output: Path | None) -> tuple[list[Path], Path]:
+    """Writes the effects of one that was cut short, under names that say so; returns these, and the one to resume from.
 
     Without a requested file, it writes to the current folder: an hour of work is not lost for want of an option.
     """
     if output is None:
-        output = Path(f"sweep-{digest(table)}.json")
+        output = Path(f"{'trace' if isinstance(table, Trace) else 'sweep'}-{digest(table)}.json")
     path = partial_name(output)
     if path.suffix.lower() == ".json":
         write_effects(table, path)
@@ -41,17 +51,47 @@ def write_partial(table: SweepTable, output: Path | None) -> tuple[list[Path], P
     return [path, rest], rest
 
 
-def digest(table: SweepTable) -> str:
-    """Returns a few digits that distinguish sweeps of the same folder."""
-    text = json.dumps([dict(table.asked), table.provenance.weights_digest], sort_keys=True)
+def digest(table: SweepTable | Trace) -> str:
+    """Returns a few digits that distinguish those of the same folder."""
+    pairs = list(table.digests) if isinstance(table, Trace) else []
+    text = json.dumps([dict(table.asked), table.provenance.weights_digest, *pairs], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def read_partial(path: Path) -> SweepTable:
+def read_partial(path: Path, kind: type[Kept]) -> Kept:
     """Reads the file of --resume. Raises Failure for a file that can't be read, or has other contents."""
     try:
-        return SweepTable.load(path)
+        return kind.load(path)
     except InvalidArgument as error:
         raise Failure(error.message) from error
     except OSError as error:
         raise Failure(f"cannot read {path}: {error.strerror}") from error
+
+
+def write(found: SweepTable | Trace, output: Path | None, drawn: Iterable[Path], *, quiet: bool) -> None:
+    """Writes the requested file, or for one that was cut short the file from which another one can resume; prints the names,
+    also those of the figures that were `drawn`."""
+    written: list[Path] = []
+    rest: Path | None = None
+    if not found.complete and not (quiet and output is None):  # A document on stdout can be resumed.
+        written, rest = write_partial(found, output)
+    elif output is not None:
+        write_effects(found, output)
+        written = [output]
+    screen = console(stderr=quiet)
+    if not (quiet and found.complete):
+        for path in [*written, *drawn]:
+            screen.print(f"wrote {path}", soft_wrap=True)
+    if rest is not None:
+        screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
+
+
+@contextmanager
+def resumption_named() -> Iterator[None]:
+    """Replaces the Python client's argument in errors by the option."""
+    try:
+        yield
+    except (InvalidArgument, FailedPrecondition) as error:
+        if error.reason == "CLIENT_SIDE" and "start_from" in str(error):
+            raise Failure(str(error).replace("start_from", "--resume")) from error
+        raise

@@ -1,0 +1,85 @@
+"""Changes at sites are written in options, and what can't be one is a line that says how to write it."""
+
+import bertscope
+import numpy as np
+import pytest
+import typer
+from bertscope.values.changes import site_message
+from bertscope_workbench.command.options.interventions import InterventionOptions
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("v.npy", np.arange(3.0))
+    np.savez("e.npz", left=np.ones((3, 1)), right=np.ones((1, 3)))
+    np.savez("m.npz", left=np.ones((3, 1)), right=np.ones((1, 3)), mean=np.arange(3.0))
+    np.savez("other.npz", a=np.ones(3))
+    (tmp_path / "text.npy").write_text("no array")
+    return tmp_path
+
+
+def eraser(*more):
+    return np.ones((3, 1)), np.ones((1, 3)), *more
+
+
+WRITTEN = {
+    ("--add", "3:v.npy"): lambda: bertscope.add(3, np.arange(3.0)),
+    ("--add", "3:v.npy@masks=-2"): lambda: bertscope.add(3, np.arange(3.0), positions="masks", strength=-2),
+    ("--add", "0:./v.npy@1-2,5"): lambda: bertscope.add(0, np.arange(3.0), positions=[1, 2, 5]),
+    ("--erase", "3:e.npz"): lambda: bertscope.erase(3, eraser()),
+    ("--erase", "3:m.npz@not-special"): lambda: bertscope.erase(3, eraser(np.arange(3.0)), positions="not_special"),
+    ("--patch", "state:3@1-2=The key = to"): lambda: bertscope.patch(3, "The key = to", positions=[1, 2]),
+    ("--patch", "heads:3:1,4=a @ b: c"): lambda: bertscope.patch(3, "a @ b: c", site="heads", units=[1, 4]),
+    ("--scale-site", "neurons:4:17,99@masks=0"): lambda: bertscope.scale_site(4, [17, 99], factor=0, positions="masks"),
+    ("--scale-site", "feed-forward:4=0.5"): lambda: bertscope.scale_site(4, site="feed_forward", factor=0.5),
+    ("--mean-site", "attention:1@4..8,10..12"): lambda: bertscope.mean_site(1, site="attention", positions=[(4, 8), (10, 12)]),
+    ("--block", "2:0,3@masks>first"): lambda: bertscope.block_attention(2, [0, 3], queries="masks", keys="first"),
+    ("--block", "2@all>3"): lambda: bertscope.block_attention(2, keys=[3]),
+}
+
+
+def given(option, value):
+    return InterventionOptions(**{option.removeprefix("--").replace("-", "_"): [value]}).interventions()
+
+
+@pytest.mark.parametrize(("option", "value"), WRITTEN)
+def test_an_option_is_a_change(folder, option, value):
+    (found,) = given(option, value)
+    assert site_message(found) == site_message(WRITTEN[option, value]())
+
+
+def test_heads_come_before_sites():
+    options = InterventionOptions(scale_site=["state:0=0"], mean_site=["state:1"], zero=["2"], block=["3@all>first"])
+    assert [each.layer for each in options.interventions()] == [2, 0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--add", "v.npy", "write LAYER:VECTOR.npy, then maybe @POSITIONS and =STRENGTH"),
+        ("--add", "x:v.npy", "'x' can't be one"),
+        ("--add", "3:none.npy", "cannot read none.npy: No such file"),
+        ("--add", "3:text.npy", "text.npy is no array that numpy.save or numpy.savez wrote"),
+        ("--add", "3:v.npy=much", "'much' is no number"),
+        ("--add", "3:v.npy@mask", "'mask' are no positions; write all, masks, first"),
+        ("--add", "3:v.npy@3,1", "must ascend"),
+        ("--add", "3:e.npz", "must be an array of numbers"),
+        ("--erase", "3:other.npz", "must be an .npz with the arrays left, right and maybe mean"),
+        ("--erase", "3:v.npy", "must be an .npz with the arrays"),
+        ("--erase", "3:e.npz=2", "must be an .npz with the arrays"),
+        ("--patch", "state:3@1-2", "write the other text after ="),
+        ("--patch", "states:3=a", "'states' is no site; write one of state, heads, attention, neurons, feed-forward"),
+        ("--patch", "state:3:1=a", 'are heads or neurons, and site "state" has none'),
+        ("--scale-site", "neurons:4", "write SITE:LAYER"),
+        ("--scale-site", "neurons:4=x", "'x' is no number"),
+        ("--scale-site", "neurons:4=inf", "must be finite"),
+        ("--mean-site", "neurons", "write SITE:LAYER"),
+        ("--block", "2", "write LAYER.*QUERIES>KEYS"),
+        ("--block", "2@masks>none", "'none' are no positions"),
+    ],
+)
+def test_what_is_no_change_is_a_line(folder, option, value, says):
+    with pytest.raises(typer.BadParameter, match=says) as caught:
+        given(option, value)
+    assert str(caught.value).startswith(f"{option} {value}: ")

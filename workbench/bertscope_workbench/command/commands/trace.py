@@ -1,0 +1,152 @@
+"""Show which places of a model carry an answer: put states of a clean text into a corrupted one, one at a time.
+
+Asks about one pair, CLEAN and CORRUPTED, or the pairs of a file; the corrupted text has as many tokens as the clean one, or is
+made of it by --noise or --masked. Ctrl-C ends the work on the server, too; pairs that are done are kept, and --resume goes on.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from bertscope import BertscopeError, MaskedWords, NoisyWords, PatchDirection, Trace
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import DASHED, Offered, argument, option, refuse
+from bertscope_workbench.command.options import sites, specifications
+from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.results import OutputOptions
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.options.targets import TargetOptions
+from bertscope_workbench.command.views import files as output_files
+from bertscope_workbench.command.views import sweep_files
+from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.progress import tracing
+from bertscope_workbench.command.views.trace import print_trace
+from bertscope_workbench.plots.traces import save_trace
+from bertscope_workbench.readers.files import read_items
+from bertscope_workbench.readers.traced_pairs import TRACED, TracedPair, place_of
+
+
+def trace(
+    *,
+    server: ServerOptions,
+    texts: Annotated[list[str] | None, argument("[CLEAN] [CORRUPTED]", "The clean text, and the corrupted one.")] = None,
+    answers: Annotated[str | None, option("--answers A,B", "The score of A over B at the mask: are,is.")] = None,
+    target: Annotated[
+        TargetOptions,
+        Offered(
+            "answer", "other", "mask", "label", "top_label", "word_label", "value", "similar_to", "next_sentence", "score_scale"
+        ),
+    ],
+    noise: Annotated[
+        list[str] | None, option("--noise WORDS", "Corrupt by noise on the embeddings of words. Repeatable.")
+    ] = None,
+    seed: Annotated[int, option("--seed N", "Chooses the noise.", min=0)] = 0,
+    masked: Annotated[list[str] | None, option("--masked WORDS", "Corrupt by masks in place of words. Repeatable.")] = None,
+    pairs: Annotated[
+        Path | None, option("--pairs FILE", 'Trace a file: columns "clean", "corrupted", "answer", "other", "groups", ...')
+    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Take the first N of the file.", min=1)] = None,
+    site: Annotated[
+        list[str] | None,
+        option("--site S[,S]", "state (unless set), heads, attention, neurons, feed-forward: what is changed."),
+    ] = None,
+    layers: Annotated[list[str] | None, option("--layer, --layers L[,L]", "Layers; all unless set.")] = None,
+    units: Annotated[list[str] | None, option("--units N[,N]", "Heads or neurons; all unless set.")] = None,
+    each_unit: Annotated[bool, option("--each-unit", "Change each head or neuron alone.")] = False,
+    words: Annotated[bool, option("--words", "Change all pieces of a word at once.")] = False,
+    together: Annotated[bool, option("--together", "Change all positions at once.")] = False,
+    direction: Annotated[
+        PatchDirection,
+        option("--direction", "Restore the clean answer in the corrupted run, or break it in the clean one."),
+        DASHED,
+    ] = "restore",
+    paths: Annotated[bool, option("--paths", "Change paths from heads and feed-forward blocks to all that read them.")] = False,
+    base: InterventionOptions,
+    memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
+    top: Annotated[int, option("--top N", "Places to list, strongest first.", min=0)] = 14,
+    drawn: Annotated[OutputOptions, Offered("plot", "dark")],
+    output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
+    resume: Annotated[Path | None, option("--resume FILE", "Go on from a trace that was cut short: its .json.")] = None,
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+) -> None:
+    if words and together:
+        raise UsageError("--words and --together exclude each other")
+    if paths:
+        changed = {"--site": site, "--layers": layers, "--units": units, "--each-unit": each_unit}
+        refuse(changed | {"--words": words, "--together": together}, "does not go with --paths, which change no sites")
+    if answers is not None:
+        if target.given:
+            raise UsageError(f"--answers and {target.given[0]} exclude each other; name one score")
+        first, *rest = specifications.words("--answers", answers)
+        if len(rest) > 1:
+            raise UsageError("--answers takes one word, or two: are,is")
+        target = replace(target, answer=first, other=rest[0] if rest else None)
+    output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
+    asked = _asked(texts or [], pairs, limit, noise, masked, seed, target)
+    earlier = None if resume is None else sweep_files.read_partial(resume, Trace)
+    stopped: BaseException | None = None
+    groups = None if all(each.groups is None for each in asked) else [each.groups or {} for each in asked]
+    with (
+        sweep_files.resumption_named(),
+        server.connect(call.timeout) as client,
+        client.sweep_sites(
+            [each.clean for each in asked],
+            [each.corrupted for each in asked],
+            [target.of(f"pairs[{n}]", each.clean, None if target.given else each.own) for n, each in enumerate(asked)],
+            groups=groups,
+            model=call.model,
+            sites=sites.names("--site", site),
+            layers=specifications.numbers("--layers", layers),
+            units=specifications.numbers("--units", units),
+            each_unit=each_unit,
+            positions="each_word" if words else "together" if together else None,
+            direction=direction,
+            paths=paths,
+            **base.arguments(),
+            memory_bytes=None if memory is None else specifications.byte_count("--memory", memory),
+            start_from=earlier,
+            timeout=call.timeout,
+        ) as running,
+    ):
+        try:
+            found = tracing(running)
+        except (BertscopeError, KeyboardInterrupt) as error:
+            found, stopped = running.partial(str(error) or "interrupted"), error
+            if len(found.pairs) == (len(earlier.pairs) if earlier else 0):
+                raise
+    if call.json:
+        print_json(sweep_files.document(found))
+    else:
+        print_trace(console(), found, top)
+    written = drawn.write((), lambda path, dark: save_trace(found, path, dark=dark), partial=not found.complete)
+    sweep_files.write(found, output, written, quiet=call.json)
+    if stopped is not None:
+        raise stopped
+
+
+def _asked(
+    texts: list[str],
+    pairs: Path | None,
+    limit: int | None,
+    noise: list[str] | None,
+    masked: list[str] | None,
+    seed: int,
+    target: TargetOptions,
+) -> list[TracedPair]:
+    """Returns the pairs of the file, or the one of the command line."""
+    given: dict[str, Any] = {"--noise": noise, "--masked": masked}
+    if pairs is not None:
+        refuse(given | {"CLEAN": texts}, "does not go with --pairs, whose lines have it")
+        with output_files.reading(pairs):
+            return [*read_items(pairs, TRACED, limit=limit)]
+    refuse({"--limit": limit}, "goes with --pairs FILE")
+    if not target.given:
+        raise UsageError("name the score: --answers A,B, --answer, --label, --top-label, --word-label, --value, ...")
+    corruptions = [name for name, value in given.items() if value] + ["CORRUPTED"] * (len(texts) == 2)
+    if len(texts) not in (1, 2) or len(corruptions) != 1:
+        raise UsageError("give CLEAN and CORRUPTED, or CLEAN and one of --noise WORDS and --masked WORDS, or --pairs FILE")
+    clean = texts[0]
+    spans = [place_of("CLEAN", clean, word) for word in noise or masked or []]
+    corrupted = texts[1] if len(texts) == 2 else NoisyWords(spans, seed=seed) if noise else MaskedWords(spans)
+    return [TracedPair(clean, corrupted, None, {})]

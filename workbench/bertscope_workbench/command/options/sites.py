@@ -1,0 +1,166 @@
+"""Parses changes at sites: "3:vector.npy@masks=2", "state:3@1-2=The key to", "neurons:4:17,99=0", "2:0,3@masks>first"."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+import bertscope
+import typer
+from bertscope import InvalidArgument, PositionKind, Site, SiteIntervention
+
+from bertscope_workbench.command.options.specifications import number
+
+PLACE = re.compile(r"(?P<site>[a-z-]+):(?P<layer>[^:@=]+)(?::(?P<units>[^:@=]+))?(?:@(?P<positions>[^=]+))?")
+FILE = re.compile(r"(?P<layer>[^:]+):(?P<file>.+?)(?:@(?P<positions>[^@=]+))?(?:=(?P<strength>[^@=]+))?")
+EDGES = re.compile(r"(?P<layer>[^:@]+)(?::(?P<units>[^:@]+))?@(?P<queries>[^@>]+)>(?P<keys>[^@>]+)")
+KINDS = {kind.replace("_", "-"): kind for kind in get_args(PositionKind)}
+SITES: dict[str, Site] = {site.replace("_", "-"): site for site in get_args(Site)}
+POSITIONS = "write all, masks, first, special, not-special, tokens such as 3 or 1-2,5, or characters of the text such as 4..8"
+
+
+def add(option: str, value: str) -> SiteIntervention:
+    """Returns the addition of LAYER:FILE.npy[@POSITIONS][=STRENGTH]."""
+    found = _matched(FILE, option, value, "LAYER:VECTOR.npy, then maybe @POSITIONS and =STRENGTH")
+    strength = None if found["strength"] is None else _factor(option, value, found["strength"])
+    vector = _read(option, value, Path(found["file"]))
+    return bertscope.add(
+        number(option, value, found["layer"]), vector, strength=strength, positions=positions(option, value, found["positions"])
+    )
+
+
+def erase(option: str, value: str) -> SiteIntervention:
+    """Returns the erasure of LAYER:FILE.npz[@POSITIONS]; the file has the arrays left and right, and maybe mean."""
+    found = _matched(FILE, option, value, "LAYER:ERASER.npz, then maybe @POSITIONS")
+    arrays = _read(option, value, Path(found["file"]))
+    if found["strength"] is not None or not isinstance(arrays, dict) or not {"left", "right"} <= {*arrays}:
+        raise typer.BadParameter(f"{option} {value}: the file must be an .npz with the arrays left, right and maybe mean")
+    parts = [arrays[name] for name in ("left", "right", "mean") if name in arrays]
+    place = positions(option, value, found["positions"])
+    return bertscope.erase(number(option, value, found["layer"]), tuple(parts), positions=place)
+
+
+def patch(option: str, value: str) -> SiteIntervention:
+    """Returns the patch of SITE:LAYER[:UNITS][@POSITIONS]=TEXT."""
+    place, _, text = value.partition("=")
+    site, layer, units, where = _place(option, value, place, "SITE:LAYER[:UNITS][@POSITIONS]=TEXT")
+    if not text.strip():
+        raise typer.BadParameter(f"{option} {value}: write the other text after =, as in state:3@1-2=The key to")
+    return bertscope.patch(layer, text, site=site, units=units, positions=where)
+
+
+def scale_site(option: str, value: str) -> SiteIntervention:
+    """Returns the scaling of SITE:LAYER[:UNITS][@POSITIONS]=FACTOR."""
+    place, _, factor = value.rpartition("=")
+    site, layer, units, where = _place(option, value, place, "SITE:LAYER[:UNITS][@POSITIONS]=FACTOR")
+    return bertscope.scale_site(layer, units, site=site, factor=_factor(option, value, factor), positions=where)
+
+
+def mean_site(option: str, value: str) -> SiteIntervention:
+    """Returns the mean of SITE:LAYER[:UNITS][@POSITIONS]."""
+    site, layer, units, where = _place(option, value, value, "SITE:LAYER[:UNITS][@POSITIONS]")
+    return bertscope.mean_site(layer, units, site=site, positions=where)
+
+
+def block(option: str, value: str) -> SiteIntervention:
+    """Returns the knockout of LAYER[:HEADS]@QUERIES>KEYS."""
+    found = _matched(EDGES, option, value, "LAYER[:HEADS]@QUERIES>KEYS, for example 2:0,3@masks>first")
+    return bertscope.block_attention(
+        number(option, value, found["layer"]),
+        _units(option, value, found["units"]),
+        queries=positions(option, value, found["queries"]),
+        keys=positions(option, value, found["keys"]),
+    )
+
+
+def names(option: str, values: Sequence[str] | None) -> list[Site] | None:
+    """Returns the sites of a repeated option, each value one or several with commas; None if there are none."""
+    found = [part.strip() for value in values or () for part in value.split(",")]
+    return [_site(option, name, name) for name in found] or None
+
+
+def changes(
+    option: str, made: Callable[[str, str], SiteIntervention], values: Sequence[str] | None
+) -> Iterator[SiteIntervention]:
+    """Yields the changes of a repeated option. Raises BadParameter that names it."""
+    for value in values or ():
+        with named(option, value):
+            yield made(option, value)
+
+
+@contextmanager
+def named(option: str, value: str) -> Iterator[None]:
+    """Makes the client's errors those of an option."""
+    try:
+        yield
+    except InvalidArgument as error:
+        raise typer.BadParameter(f"{option} {value}: {error.message}") from error
+
+
+def positions(option: str, value: str, written: str | None) -> Any:
+    """Returns positions: a kind, tokens "1-2,5", or parts of the text "4..8"; all unless written."""
+    if written is None or written in KINDS:
+        return KINDS[written or "all"]
+    parts = [part.strip() for part in written.split(",")]
+    spans = [re.fullmatch(r"(\d+)\.\.(\d+)", part) for part in parts]
+    if all(spans):
+        return [(int(span[1]), int(span[2])) for span in spans if span]
+    ranges = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in parts]
+    if not all(ranges):
+        raise typer.BadParameter(f"{option} {value}: {written!r} are no positions; {POSITIONS}")
+    return [token for each in ranges if each for token in range(int(each[1]), int(each[2] or each[1]) + 1)]
+
+
+def _place(option: str, value: str, place: str, form: str) -> tuple[Any, int, list[int] | None, Any]:
+    found = _matched(PLACE, option, value, form, place)
+    units = _units(option, value, found["units"])
+    return (
+        _site(option, value, found["site"]),
+        number(option, value, found["layer"]),
+        units,
+        positions(option, value, found["positions"]),
+    )
+
+
+def _site(option: str, value: str, name: str) -> Site:
+    if name not in SITES:
+        raise typer.BadParameter(f"{option} {value}: {name!r} is no site; write one of {', '.join(SITES)}")
+    return SITES[name]
+
+
+def _units(option: str, value: str, written: str | None) -> list[int] | None:
+    return None if written is None else [number(option, value, unit) for unit in written.split(",")]
+
+
+def _matched(form: re.Pattern[str], option: str, value: str, written: str, part: str | None = None) -> dict[str, Any]:
+    found = form.fullmatch(value if part is None else part)
+    if found is None:
+        raise typer.BadParameter(f"{option} {value}: write {written}")
+    return found.groupdict()
+
+
+def _factor(option: str, value: str, written: str) -> float:
+    try:
+        return float(written)
+    except ValueError:
+        raise typer.BadParameter(f"{option} {value}: {written!r} is no number") from None
+
+
+def _read(option: str, value: str, path: Path) -> Any:
+    """Returns the array of an .npy file, or those of an .npz file by name. numpy is imported here: others do without."""
+    import numpy
+
+    try:
+        loaded = numpy.load(path, allow_pickle=False)
+        if not isinstance(loaded, numpy.ndarray):
+            with loaded:
+                return dict(loaded)
+    except OSError as error:
+        raise typer.BadParameter(f"{option} {value}: cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise typer.BadParameter(f"{option} {value}: {path} is no array that numpy.save or numpy.savez wrote") from error
+    return loaded
