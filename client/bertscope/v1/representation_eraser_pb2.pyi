@@ -41,8 +41,9 @@ class TrainEraserRequest(_message.Message):
         at most the number of classes less one.
         """
         METHOD_INLP: TrainEraserRequest._Method.ValueType  # 2
-        """Probe after probe: each takes its own directions away, until `rank` is reached or no probe is better than the most frequent class
-        (Ravfogel et al. 2020, "INLP", section 4).
+        """An orthogonal projection, probe after probe: each takes the directions away that it reads, until `rank` is reached or a probe does
+        no better than the most frequent class on a tenth of the training texts, which is split off (Ravfogel et al. 2020, "INLP",
+        section 4).
         """
 
     class Method(_Method, metaclass=_MethodEnumTypeWrapper):
@@ -55,8 +56,9 @@ class TrainEraserRequest(_message.Message):
     at most the number of classes less one.
     """
     METHOD_INLP: TrainEraserRequest.Method.ValueType  # 2
-    """Probe after probe: each takes its own directions away, until `rank` is reached or no probe is better than the most frequent class
-    (Ravfogel et al. 2020, "INLP", section 4).
+    """An orthogonal projection, probe after probe: each takes the directions away that it reads, until `rank` is reached or a probe does
+    no better than the most frequent class on a tenth of the training texts, which is split off (Ravfogel et al. 2020, "INLP",
+    section 4).
     """
 
     MODEL_FIELD_NUMBER: _builtins.int
@@ -80,7 +82,9 @@ class TrainEraserRequest(_message.Message):
     method: Global___TrainEraserRequest.Method.ValueType
     """How the map is found."""
     rank: _builtins.int
-    """The most dimensions that METHOD_INLP takes away, 1 to 256; 0 means 64. Rejected with METHOD_LEACE."""
+    """The most dimensions that METHOD_INLP takes away, 1 to 256 and at most the length of a state; 0 means 64, or that length. Rejected
+    with METHOD_LEACE.
+    """
     seed: _builtins.int
     """Draws the test texts, and the random subspace that the eraser is compared with."""
     truncate: _builtins.bool
@@ -93,7 +97,9 @@ class TrainEraserRequest(_message.Message):
     """
     @_builtins.property
     def train(self) -> _containers.RepeatedCompositeFieldContainer[_representation_probes_pb2.ProbeText]:
-        """Texts to train on, with at least two classes between them; all parts together have at most 100,000 texts and 1,000,000 spans."""
+        """Texts to train on, with at least two classes between them; all parts together have at most 100,000 texts and 1,000,000 spans.
+        Spans may overlap as in TrainProbeRequest; none is a pair.
+        """
 
     @_builtins.property
     def test(self) -> _containers.RepeatedCompositeFieldContainer[_representation_probes_pb2.ProbeText]:
@@ -101,7 +107,7 @@ class TrainEraserRequest(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the classes, 2 to 1,000 of at most 1,000 code points, none empty, none twice."""
+        """Names of the classes, 2 to 257 of at most 1,000 code points, none empty, none twice."""
 
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -203,7 +209,7 @@ class LayerEraser(_message.Message):
     layer: _builtins.int
     """The layer: 0, the embeddings, to layers of the model."""
     rank: _builtins.int
-    """Its rank, 0 to 256; 0 if nothing was found to erase."""
+    """Its rank, 0 to 256; 0 if nothing was found to erase: neither map is set then."""
     correct_before: _builtins.int
     """Test spans that a linear probe, trained on the states as they are, classifies correctly."""
     correct_after: _builtins.int
@@ -216,7 +222,9 @@ class LayerEraser(_message.Message):
 
     @_builtins.property
     def random(self) -> _site_pb2.Projection:
-        """The map that takes that random subspace away, as a control for whatever is measured after erasing."""
+        """The map that takes that random subspace away, orthogonally and around the same mean, as a control for whatever is measured after
+        erasing.
+        """
 
     def __init__(
         self,
@@ -246,9 +254,11 @@ class EraserReport(_message.Message):
     TRAIN_FIELD_NUMBER: _builtins.int
     TEST_FIELD_NUMBER: _builtins.int
     MAJORITY_LABEL_FIELD_NUMBER: _builtins.int
+    DEV_FIELD_NUMBER: _builtins.int
     HIDDEN_SIZE_FIELD_NUMBER: _builtins.int
     POOLING_FIELD_NUMBER: _builtins.int
     METHOD_FIELD_NUMBER: _builtins.int
+    ON_DISK_FIELD_NUMBER: _builtins.int
     SECONDS_FIELD_NUMBER: _builtins.int
     PROVENANCE_FIELD_NUMBER: _builtins.int
     majority_label: _builtins.int
@@ -259,6 +269,8 @@ class EraserReport(_message.Message):
     """How a span's pieces became one vector."""
     method: Global___TrainEraserRequest.Method.ValueType
     """How the maps were found, never unspecified."""
+    on_disk: _builtins.bool
+    """True if the server kept the states in a file."""
     seconds: _builtins.float
     """How long it took, seconds."""
     @_builtins.property
@@ -270,6 +282,10 @@ class EraserReport(_message.Message):
         """The spans that probes were tested on."""
 
     @_builtins.property
+    def dev(self) -> _representation_probes_pb2.ProbePart:
+        """With METHOD_INLP: the spans that said when a probe was no better than the most frequent class."""
+
+    @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
         """Provenance of the states."""
 
@@ -279,15 +295,17 @@ class EraserReport(_message.Message):
         train: _representation_probes_pb2.ProbePart | None = ...,
         test: _representation_probes_pb2.ProbePart | None = ...,
         majority_label: _builtins.int = ...,
+        dev: _representation_probes_pb2.ProbePart | None = ...,
         hidden_size: _builtins.int = ...,
         pooling: _representation_probes_pb2.TrainProbeRequest.Pooling.ValueType = ...,
         method: Global___TrainEraserRequest.Method.ValueType = ...,
+        on_disk: _builtins.bool = ...,
         seconds: _builtins.float = ...,
         provenance: _common_pb2.Provenance | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["provenance", b"provenance", "test", b"test", "train", b"train"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dev", b"dev", "provenance", b"provenance", "test", b"test", "train", b"train"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hidden_size", b"hidden_size", "majority_label", b"majority_label", "method", b"method", "pooling", b"pooling", "provenance", b"provenance", "seconds", b"seconds", "test", b"test", "train", b"train"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dev", b"dev", "hidden_size", b"hidden_size", "majority_label", b"majority_label", "method", b"method", "on_disk", b"on_disk", "pooling", b"pooling", "provenance", b"provenance", "seconds", b"seconds", "test", b"test", "train", b"train"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -327,7 +327,7 @@ Global___TrainProbeResponse: _TypeAlias = TrainProbeResponse  # noqa: Y015
 
 @_typing.final
 class ProbeProgress(_message.Message):
-    """What TrainProbe is doing."""
+    """What TrainProbe, or TrainEraser, is doing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -342,7 +342,7 @@ class ProbeProgress(_message.Message):
         STAGE_STATES: ProbeProgress._Stage.ValueType  # 1
         """The model runs the texts; counts texts."""
         STAGE_TRAINING: ProbeProgress._Stage.ValueType  # 2
-        """Probes are trained; counts epochs. Training may end before the last."""
+        """Probes are trained; counts epochs, or of erasers directions of all layers. Training may end before the last."""
 
     class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
         """The stages of the work, in their order."""
@@ -352,7 +352,7 @@ class ProbeProgress(_message.Message):
     STAGE_STATES: ProbeProgress.Stage.ValueType  # 1
     """The model runs the texts; counts texts."""
     STAGE_TRAINING: ProbeProgress.Stage.ValueType  # 2
-    """Probes are trained; counts epochs. Training may end before the last."""
+    """Probes are trained; counts epochs, or of erasers directions of all layers. Training may end before the last."""
 
     STAGE_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
@@ -361,11 +361,11 @@ class ProbeProgress(_message.Message):
     stage: Global___ProbeProgress.Stage.ValueType
     """STAGE_STATES: the model runs the texts; STAGE_TRAINING."""
     done: _builtins.int
-    """Texts that were run, or epochs that were trained."""
+    """Texts that were run, or epochs that were trained; of erasers directions that were found."""
     total: _builtins.int
-    """All of them. Training may end before the last epoch."""
+    """All of them. Training may end before the last epoch or direction."""
     best_dev_accuracy: _builtins.float
-    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1."""
+    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1; of erasers 0."""
     def __init__(
         self,
         *,

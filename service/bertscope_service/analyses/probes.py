@@ -49,6 +49,10 @@ class ProbeQuery:
     pooling: Pooling
     truncate: bool
     seed: int
+    dev_share: float = DEV_SHARE
+    """The share of the training texts that is split off for dev without such texts; 0 for none."""
+    test_share: float = 0.0
+    """The same for test, before that."""
 
     @property
     def pairs(self) -> bool:
@@ -83,13 +87,15 @@ class ProbePlan:
 
     def __init__(self, query: ProbeQuery, tokenizer: TextTokenizer) -> None:
         self.query = query
-        train, dev = query.train, query.dev
-        if not dev:
-            train, dev = split_off(train, query.seed)
+        train, dev, test = query.train, query.dev, query.test
+        if not test and query.test_share:
+            train, test = split_off(train, query.seed, query.test_share, draw=4)
+        if not dev and query.dev_share:
+            train, dev = split_off(train, query.seed, query.dev_share)
         overlap = Overlap()
-        self.train, self.dev, self.test = (_read(query, part, tokenizer, overlap) for part in (train, dev, query.test))
+        self.train, self.dev, self.test = (_read(query, part, tokenizer, overlap) for part in (train, dev, test))
         for name, part in (("train", self.train), ("dev", self.dev), ("test", self.test)):
-            if not len(part.labels) and (part.texts or name != "test"):
+            if not len(part.labels) and (part.texts or name == "train"):
                 message = f"{name} has no span with a piece of its own; give texts with at least one"
                 raise InvalidArgument(name, message, "NO_SPAN")
         if len(np.unique(self.train.labels)) < 2:
@@ -126,14 +132,15 @@ class HasSpans(Protocol):
 T = TypeVar("T", bound=HasSpans)
 
 
-def split_off(texts: Sequence[T], seed: int) -> tuple[list[T], list[T]]:
-    """Returns the training texts and a tenth of them, at least one with a span, that is split off for dev."""
+def split_off(texts: Sequence[T], seed: int, share: float = DEV_SHARE, draw: int = 0) -> tuple[list[T], list[T]]:
+    """Returns the training texts and a share of them, at least one with a span, that is split off. Another `draw`
+    chooses others."""
     able = [index for index, text in enumerate(texts) if len(text.spans)]
     if len(able) < 2:
         message = "dev is empty, and train has fewer than two texts with a span to split some off; give more texts, or dev"
         raise InvalidArgument("dev", message, "NO_DEV")
-    count = max(1, round(DEV_SHARE * len(able)))
-    chosen = set(np.random.default_rng([seed, 0]).choice(able, size=count, replace=False).tolist())
+    count = max(1, round(share * len(able)))
+    chosen = set(np.random.default_rng([seed, draw]).choice(able, size=count, replace=False).tolist())
     parts: tuple[list[T], list[T]] = [], []
     for index, text in enumerate(texts):
         parts[index in chosen].append(text)

@@ -1565,9 +1565,9 @@ def check_train_eraser_request(message: representation_eraser_pb2.TrainEraserReq
         cancellation.check()
         check_probe_text(test_, limits, f"test[{index}]")
     if len(message.labels) < 2:
-        raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 1000 classes", "ONE_CLASS", limit=1000)
-    if len(message.labels) > 1000:
-        raise invalid("labels", f"has {len(message.labels)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=1000)
+        raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 257 classes", "ONE_CLASS", limit=257)
+    if len(message.labels) > 257:
+        raise invalid("labels", f"has {len(message.labels)} entries and may have 257; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=257)
     seen_labels = set[object]()
     for index, label in enumerate(message.labels):
         cancellation.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from bertscope.v1 import representation_eraser_pb2 as eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_pb2_grpc
@@ -18,6 +19,7 @@ from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_comparison import compare_representations
 from bertscope_service.api.representation_embeddings import plan_embed, render_embed
+from bertscope_service.api.representation_erasers import train_eraser
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_probe_application import plan_application, render_application
@@ -73,6 +75,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         self, request: probes_pb2.TrainProbeRequest, context: Context
     ) -> AsyncIterator[probes_pb2.TrainProbeResponse]:
         async with aclosing(train_probe(request, self._backend, context, self._space)) as responses:
+            async for response in responses:
+                yield response
+
+    async def TrainEraser(
+        self, request: eraser_pb2.TrainEraserRequest, context: Context
+    ) -> AsyncIterator[eraser_pb2.TrainEraserResponse]:
+        async with aclosing(train_eraser(request, self._backend, context, self._space)) as responses:
             async for response in responses:
                 yield response
 

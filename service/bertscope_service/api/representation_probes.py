@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest
 from numpy.typing import NDArray
@@ -130,7 +131,9 @@ def parse_settings(request: Request) -> Settings:
     )
 
 
-def parse_memory_bytes(request: Request | TrainStructuralProbeRequest | TrainLensRequest, most: int) -> int:
+def parse_memory_bytes(
+    request: Request | TrainEraserRequest | TrainStructuralProbeRequest | TrainLensRequest, most: int
+) -> int:
     """Returns the memory that a call may take, bytes. `most` is the server's setting. Raises InvalidArgument."""
     if not request.HasField("memory_bytes"):
         return most
@@ -142,14 +145,22 @@ def parse_memory_bytes(request: Request | TrainStructuralProbeRequest | TrainLen
 
 def _parts(request: Request) -> list[list[LabelledText]]:
     """Returns the texts of the three parts, checked."""
+    pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
     parts = {"train": request.train, "dev": request.dev, "test": request.test}
-    texts, spans = (sum(counts) for counts in ((len(part) for part in parts.values()), map(_span_count, parts.values())))
+    return read_parts(parts, len(request.labels), pairs=pairs)
+
+
+def read_parts(
+    parts: Mapping[str, Sequence[probes_pb2.ProbeText]], classes: int, *, pairs: bool = False
+) -> list[list[LabelledText]]:
+    """Returns the texts of all parts, by their fields, checked. `pairs`: all spans have a second one, else none. Raises
+    InvalidArgument."""
+    texts, spans = (sum(counts) for counts in (map(len, parts.values()), map(_span_count, parts.values())))
     for what, count, most in (("texts", texts, MAX_PROBE_TEXTS), ("spans", spans, MAX_PROBE_SPANS)):
         if count > most:
-            message = f"train, dev and test have {count} {what} together and one call takes {most}; leave some out"
+            *first, last = parts
+            message = f"{', '.join(first)} and {last} have {count} {what} together and one call takes {most}; leave some out"
             raise InvalidArgument("train", message, f"TOO_MANY_{what.upper()}", limit=most)
-    classes = len(request.labels)
-    pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
     return [
         [_text(text, f"{name}[{index}]", classes, pairs=pairs) for index, text in enumerate(part)]
         for name, part in parts.items()
@@ -183,9 +194,9 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
     classes = len(trained.confusion)
     majority = int(np.bincount(plan.train.labels, minlength=classes).argmax())
     report = probes_pb2.ProbeReport(
-        train=_render_part(plan.train, classes, majority),
-        dev=_render_part(plan.dev, classes, majority),
-        test=_render_part(plan.test, classes, majority) if plan.test.texts else None,
+        train=render_part(plan.train, classes, majority),
+        dev=render_part(plan.dev, classes, majority),
+        test=render_part(plan.test, classes, majority) if plan.test.texts else None,
         majority_label=majority,
         best_layer=plan.query.layers[trained.best_layer],
         confusion=trained.confusion.ravel().tolist(),
@@ -211,7 +222,7 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
     return report
 
 
-def _render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.ProbePart:
+def render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.ProbePart:
     counts = np.bincount(part.labels, minlength=classes)
     return probes_pb2.ProbePart(
         texts=part.texts,

@@ -38,6 +38,11 @@ def blocks(layers: int, groups: int, each: int, most: int) -> Iterator[Block]:
             yield Block(slice(layer, min(layer + of_layers, layers)), slice(group, min(group + of_groups, groups)))
 
 
+def slices(part: slice, size: int) -> Iterator[slice]:
+    """Yields a range of spans in parts of at most so many."""
+    return (slice(begin, min(begin + size, part.stop)) for begin in range(part.start, part.stop, size))
+
+
 def placed(parts: Sequence[Block], values: Sequence[NDArray[N]]) -> NDArray[N]:
     """Returns the values of all probes, [layers, groups], from those of the blocks that they were divided into."""
     shape = max(part.layers.stop for part in parts), max(part.groups.stop for part in parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
-from bertscope_service.probing.blocks import placed, step_tokens
+from bertscope_service.probing.blocks import placed, slices, step_tokens
 from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
-from bertscope_service.probing.sizes import probe_sizes, probes_kind, vector_size
+from bertscope_service.probing.sizes import probe_sizes, probes_kind
 from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
-from bertscope_service.probing.work import Step, bring, fill, run_step, run_steps
+from bertscope_service.probing.work import Step, each, run_step, run_steps, standardised_states
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
@@ -46,12 +45,13 @@ class ProbeTraining:
     async def run(self, *, on_disk: bool, weights: bool) -> Trained:
         """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
         began = time.monotonic()
-        shape = (self.plan.spans, len(self.plan.query.layers), vector_size(self.plan, self.encoder))
         train, dev, test = (len(part.labels) for part in self.plan.parts)
-        self._states = await self.bulk.compute(partial(SpanStates, shape, self.encoder.device, on_disk=on_disk))
-        await self._compute()
+
+        def report(done: int, total: int) -> None:
+            self.report(Progress(training=False, done=done, total=total))
+
+        self._states = await standardised_states(self.bulk, self.encoder, self.plan, self.edits, report, on_disk=on_disk)
         labels = await self.bulk.compute(self._all_labels)
-        await self._each(slice(0, train), self._states.measure)
         self._labels = torch.from_numpy(labels).to(self.encoder.device)
         await self._prepare(train)
         await self._train(train, slice(train, train + dev))
@@ -66,23 +66,9 @@ class ProbeTraining:
             mixing = await run_step(self.bulk, self.encoder, 1, self._mixing)
         return Trained(probes, mix, mixing, best_layer, confusion, kept, on_disk, time.monotonic() - began)
 
-    async def _compute(self) -> None:
-        """Computes the states of all spans, training spans first."""
-        rows = [row for part in self.plan.parts for row in part.rows]
-
-        def report(done: int) -> None:
-            self.report(Progress(training=False, done=done, total=len(rows)))
-
-        def add(states: NDArray[np.float32]) -> None:
-            self._states.add(_joined(states) if self.plan.query.pairs else states)
-
-        await fill(add, self.bulk, self.encoder, rows, self.edits, report)
-        await bring(self.bulk, self.encoder, self._states)
-
     async def _prepare(self, train: int) -> None:
         """Standardises all states, makes the probes, and shows them the states of training spans."""
-        await self._work([Step(step_tokens(0, self._states.values[0].numel()), partial(self._states.standardise, train))])
-        await self._each(slice(0, self.plan.spans), self._states.settle)
+        await each(self.bulk, self.encoder, self._states, slice(0, self.plan.spans), self._states.settle)
         self._states.end_settling()
         seeds = self.settings.seeds * 2
         self._trained = []
@@ -96,7 +82,7 @@ class ProbeTraining:
         for probes in (one for one in self._trained if one.surveys):
             size = probes.size
             square = size.layers * size.hidden**2
-            parts = _slices(slice(0, train), size.surveyed)
+            parts = slices(slice(0, train), size.surveyed)
             await self._work(Step(step_tokens(size.surveyed * square), partial(self._survey, probes, part)) for part in parts)
             cost = step_tokens(size.hidden**3)
             await self._work(Step(cost, partial(probes.prepare, layer)) for layer in range(size.layers))
@@ -120,7 +106,7 @@ class ProbeTraining:
         scores: dict[Probes, Score] = {}
         while going:
             self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
-            chosen: Sequence[slice | torch.Tensor] = list(_slices(slice(0, train), batch))
+            chosen: Sequence[slice | torch.Tensor] = list(slices(slice(0, train), batch))
             if shuffled:
                 chosen = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu").split(batch)
             await self._work(
@@ -180,7 +166,7 @@ class ProbeTraining:
         for probes in trained:
             size = probes.size
             cost = step_tokens(size.evaluated * size.products)
-            await self._work(Step(cost, partial(step, probes, chosen)) for chosen in _slices(part, size.evaluated))
+            await self._work(Step(cost, partial(step, probes, chosen)) for chosen in slices(part, size.evaluated))
         return found.T
 
     def _step(self, probes: Probes, chosen: slice | torch.Tensor) -> None:
@@ -199,7 +185,7 @@ class ProbeTraining:
             np.add(score.loss, losses.cpu().numpy(), out=score.loss)
 
         cost = step_tokens(size.evaluated * size.products)
-        await self._work(Step(cost, partial(step, chosen)) for chosen in _slices(part, size.evaluated))
+        await self._work(Step(cost, partial(step, chosen)) for chosen in slices(part, size.evaluated))
         np.divide(score.loss, part.stop - part.start, out=score.loss)
         return score
 
@@ -213,7 +199,7 @@ class ProbeTraining:
             answers = probes.answers(self._states.read(chosen, slice(layer, layer + 1)), own, 0)
             np.add.at(counts, (self._labels[chosen, 0].cpu().numpy(), answers.cpu().numpy()), 1)
 
-        await self._each(part, step)
+        await each(self.bulk, self.encoder, self._states, part, step)
         return counts
 
     def _first(self) -> list[Probes]:
@@ -243,24 +229,9 @@ class ProbeTraining:
             found.append(torch.cat([scale[-1], mixing_shares(mixing, probes.size.first_layer)[-1]])[..., 0])
         return torch.cat(found, dim=1).T.double().cpu().numpy()
 
-    async def _each(self, part: slice, work: Callable[[slice], None]) -> None:
-        """Does some work for all spans of a part that reads, or writes, the states of some at a time."""
-        spans = size_limits(self.encoder.device).evaluated_spans
-        cost = step_tokens(0, spans * self._states.values[0].numel())
-        await self._work(Step(cost, partial(work, chosen)) for chosen in _slices(part, spans))
-
     async def _work(self, steps: Iterable[Step]) -> None:
         await run_steps(self.bulk, self.encoder, steps)
 
 
-def _joined(states: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the vectors of pairs, [pairs, layers, 2 hidden], of the states of all first spans and then all second ones."""
-    return np.concatenate(np.split(states, 2), axis=2)
-
-
 def _gradient(probes: Probes) -> NDArray[np.float64] | None:
     return probes.gradient
-
-
-def _slices(part: slice, size: int) -> Iterator[slice]:
-    return (slice(begin, min(begin + size, part.stop)) for begin in range(part.start, part.stop, size))

@@ -128,6 +128,10 @@ class SpanStates:
         read = self.values[:, layers][where].to(self.mean.device)
         return read if self._settled else read.sub(self.mean[layers]).mul_(self.scale[layers])
 
+    def raw(self, chosen: slice, layer: int) -> torch.Tensor:
+        """Returns the states of some spans in one layer as the model gives them, [spans, hidden], before any are settled."""
+        return self.values[chosen, layer].to(self.mean.device)
+
     def _away(self, chosen: slice) -> torch.Tensor:
         """Returns some states minus the first one: sums of squares lose fewer digits around a value near the mean."""
         values = self.values[chosen].to(self.mean.device)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.steps import StepObserver, step_row
+from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sequences import TokenSequence
@@ -19,7 +20,8 @@ from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
-from bertscope_service.probing.blocks import step_tokens
+from bertscope_service.probing.blocks import slices, step_tokens
+from bertscope_service.probing.sizes import vector_size
 from bertscope_service.probing.states import SpanStates
 
 NOT_FINITE = (
@@ -86,6 +88,43 @@ async def run_step(bulk: BulkRunner, encoder: Encoder, tokens: int, work: Callab
     found: list[T] = []
     await run_steps(bulk, encoder, [Step(tokens, lambda: found.append(work()))])
     return found[-1]
+
+
+async def standardised_states(
+    bulk: BulkRunner,
+    encoder: Encoder,
+    plan: ProbePlan,
+    edits: Edits | None,
+    report: Callable[[int, int], None],
+    *,
+    on_disk: bool,
+) -> SpanStates:
+    """Returns the states of all spans of a plan, training spans first, with mean and deviation over these. `report` is told how
+    many of the texts were run.
+
+    Raises FailedPrecondition if a state is not finite, or the disk is full.
+    """
+    shape = (plan.spans, len(plan.query.layers), vector_size(plan, encoder))
+    rows = [row for part in plan.parts for row in part.rows]
+    states = await bulk.compute(partial(SpanStates, shape, encoder.device, on_disk=on_disk))
+
+    def add(found: NDArray[np.float32]) -> None:
+        # Of pairs: all first spans, then all second ones, become vectors [pairs, layers, 2 hidden].
+        states.add(np.concatenate(np.split(found, 2), axis=2) if plan.query.pairs else found)
+
+    await fill(add, bulk, encoder, rows, edits, lambda done: report(done, len(rows)))
+    await bring(bulk, encoder, states)
+    train = len(plan.train.labels)
+    await each(bulk, encoder, states, slice(0, train), states.measure)
+    await run_steps(bulk, encoder, [Step(step_tokens(0, states.values[0].numel()), partial(states.standardise, train))])
+    return states
+
+
+async def each(bulk: BulkRunner, encoder: Encoder, states: SpanStates, part: slice, work: Callable[[slice], None]) -> None:
+    """Does some work for all spans of a part that reads, or writes, the states of some at a time."""
+    spans = size_limits(encoder.device).evaluated_spans
+    cost = step_tokens(0, spans * states.values[0].numel())
+    await run_steps(bulk, encoder, (Step(cost, partial(work, chosen)) for chosen in slices(part, spans)))
 
 
 async def bring(bulk: BulkRunner, encoder: Encoder, states: SpanStates) -> None:

@@ -33,11 +33,11 @@ class ProbeProgress:
     stage: str
     """"states": the model runs the texts; "training"."""
     done: int
-    """Texts that were run, or epochs that were trained."""
+    """Texts that were run, or epochs that were trained; of erasers directions that were found."""
     total: int
-    """All of them. Training may end before the last epoch."""
+    """All of them. Training may end before the last epoch or direction."""
     best_dev_accuracy: float
-    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1."""
+    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1; of erasers 0."""
     # End of what is generated.
 
 

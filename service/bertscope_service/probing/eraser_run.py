@@ -1,0 +1,243 @@
+"""Runs TrainEraser: the states of all spans once, then one layer after another, each step behind everybody's interactive rows.
+
+For a layer, the map is found, and probes are trained on states as they are, after the map, and without a random subspace.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.analyses.probes import ProbePlan
+from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.probing.blocks import slices, step_tokens
+from bertscope_service.probing.erasers import Eraser, Moments, leace, orthogonal, random_subspace, with_probe
+from bertscope_service.probing.kinds import Size
+from bertscope_service.probing.lbfgs import LbfgsProbes
+from bertscope_service.probing.outcome import Progress, Report
+from bertscope_service.probing.states import SpanStates
+from bertscope_service.probing.training import Settings
+from bertscope_service.probing.work import Step, run_step, run_steps, standardised_states
+
+PROBES = Settings(max_epochs=800, to_minimum=True)
+"""How probes are trained: to the minimum of what scikit-learn's LogisticRegression minimises with C = 1."""
+SQUARES = 6
+"""Float64 matrices [hidden, hidden] at a time: sums, covariance, its eigenvectors, and three in between."""
+
+Read = Callable[[slice], torch.Tensor]
+"""Gives vectors of some spans, float32 [spans, 1, hidden]."""
+
+
+class Method(Enum):
+    """How a map is found; see bertscope.v1.TrainEraserRequest.Method."""
+
+    LEACE = "leace"
+    INLP = "inlp"
+
+
+@dataclass(frozen=True, slots=True)
+class EraserSettings:
+    """How maps are found. `rank`: the most directions that a map takes away."""
+
+    method: Method
+    rank: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerEraser:
+    """The eraser of a layer around `mean`, float32 [hidden], and a random projection of its rank.
+
+    correct: test spans that probes classify correctly on states as they are, erased, and without the random subspace.
+    """
+
+    eraser: Eraser
+    random: Eraser
+    mean: NDArray[np.float32]
+    correct: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErasersTrained:
+    """The result of TrainEraser: the erasers of all layers, in order."""
+
+    layers: list[LayerEraser]
+    on_disk: bool
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class EraserTraining:
+    """One TrainEraser call: its plan, its number of classes, and how it is run. `report` is told the progress."""
+
+    encoder: Encoder
+    plan: ProbePlan
+    classes: int
+    settings: EraserSettings
+    bulk: BulkRunner
+    edits: Edits | None
+    report: Report
+    _states: SpanStates = field(init=False)
+    _labels: torch.Tensor = field(init=False)
+
+    async def run(self, *, on_disk: bool) -> ErasersTrained:
+        """Computes states and finds the maps. Raises FailedPrecondition if the states are not finite, or the disk is full."""
+        began = time.monotonic()
+
+        def report(done: int, total: int) -> None:
+            self.report(Progress(training=False, done=done, total=total))
+
+        self._states = await standardised_states(self.bulk, self.encoder, self.plan, self.edits, report, on_disk=on_disk)
+        labels = np.concatenate([part.labels for part in self.plan.parts])
+        self._labels = torch.from_numpy(labels).to(self.encoder.device)
+        found = []
+        for index, layer in enumerate(self.plan.query.layers):
+            self._show(index, 0)
+            eraser = await (self._leace(index) if self.settings.method is Method.LEACE else self._inlp(index))
+            random = random_subspace(self._hidden, eraser.rank, self.settings.seed, layer)
+            none = orthogonal(np.zeros((self._hidden, 0)))
+            before, after, by_chance = [await self._test(index, one) for one in (none, eraser, random)]
+            mean = await run_step(self.bulk, self.encoder, 1, partial(self._mean, index))
+            found.append(LayerEraser(eraser, random, mean, (before, after, by_chance)))
+        self._show(len(found), 0)
+        return ErasersTrained(found, on_disk, time.monotonic() - began)
+
+    @property
+    def _hidden(self) -> int:
+        return int(self._states.values.shape[2])
+
+    def _show(self, layers: int, directions: int) -> None:
+        most = self.settings.rank
+        total = most * len(self.plan.query.layers)
+        self.report(Progress(training=True, done=most * layers + directions, total=total))
+
+    def _part(self, number: int) -> slice:
+        """Returns the spans of train (0), dev (1) or test (2)."""
+        ends = np.cumsum([0, *(len(part.labels) for part in self.plan.parts)]).tolist()
+        return slice(ends[number], ends[number + 1])
+
+    def _mean(self, index: int) -> NDArray[np.float32]:
+        return np.asarray(self._states.mean[index].cpu().numpy())
+
+    async def _leace(self, index: int) -> Eraser:
+        """Returns the map of LEACE for the layer with this index."""
+        moments, size = Moments(self._states.mean[index], self.classes), self._size
+
+        def add(chosen: slice) -> None:
+            moments.add(self._states.raw(chosen, index), self._labels[chosen])
+
+        parts = slices(self._part(0), size.surveyed)
+        await self._work(Step(step_tokens(2 * size.surveyed * size.hidden**2), partial(add, part)) for part in parts)
+        covariances = await run_step(self.bulk, self.encoder, step_tokens(0, 2 * size.hidden**2), moments.covariances)
+        return await self.bulk.compute(partial(leace, *covariances))
+
+    async def _inlp(self, index: int) -> Eraser:
+        """Returns the projection of INLP for the layer with this index."""
+        basis, dev = np.zeros((self._hidden, 0)), self._part(1)
+        common = np.bincount(self.plan.train.labels, minlength=self.classes).argmax()
+        majority = int((self.plan.dev.labels == common).sum())
+        while basis.shape[1] < self.settings.rank:
+            read = self._reader(index, orthogonal(basis))
+            probe = await self._fit(read)
+            if await self._correct(probe, read, dev) <= majority:
+                break
+            weights = await run_step(self.bulk, self.encoder, 1, partial(self._weights, probe, index))
+            wider = await self.bulk.compute(partial(with_probe, basis, weights, self.settings.rank))
+            if wider.shape == basis.shape:
+                break
+            basis = wider
+            self._show(index, basis.shape[1])
+        return orthogonal(basis)
+
+    def _weights(self, probe: LbfgsProbes, index: int) -> NDArray[np.float64]:
+        """Returns what a probe reads of states that are not standardised, [hidden, classes]."""
+        weights = probe.parameters[0][0, :, 0].double() * self._states.scale[index, :, None]
+        return np.asarray(weights.cpu().numpy())
+
+    async def _test(self, index: int, eraser: Eraser) -> int:
+        """Returns the test spans that a probe classifies correctly, trained and tested on states after a map."""
+        read = self._reader(index, eraser)
+        return await self._correct(await self._fit(read), read, self._part(2))
+
+    def _reader(self, index: int, eraser: Eraser) -> Read:
+        """Returns the reader of the standardised states of a layer after a map."""
+        scale = self._states.scale[index].double().cpu().numpy()
+        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+
+        def placed(values: NDArray[np.float64]) -> torch.Tensor:
+            return torch.from_numpy(values.astype(np.float32)).to(self.encoder.device)
+
+        right, left = placed(eraser.right.T * inverse[:, None]), placed(eraser.left.T * scale)
+
+        def read(chosen: slice) -> torch.Tensor:
+            states = self._states.read(chosen, slice(index, index + 1))
+            return states - (states @ right) @ left if eraser.rank else states
+
+        return read
+
+    async def _fit(self, read: Read) -> LbfgsProbes:
+        """Trains a probe on the training spans to the minimum."""
+        train, size = self._part(0), self._size
+        batch = LbfgsProbes.steps_of(size, train.stop)
+
+        def make() -> LbfgsProbes:
+            return LbfgsProbes(size, train.stop, PROBES, (self.settings.seed,), self.encoder.device)
+
+        def learn(chosen: slice) -> None:
+            probe.step(read(chosen), self._labels[chosen, None])
+
+        def survey(chosen: slice) -> None:
+            probe.survey(read(chosen))
+
+        probe = await run_step(self.bulk, self.encoder, step_tokens(0, size.values), make)
+        if probe.surveys:
+            surveyed = self._cost(size.surveyed) + step_tokens(size.surveyed * size.hidden**2)
+            await self._work(Step(surveyed, partial(survey, part)) for part in slices(train, size.surveyed))
+            await self._work([Step(step_tokens(size.hidden**3), partial(probe.prepare, 0))])
+        tokens, more = probe.step_tokens(batch) + self._cost(batch), True
+        while more:
+            await self._work(Step(tokens, partial(learn, part)) for part in slices(train, batch))
+            more = await run_step(self.bulk, self.encoder, probe.end_tokens, partial(probe.end_epoch, probe.best_dev))
+        await self._work([Step(step_tokens(0, size.values), probe.end)])
+        return probe
+
+    async def _correct(self, probe: LbfgsProbes, read: Read, part: slice) -> int:
+        """Returns the spans of a part that a probe classifies correctly."""
+        many, correct = self._size.evaluated, 0
+
+        def count(chosen: slice) -> None:
+            nonlocal correct
+            correct += int(probe.evaluate(read(chosen), self._labels[chosen, None])[0])
+
+        tokens = step_tokens(many * self._size.products) + self._cost(many)
+        await self._work(Step(tokens, partial(count, chosen)) for chosen in slices(part, many))
+        return correct
+
+    @property
+    def _size(self) -> Size:
+        return Size(1, self._hidden, 1, self.classes, device=self.encoder.device)
+
+    def _cost(self, spans: int) -> int:
+        """Returns the tokens that a map of so many states counts as."""
+        return step_tokens(2 * spans * self._hidden * self.settings.rank)
+
+    async def _work(self, steps: Iterable[Step]) -> None:
+        await run_steps(self.bulk, self.encoder, steps)
+
+
+def eraser_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: EraserSettings) -> int:
+    """Returns the memory that finding the maps takes beside the states, approximately."""
+    hidden = encoder.shape.hidden_size
+    size = Size(1, hidden, 1, classes, device=encoder.device)
+    maps = 2 * 8 * len(plan.query.layers) * hidden * (2 * settings.rank + 1)
+    probe = LbfgsProbes.bytes(size) + LbfgsProbes.step_bytes(size, len(plan.train.labels))
+    return SQUARES * 8 * hidden**2 + maps + probe

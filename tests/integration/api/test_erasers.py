@@ -1,0 +1,199 @@
+"""TrainEraser through gRPC, beside scikit-learn on the states that ExtractHiddenStates sends."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import representation_eraser_pb2 as erasers
+from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope_service.probing import lbfgs
+from bertscope_service.probing.states import StateSpace
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from tests.integration.api.test_probes import vectors
+from tests.support.erasers import TEST, TRAIN, applied, arrays, erase, request
+from tests.support.harness import Held, Host, refused
+from tests.support.patience import wait_until
+from tests.support.probes import LABELS
+
+Request = erasers.TrainEraserRequest
+
+
+def correct(train: NDArray[Any], labels: NDArray[Any], test: NDArray[Any], gold: NDArray[Any], scale: NDArray[Any]) -> int:
+    """The test spans that scikit-learn's probe classifies correctly; states are divided by `scale`."""
+    probe = LogisticRegression(tol=1e-6, max_iter=5000).fit(train / scale, labels)
+    return int((probe.predict(test / scale) == gold).sum())
+
+
+def test_leace_leaves_probes_the_most_frequent_class(host: Host) -> None:
+    found = erase(host, layers=[4, 1])
+    report = found.report
+    assert [own.layer for own in found.erasers] == [1, 4]
+    assert report.method == Request.METHOD_LEACE
+    assert report.pooling == probes.TrainProbeRequest.POOLING_MEAN
+    assert (report.train.spans, report.test.spans, report.hidden_size) == (360, 120, 32)
+    assert not report.HasField("dev")
+    assert not report.on_disk
+    (train, labels), (test, gold) = vectors(host, TRAIN, "MEAN"), vectors(host, TEST, "MEAN")
+    assert report.majority_label == np.bincount(labels).argmax()
+    assert report.test.majority_correct == (gold == report.majority_label).sum()
+    for own in found.erasers:
+        states, tested = train[:, own.layer], test[:, own.layer]
+        scale = states.std(axis=0)
+        assert own.rank == 2
+        assert own.correct_after == report.test.majority_correct
+        counts = {own.correct_before: None, own.correct_random: own.random}
+        assert own.correct_before > report.test.majority_correct + 20
+        assert own.correct_random > report.test.majority_correct + 10
+        for count, projection in counts.items():
+            maps = [one if projection is None else applied(one, projection) for one in (states, tested)]
+            assert abs(correct(maps[0], labels, maps[1], gold, scale) - count) <= 1
+        after = applied(states, own.projection)
+        means = np.stack([after[labels == label].mean(axis=0) for label in range(3)])
+        before = np.stack([states[labels == label].mean(axis=0) for label in range(3)])
+        assert np.ptp(means, axis=0).max() < 1e-5 < np.ptp(before, axis=0).max()
+        left, right, mean = arrays(own.projection)
+        np.testing.assert_allclose(right @ left, np.eye(2), atol=1e-4)
+        np.testing.assert_allclose(mean, states.mean(axis=0), atol=1e-5)
+        left, right, mean = arrays(own.random)
+        np.testing.assert_allclose(left, right.T)
+        np.testing.assert_allclose(right @ left, np.eye(2), atol=1e-5)
+        np.testing.assert_allclose(mean, states.mean(axis=0), atol=1e-5)
+
+
+def test_inlp_takes_directions_away_until_a_probe_finds_nothing(host: Host) -> None:
+    found = erase(host, layers=[2], method=Request.METHOD_INLP, rank=20, seed=5)
+    (own,), report = found.erasers, found.report
+    assert report.method == Request.METHOD_INLP
+    assert (report.train.texts, report.dev.texts, report.test.texts) == (54, 6, 20)  # a tenth of train is split off
+    assert 2 <= own.rank <= 20
+    left, right, _ = arrays(own.projection)
+    np.testing.assert_allclose(left, right.T, atol=1e-6)
+    np.testing.assert_allclose(right @ left, np.eye(own.rank), atol=1e-5)
+    assert own.correct_after < own.correct_before - 10
+    assert own.correct_after < own.correct_random
+    (train, labels), (test, gold) = vectors(host, TRAIN, "MEAN"), vectors(host, TEST, "MEAN")
+    states, tested = (applied(one[:, 2], own.projection) for one in (train, test))
+    assert abs(correct(states, labels, tested, gold, train[:, 2].std(axis=0)) - own.correct_after) <= 12  # of fewer texts
+    done = [(one.done, one.total) for one in found.progress if one.stage == probes.ProbeProgress.STAGE_TRAINING]
+    assert done[-1] == (20, 20)
+    assert all(total == 20 for _, total in done)
+
+
+def test_the_rank_of_inlp_is_bounded(host: Host) -> None:
+    (own,) = erase(host, layers=[2], method=Request.METHOD_INLP, rank=3).erasers
+    assert own.rank == 3
+    assert list(own.random.left.shape) == [32, 3]
+
+
+def test_nothing_to_erase_is_a_map_of_rank_0(host: Host) -> None:
+    """Both classes have the same words in the same texts, so that no probe beats chance on others."""
+    text = TRAIN[0]
+    same = [probes.ProbeText(input=text.input, spans=text.spans[:1]) for _ in range(40)]
+    for index, one in enumerate(same):
+        one.spans[0].label = index % 2
+    found = erase(host, layers=[2], method=Request.METHOD_INLP, labels=LABELS[:2], train=same, test=same)
+    (own,) = found.erasers
+    assert own.rank == 0
+    assert not own.HasField("projection")
+    assert not own.HasField("random")
+    assert own.correct_before == own.correct_after == own.correct_random == 20
+    (own,) = erase(host, layers=[2], labels=LABELS[:2], train=same, test=same).erasers
+    assert own.rank == 0
+
+
+def test_test_texts_are_split_off_by_the_seed(host: Host) -> None:
+    parts = []
+    for seed in (1, 1, 2):
+        report = erase(host, layers=[0], test=[], seed=seed).report
+        assert (report.train.texts, report.test.texts) == (48, 12)
+        parts.append(list(report.test.label_spans))
+    assert parts[0] == parts[1] != parts[2]
+
+
+@pytest.mark.parametrize("method", ["METHOD_LEACE", "METHOD_INLP"])
+def test_a_file_gives_the_same(host: Host, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    fields: dict[str, Any] = {"layers": [1, 3], "method": method, "rank": 4 * (method == "METHOD_INLP")}
+    held: list[tuple[int, int]] = []
+    hold = StateSpace.hold
+
+    def noted(self: StateSpace, states: int, needed: int, most: int) -> Any:
+        held.append((states, needed))
+        return hold(self, states, needed, most)
+
+    monkeypatch.setattr(StateSpace, "hold", noted)
+    wanted = erase(host, **fields)
+    ((states, needed),) = held
+    assert states == 4 * 480 * 2 * 32
+    found = erase(host, **fields, memory_bytes=needed + states - 1)
+    assert found.report.on_disk
+    assert found.erasers == wanted.erasers
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    """Every step of a probe waits, on the device's thread, until it is let through."""
+    gate, step = Held(), lbfgs.LbfgsProbes.step
+
+    def waited(self: lbfgs.LbfgsProbes, *given: Any) -> None:
+        gate.wait()
+        step(self, *given)
+
+    monkeypatch.setattr(lbfgs.LbfgsProbes, "step", waited)
+    yield gate
+    gate.let_through()
+
+
+@pytest.mark.parametrize("timeout", [None, 1.5])
+def test_a_call_that_is_cancelled_or_late_ends_within_a_step(
+    launch: Callable[..., Host], steps: Held, timeout: float | None
+) -> None:
+    host = launch(batch_tokens=64)
+    call = host.representation.TrainEraser(request(), timeout=timeout)
+    if timeout is None:
+        wait_until(lambda: steps.arrived, "the first step runs")
+        call.cancel()
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call)
+    assert caught.value.code() is (grpc.StatusCode.DEADLINE_EXCEEDED if timeout else grpc.StatusCode.CANCELLED)
+    arrived = steps.arrived
+    steps.let_through()
+    wait_until(lambda: host.metric("bertscope_requests_in_flight", method="TrainEraser") == 0, "the call is over")
+    assert steps.arrived == arrived <= 1
+    erase(host, layers=[1])  # the room is free
+
+
+def changed(index: int, **fields: Any) -> probes.ProbeText:
+    """A text one of whose spans differs."""
+    text = probes.ProbeText()
+    text.CopyFrom(TRAIN[0])
+    for name, value in fields.items():
+        own = text.spans[index]
+        getattr(own, name).CopyFrom(value) if name == "other" else setattr(own, name, value)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "reason", "remedy"),
+    [
+        ({"rank": 3}, "rank", "RANK_WITHOUT_INLP", "leave it out"),
+        ({"rank": 33, "method": "METHOD_INLP"}, "rank", "RANK_OUT_OF_RANGE", "use 1 to 32"),
+        ({"train": [changed(1, other=TRAIN[0].spans[0].span)]}, "train[0].spans[1].other", "PAIRS_UNSUPPORTED", "leave it out"),
+        ({"train": [changed(1, label=3)]}, "train[0].spans[1].label", "LABEL_OUT_OF_RANGE", "labels has 3 entries"),
+        ({"train": TRAIN[:1], "test": []}, "train", "TOO_FEW_TEXTS", "give more"),
+        ({"train": TRAIN[:1], "method": "METHOD_INLP"}, "train", "TOO_FEW_TEXTS", "give more"),
+        ({"layers": [5]}, "layers[0]", "LAYER_OUT_OF_RANGE", "0 to 4"),
+        ({"labels": [str(index) for index in range(258)]}, "labels", "TOO_MANY_NAMES", "257"),
+        ({"memory_bytes": 1000}, "memory_bytes", "MEMORY_TOO_SMALL", "fewer layers"),
+        ({"train": [], "test": []}, "train", "NO_TEXT", "give texts"),
+        ({"test": [probes.ProbeText(input=TRAIN[0].input)]}, "test", "NO_SPAN", "at least one"),
+    ],
+)
+def test_bad_input_gets_a_reason(host: Host, fields: dict[str, Any], field: str, reason: str, remedy: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        erase(host, **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+    assert remedy in failures[0].message
