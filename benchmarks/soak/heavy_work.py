@@ -60,6 +60,7 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
         "TrainProbe, 300 classes": Heavy(lambda client: client.train_probe(many, seeds=5, ending="minimum")),
         "TrainProbe, mixes": Heavy(lambda client: client.train_probe(few, mix=True, seeds=5, **forever)),
         "TrainStructuralProbe": Heavy(lambda client: client.train_structural_probe(trees, rank=384, seeds=5, **forever)),
+        "TrainEraser, 17 classes, INLP": Heavy(lambda client: client.train_eraser(few, method="inlp", rank=256)),
         "TrainLens": Heavy(lambda client: client.train_lens(texts, **forever)),
         "MeasureCodeLength": Heavy(lambda client: client.measure_code_length(few, hidden_units=256)),
         "RankHeads": Heavy(lambda client: client.rank_heads(prompts)),

@@ -217,6 +217,7 @@ if TYPE_CHECKING:
     from bertscope.questions.models.models import LoadProgress, Models
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
     from bertscope.questions.probes.code_length import CodeLengthProgress, CodeLengths, LayerCode
+    from bertscope.questions.probes.erasers import Eraser, EraserMethod, LayerEraser, LinearEraser
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
     from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
     from bertscope.questions.probes.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
@@ -344,6 +345,8 @@ _PLACES = {
     "EmbeddedText": "bertscope.questions.representations.embeddings",
     "EmbeddedTexts": "bertscope.questions.representations.embeddings",
     "EntryScore": "bertscope.questions.representations.lens",
+    "Eraser": "bertscope.questions.probes.erasers",
+    "EraserMethod": "bertscope.questions.probes.erasers",
     "ExplainableVariance": "bertscope.questions.representations.variances",
     "Fact": "bertscope.questions.facts.questions",
     "FactAnswer": "bertscope.questions.facts.answers",
@@ -392,6 +395,7 @@ _PLACES = {
     "LabelledTexts": "bertscope.questions.ablation.task_objectives",
     "LabelledWords": "bertscope.questions.ablation.task_objectives",
     "LayerCode": "bertscope.questions.probes.code_length",
+    "LayerEraser": "bertscope.questions.probes.erasers",
     "LayerFit": "bertscope.questions.representations.tuned_lens",
     "LayerMix": "bertscope.questions.probes.layer_mix",
     "LayerProbe": "bertscope.questions.probes.probes",
@@ -402,6 +406,7 @@ _PLACES = {
     "LensPosition": "bertscope.questions.representations.lens",
     "LensText": "bertscope.questions.representations.lens",
     "LensTexts": "bertscope.questions.representations.lens",
+    "LinearEraser": "bertscope.questions.probes.erasers",
     "LoadProgress": "bertscope.questions.models.models",
     "LogitAttribution": "bertscope.questions.representations.attribution",
     "LogitAttributions": "bertscope.questions.representations.attribution",
@@ -709,6 +714,8 @@ __all__ = [
     "EmbeddedText",
     "EmbeddedTexts",
     "EntryScore",
+    "Eraser",
+    "EraserMethod",
     "ExplainableVariance",
     "Fact",
     "FactAnswer",
@@ -757,6 +764,7 @@ __all__ = [
     "LabelledTexts",
     "LabelledWords",
     "LayerCode",
+    "LayerEraser",
     "LayerFit",
     "LayerMix",
     "LayerProbe",
@@ -767,6 +775,7 @@ __all__ = [
     "LensPosition",
     "LensText",
     "LensTexts",
+    "LinearEraser",
     "LoadProgress",
     "LogitAttribution",
     "LogitAttributions",

@@ -12,7 +12,7 @@ import pytest
 from tests.support.on_gpu import serving
 
 
-@pytest.mark.parametrize("name", ["TrainProbe", "TrainStructuralProbe", "TrainLens"])
+@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens"])
 def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
     from bertscope.v1 import representation_pb2_grpc
 

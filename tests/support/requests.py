@@ -27,6 +27,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
@@ -113,6 +114,7 @@ def good(folder: Path) -> dict[str, Message]:
         ),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
         "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
+        "TrainEraser": erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID]),
         "TrainLens": tuned.TrainLensRequest(train=[INPUT, INPUT], max_epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
@@ -187,6 +189,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
+    ("TrainEraser", erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID], rank=2)),
     ("TrainLens", tuned.TrainLensRequest(train=[INPUT], dev=[INPUT], mask_rate=2)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),
     ("ApplyProbe", application.ApplyProbeRequest(inputs=[CLASSIFIED], labels=[SAID, SAID])),

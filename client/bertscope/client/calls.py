@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bertscope.client.labels_answer import AnswerCalls
     from bertscope.client.probes_application import ProbeApplicationCalls
     from bertscope.client.probes_code_length import CodeLengthCalls
+    from bertscope.client.probes_eraser import EraserCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         CompressionCalls,
         ContactCalls,
         EmbeddingCalls,
+        EraserCalls,
         FactCalls,
         GeometryCalls,
         HealthCalls,
@@ -140,6 +142,7 @@ else:
         sweep_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         sweep_sites = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         trace = Deferred("bertscope.client.ablation_trace", "TraceCalls")
+        train_eraser = Deferred("bertscope.client.probes_eraser", "EraserCalls")
         train_lens = Deferred("bertscope.client.representations_tuned_lens", "TunedLensCalls")
         train_probe = Deferred("bertscope.client.probes", "ProbeCalls")
         train_structural_probe = Deferred("bertscope.client.probes_structural", "StructuralProbeCalls")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bertscope.questions.labels.calls import AsyncRankingCalls
     from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
     from bertscope.questions.probes.code_length_calls import AsyncCodeLengthCalls
+    from bertscope.questions.probes.eraser_calls import AsyncEraserCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         AsyncCompressionCalls,
         AsyncContactCalls,
         AsyncEmbeddingCalls,
+        AsyncEraserCalls,
         AsyncFactCalls,
         AsyncGeometryCalls,
         AsyncHealthCalls,
@@ -139,6 +141,7 @@ else:
         sweep_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         sweep_sites = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         trace = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
+        train_eraser = Deferred("bertscope.questions.probes.eraser_calls", "AsyncEraserCalls")
         train_lens = Deferred("bertscope.questions.representations.tuned_lens_calls", "AsyncTunedLensCalls")
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
         train_structural_probe = Deferred("bertscope.questions.probes.structural_calls", "AsyncStructuralProbeCalls")

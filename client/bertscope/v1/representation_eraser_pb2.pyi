@@ -283,7 +283,7 @@ class EraserReport(_message.Message):
 
     @_builtins.property
     def dev(self) -> _representation_probes_pb2.ProbePart:
-        """With METHOD_INLP: the spans that said when a probe was no better than the most frequent class."""
+        """The spans on which a probe of METHOD_INLP had to do better than the most frequent class; unset with METHOD_LEACE."""
 
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:

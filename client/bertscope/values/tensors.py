@@ -24,3 +24,11 @@ def matrix(message: common_pb2.Tensor) -> npt.NDArray[np.float32]:
     if dtype is None or len(shape) != 2 or len(message.data) != shape[0] * shape[1] * dtype.itemsize:
         raise InvalidReply(f"the server sent {len(message.data)} bytes as a matrix of shape {shape}")
     return np.frombuffer(message.data, dtype).reshape(shape).astype(np.float32)
+
+
+def vector(message: common_pb2.Tensor) -> npt.NDArray[np.float32]:
+    """Returns the numbers of a tensor with one dimension. Raises InvalidReply for other ones."""
+    dtype, shape = DTYPES.get(message.dtype), tuple(message.shape)
+    if dtype is None or len(shape) != 1 or len(message.data) != shape[0] * dtype.itemsize:
+        raise InvalidReply(f"the server sent {len(message.data)} bytes as a vector of shape {shape}")
+    return np.frombuffer(message.data, dtype).astype(np.float32)

@@ -6,7 +6,7 @@ For a layer, the map is found, and probes are trained on states as they are, aft
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -30,11 +30,13 @@ from bertscope_service.probing.work import Step, run_step, run_steps, standardis
 
 PROBES = Settings(max_epochs=800, to_minimum=True)
 """How probes are trained: to the minimum of what scikit-learn's LogisticRegression minimises with C = 1."""
+NEAR_MINIMUM = Settings(max_epochs=60, to_minimum=True)
+"""How those of INLP are: from there on, the directions that they read hardly change."""
 SQUARES = 6
 """Float64 matrices [hidden, hidden] at a time: sums, covariance, its eigenvectors, and three in between."""
 
 Read = Callable[[slice], torch.Tensor]
-"""Gives vectors of some spans, float32 [spans, 1, hidden]."""
+"""Gives vectors of some spans, one for each of several probes: float32 [spans, probes, hidden]."""
 
 
 class Method(Enum):
@@ -104,8 +106,9 @@ class EraserTraining:
             self._show(index, 0)
             eraser = await (self._leace(index) if self.settings.method is Method.LEACE else self._inlp(index))
             random = random_subspace(self._hidden, eraser.rank, self.settings.seed, layer)
-            none = orthogonal(np.zeros((self._hidden, 0)))
-            before, after, by_chance = [await self._test(index, one) for one in (none, eraser, random)]
+            # The probe of erased states is at its minimum first; the steps of the others are one product then.
+            read = await self._reader(index, [eraser, orthogonal(np.zeros((self._hidden, 0))), random])
+            after, before, by_chance = await self._correct(await self._fit(read, 3, PROBES), read, self._part(2))
             mean = await run_step(self.bulk, self.encoder, 1, partial(self._mean, index))
             found.append(LayerEraser(eraser, random, mean, (before, after, by_chance)))
         self._show(len(found), 0)
@@ -130,7 +133,7 @@ class EraserTraining:
 
     async def _leace(self, index: int) -> Eraser:
         """Returns the map of LEACE for the layer with this index."""
-        moments, size = Moments(self._states.mean[index], self.classes), self._size
+        moments, size = Moments(self._states.mean[index], self.classes), self._size(1)
 
         def add(chosen: slice) -> None:
             moments.add(self._states.raw(chosen, index), self._labels[chosen])
@@ -146,9 +149,10 @@ class EraserTraining:
         common = np.bincount(self.plan.train.labels, minlength=self.classes).argmax()
         majority = int((self.plan.dev.labels == common).sum())
         while basis.shape[1] < self.settings.rank:
-            read = self._reader(index, orthogonal(basis))
-            probe = await self._fit(read)
-            if await self._correct(probe, read, dev) <= majority:
+            read = await self._reader(index, [orthogonal(basis)])
+            probe = await self._fit(read, 1, NEAR_MINIMUM)
+            (correct,) = await self._correct(probe, read, dev)
+            if correct <= majority:
                 break
             weights = await run_step(self.bulk, self.encoder, 1, partial(self._weights, probe, index))
             wider = await self.bulk.compute(partial(with_probe, basis, weights, self.settings.rank))
@@ -163,34 +167,33 @@ class EraserTraining:
         weights = probe.parameters[0][0, :, 0].double() * self._states.scale[index, :, None]
         return np.asarray(weights.cpu().numpy())
 
-    async def _test(self, index: int, eraser: Eraser) -> int:
-        """Returns the test spans that a probe classifies correctly, trained and tested on states after a map."""
-        read = self._reader(index, eraser)
-        return await self._correct(await self._fit(read), read, self._part(2))
+    async def _reader(self, index: int, erasers: Sequence[Eraser]) -> Read:
+        """Returns the reader of the standardised states of a layer after each of some maps."""
 
-    def _reader(self, index: int, eraser: Eraser) -> Read:
-        """Returns the reader of the standardised states of a layer after a map."""
-        scale = self._states.scale[index].double().cpu().numpy()
-        inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+        def place() -> list[tuple[torch.Tensor, torch.Tensor]]:
+            scale = self._states.scale[index].double()
+            inverse = torch.where(scale > 0, 1 / scale, 0)
 
-        def placed(values: NDArray[np.float64]) -> torch.Tensor:
-            return torch.from_numpy(values.astype(np.float32)).to(self.encoder.device)
+            def placed(values: NDArray[np.float64], factor: torch.Tensor) -> torch.Tensor:
+                return (torch.from_numpy(values).to(factor.device) * factor).float()
 
-        right, left = placed(eraser.right.T * inverse[:, None]), placed(eraser.left.T * scale)
+            return [(placed(one.right, inverse).T, placed(one.left.T, scale)) for one in erasers]
+
+        maps = await run_step(self.bulk, self.encoder, self._cost(1, len(erasers)), place)
 
         def read(chosen: slice) -> torch.Tensor:
             states = self._states.read(chosen, slice(index, index + 1))
-            return states - (states @ right) @ left if eraser.rank else states
+            return torch.cat([states - (states @ right) @ left for right, left in maps], dim=1)
 
         return read
 
-    async def _fit(self, read: Read) -> LbfgsProbes:
-        """Trains a probe on the training spans to the minimum."""
-        train, size = self._part(0), self._size
+    async def _fit(self, read: Read, count: int, settings: Settings) -> LbfgsProbes:
+        """Trains `count` probes on the training spans."""
+        train, size = self._part(0), self._size(count)
         batch = LbfgsProbes.steps_of(size, train.stop)
 
         def make() -> LbfgsProbes:
-            return LbfgsProbes(size, train.stop, PROBES, (self.settings.seed,), self.encoder.device)
+            return LbfgsProbes(size, train.stop, settings, (self.settings.seed,), self.encoder.device)
 
         def learn(chosen: slice) -> None:
             probe.step(read(chosen), self._labels[chosen, None])
@@ -200,35 +203,36 @@ class EraserTraining:
 
         probe = await run_step(self.bulk, self.encoder, step_tokens(0, size.values), make)
         if probe.surveys:
-            surveyed = self._cost(size.surveyed) + step_tokens(size.surveyed * size.hidden**2)
+            square = count * size.hidden**2
+            surveyed = self._cost(size.surveyed, count) + step_tokens(size.surveyed * square)
             await self._work(Step(surveyed, partial(survey, part)) for part in slices(train, size.surveyed))
-            await self._work([Step(step_tokens(size.hidden**3), partial(probe.prepare, 0))])
-        tokens, more = probe.step_tokens(batch) + self._cost(batch), True
+            inverted = step_tokens(size.hidden**3)
+            await self._work(Step(inverted, partial(probe.prepare, number)) for number in range(count))
+        tokens, more = probe.step_tokens(batch) + self._cost(batch, count), True
         while more:
             await self._work(Step(tokens, partial(learn, part)) for part in slices(train, batch))
             more = await run_step(self.bulk, self.encoder, probe.end_tokens, partial(probe.end_epoch, probe.best_dev))
         await self._work([Step(step_tokens(0, size.values), probe.end)])
         return probe
 
-    async def _correct(self, probe: LbfgsProbes, read: Read, part: slice) -> int:
-        """Returns the spans of a part that a probe classifies correctly."""
-        many, correct = self._size.evaluated, 0
+    async def _correct(self, probes: LbfgsProbes, read: Read, part: slice) -> list[int]:
+        """Returns the spans of a part that each probe classifies correctly."""
+        size, correct = probes.size, np.zeros(probes.size.layers, dtype=np.int64)
 
         def count(chosen: slice) -> None:
-            nonlocal correct
-            correct += int(probe.evaluate(read(chosen), self._labels[chosen, None])[0])
+            found, _ = probes.evaluate(read(chosen), self._labels[chosen, None])
+            np.add(correct, found[:, 0].cpu().numpy(), out=correct)
 
-        tokens = step_tokens(many * self._size.products) + self._cost(many)
-        await self._work(Step(tokens, partial(count, chosen)) for chosen in slices(part, many))
-        return correct
+        tokens = step_tokens(size.evaluated * size.products) + self._cost(size.evaluated, size.layers)
+        await self._work(Step(tokens, partial(count, chosen)) for chosen in slices(part, size.evaluated))
+        return list(correct.tolist())
 
-    @property
-    def _size(self) -> Size:
-        return Size(1, self._hidden, 1, self.classes, device=self.encoder.device)
+    def _size(self, count: int) -> Size:
+        return Size(count, self._hidden, 1, self.classes, device=self.encoder.device)
 
-    def _cost(self, spans: int) -> int:
-        """Returns the tokens that a map of so many states counts as."""
-        return step_tokens(2 * spans * self._hidden * self.settings.rank)
+    def _cost(self, spans: int, maps: int) -> int:
+        """Returns the tokens that so many maps of so many states count as."""
+        return step_tokens(2 * maps * spans * self._hidden * self.settings.rank)
 
     async def _work(self, steps: Iterable[Step]) -> None:
         await run_steps(self.bulk, self.encoder, steps)
@@ -237,7 +241,7 @@ class EraserTraining:
 def eraser_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: EraserSettings) -> int:
     """Returns the memory that finding the maps takes beside the states, approximately."""
     hidden = encoder.shape.hidden_size
-    size = Size(1, hidden, 1, classes, device=encoder.device)
+    size = Size(3, hidden, 1, classes, device=encoder.device)
     maps = 2 * 8 * len(plan.query.layers) * hidden * (2 * settings.rank + 1)
     probe = LbfgsProbes.bytes(size) + LbfgsProbes.step_bytes(size, len(plan.train.labels))
     return SQUARES * 8 * hidden**2 + maps + probe

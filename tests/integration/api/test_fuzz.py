@@ -21,6 +21,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probe_application_pb2 as application
@@ -441,6 +442,16 @@ PROBINGS = st.builds(
     hidden_units=mostly(st.integers(0, 4), NUMBERS),
     mix=st.booleans(),
     **SHORT,
+)
+ERASINGS = st.builds(
+    erasers.TrainEraserRequest,
+    train=PROBED,
+    test=mostly(st.just([]), PROBED),
+    labels=mostly(st.just(["a", "b"]), lists(TEXTS)),
+    method=mostly(st.integers(0, 2), ENUMS),
+    rank=mostly(st.integers(0, 3), NUMBERS),
+    seed=mostly(st.just(0), st.integers(0, 2**64 - 1)),
+    **{name: value for name, value in SHORT.items() if name not in ("max_epochs", "patience", "seeds")},
 )
 TREE_WORDS = [
     st.builds(structural.TreeWord, span=st.just(span), head=mostly(st.just(head), NUMBERS))
@@ -877,6 +888,7 @@ RICH = {
     "CompareRepresentations": ALIKE,
     "ExtractHiddenStates": STATES,
     "TrainProbe": PROBINGS,
+    "TrainEraser": ERASINGS,
     "TrainStructuralProbe": STRUCTURES,
     "TrainLens": TUNED,
     "ReadLayers": LENSES,

@@ -26,6 +26,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answers
+from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probes_pb2 as probes
@@ -279,17 +280,31 @@ def explained(host: Host, name: str, target: target_pb2.Target = ANSWER, text: t
     return np.array(found)
 
 
-def probed(host: Host, name: str) -> Values:
-    """Probes of one epoch: whether a word of a text is its first."""
+def labelled_words() -> list[probes.ProbeText]:
+    """Texts of which each word is labelled: whether it is the first."""
     texts = []
     for text in SENTENCES[:4]:
         ends = [end for end, letter in enumerate(f"{text} ") if letter == " "]
         spans = [common.CharacterSpan(start=begin + 1, end=end) for begin, end in pairwise([-1, *ends])]
         labelled = [probes.LabelledSpan(span=span, label=int(index > 0)) for index, span in enumerate(spans)]
         texts.append(probes.ProbeText(input=text_input(text), spans=labelled))
+    return texts
+
+
+def probed(host: Host, name: str) -> Values:
+    """Probes of one epoch."""
+    texts = labelled_words()
     request = probes.TrainProbeRequest(model=f"models/{name}", train=texts, dev=texts, labels=["first", "other"], max_epochs=1)
     (report,) = (event.report for event in host.representation.TrainProbe(request, timeout=SECONDS) if event.HasField("report"))
     return np.array([[run.dev.loss for run in (*layer.task, *layer.control)] for layer in report.layers])
+
+
+def erased(host: Host, name: str) -> Values:
+    """The means that the classes have after erasing, and the ranks of the maps."""
+    request = erasers.TrainEraserRequest(model=f"models/{name}", train=labelled_words(), labels=["first", "other"])
+    events = list(host.representation.TrainEraser(request, timeout=SECONDS))
+    found = [event.eraser for event in events if event.HasField("eraser")]
+    return np.array([[*np.frombuffer(one.projection.mean.data, "<f4"), one.rank] for one in found])
 
 
 def tuned_lens(host: Host, name: str) -> Values:
@@ -347,6 +362,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "explained": explained,
     "probed": probed,
     "tuned": tuned_lens,
+    "erased": erased,
 }
 HEADS: dict[str, Callable[[Host, str], Values]] = {
     "sorter": labelled,

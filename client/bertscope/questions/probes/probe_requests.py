@@ -1,13 +1,15 @@
-"""Puts labelled texts into the request of TrainProbe."""
+"""Puts labelled texts into the requests of TrainProbe and TrainEraser."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import Pooling
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
 from bertscope.values import messages as wire
 from bertscope.values import validation
@@ -15,14 +17,25 @@ from bertscope.values.labelled_texts import Label, ProbeText, names_of
 
 POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling, "POOLING_")
 Texts = ProbeText | Iterable[ProbeText]
+Request = TypeVar("Request", TrainProbeRequest, TrainEraserRequest)
 
 
 def with_probe_texts(
     request: TrainProbeRequest, train: Texts, *, dev: Texts, test: Texts, labels: str | Iterable[str] | None
 ) -> TrainProbeRequest:
     """Returns the request with its texts and labels, those of the texts unless given."""
-    given = (("train", train), ("dev", dev), ("test", test))
-    parts = {name: validation.instances(name, texts, ProbeText) for name, texts in given}
+    return _with_texts(request, {"train": train, "dev": dev, "test": test}, labels)
+
+
+def with_erased_texts(
+    request: TrainEraserRequest, train: Texts, *, test: Texts, labels: str | Iterable[str] | None
+) -> TrainEraserRequest:
+    """Returns the request with its texts and labels, those of the texts unless given."""
+    return _with_texts(request, {"train": train, "test": test}, labels)
+
+
+def _with_texts(request: Request, given: Mapping[str, Texts], labels: str | Iterable[str] | None) -> Request:
+    parts = {name: validation.instances(name, texts, ProbeText) for name, texts in given.items()}
     if not parts["train"]:
         raise invalid_argument("train", "is empty; give texts to train on")
     names = (

@@ -126,12 +126,17 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
     if confusions:
         names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
         screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
-    for name in ("train", "dev", "test"):
+    print_left_out(screen, found, ("train", "dev", "test"))
+    print_problems(screen, problems)
+
+
+def print_left_out(screen: Console, found: object, parts: Sequence[str]) -> None:
+    """Prints how many words of each part were left out."""
+    for name in parts:
         own = getattr(found, name)
         if own is not None and own.truncated_spans + own.empty_spans:
             counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
             screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
-    print_problems(screen, problems)
 
 
 def print_mix(screen: Console, mix: LayerMix) -> None:
