@@ -1,6 +1,6 @@
 """Prints the map of concept-erasure's LeaceEraser for the states of tests/unit/probing/test_erasers.py, which stores it.
 
-    pip install concept-erasure==0.2.4 && python -m benchmarks.peers.leace
+    python -m benchmarks.peers.leace
 
 Its shrinkage of the covariance, its bound on the variance afterwards, and its large tolerance are off, which leaves the map of
 theorem 4.3.
@@ -8,11 +8,18 @@ theorem 4.3.
 
 from __future__ import annotations
 
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
 import numpy as np
 import torch
-from concept_erasure import LeaceEraser
 from numpy.typing import NDArray
 
+from benchmarks.peers.environments import packages_folder
+
+PEER = "concept-erasure==0.2.4"
 CLASSES = 3
 
 
@@ -25,10 +32,12 @@ def example() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def main() -> None:
+    sys.path.append(str(packages_folder(Path(tempfile.gettempdir()) / "bertscope-concept-erasure", (PEER,))))
+    fit = import_module("concept_erasure").LeaceEraser.fit
     states, labels = example()
     classes = torch.nn.functional.one_hot(torch.from_numpy(labels), CLASSES).double()
     exact = {"shrinkage": False, "constrain_cov_trace": False, "svd_tol": 1e-6}
-    eraser = LeaceEraser.fit(torch.from_numpy(states), classes, **exact)
+    eraser = fit(torch.from_numpy(states), classes, **exact)
     print(np.array2string((eraser.proj_left @ eraser.proj_right).numpy(), precision=9, separator=", "))
 
 

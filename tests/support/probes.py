@@ -1,14 +1,17 @@
 """Requests of TrainProbe: sentences of random words, each labelled with its class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.lbfgs import LbfgsProbes
+from numpy.typing import NDArray
 
-from tests.support.harness import Host
+from tests.support.harness import CALL_SECONDS, Host, read_maps
 from tests.support.patience import granted
 
 CLASSES = {"cat": 0, "mat": 0, "dog": 0, "the": 1, "a": 1, "on": 2, "of": 2, "in": 2}
@@ -68,3 +71,21 @@ def noisy(count: int, seed: int) -> list[probes.ProbeText]:
             draw = generator.random()
             entry.label = before.label if draw < 0.25 else int(generator.integers(3)) if draw < 0.4 else entry.label
     return found
+
+
+def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The states of the spans of some texts, [spans, layers, size], by ExtractHiddenStates; and their labels."""
+    given = states.ExtractHiddenStatesRequest(inputs=[text.input for text in part])
+    reduce = {"MEAN": lambda rows: rows.mean(axis=1), "FIRST": lambda rows: rows[:, 0], "LAST": lambda rows: rows[:, -1]}
+    found, labels = [], []
+    maps = read_maps(host.representation.ExtractHiddenStates(given, timeout=CALL_SECONDS))
+    for text, own in zip(part, maps, strict=True):
+        for entry in text.spans:
+            places = [
+                place
+                for place, token in enumerate(own.header.tokens)
+                if not token.special and entry.span.start <= token.start < entry.span.end
+            ]
+            found.append(reduce[pooling](own.values[:, places]))
+            labels.append(entry.label)
+    return np.stack(found), np.array(labels)

@@ -13,11 +13,10 @@ from bertscope_service.probing.states import StateSpace
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from tests.integration.api.test_probes import vectors
 from tests.support.erasers import TEST, TRAIN, applied, arrays, erase, request
 from tests.support.harness import Held, Host, refused
 from tests.support.patience import wait_until
-from tests.support.probes import LABELS
+from tests.support.probes import LABELS, vectors
 
 Request = erasers.TrainEraserRequest
 

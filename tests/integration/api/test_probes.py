@@ -11,7 +11,6 @@ import pytest
 import torch
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.probing import lbfgs, training
 from bertscope_service.probing.kinds import Size, mixing_shares
 from bertscope_service.probing.states import SpanStates, StateSpace
@@ -20,28 +19,10 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.harness import Host, refused
 from tests.support.limits import limit_sizes
-from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes
+from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes, vectors
 from tests.support.quick import slow_but
-
-
-def vectors(host: Host, part: Sequence[probes.ProbeText], pooling: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The states of the spans of some texts, [spans, layers, size], by ExtractHiddenStates; and their labels."""
-    given = states.ExtractHiddenStatesRequest(inputs=[text.input for text in part])
-    reduce = {"MEAN": lambda rows: rows.mean(axis=1), "FIRST": lambda rows: rows[:, 0], "LAST": lambda rows: rows[:, -1]}
-    found, labels = [], []
-    maps = read_maps(host.representation.ExtractHiddenStates(given, timeout=CALL_SECONDS))
-    for text, own in zip(part, maps, strict=True):
-        for entry in text.spans:
-            places = [
-                place
-                for place, token in enumerate(own.header.tokens)
-                if not token.special and entry.span.start <= token.start < entry.span.end
-            ]
-            found.append(reduce[pooling](own.values[:, places]))
-            labels.append(entry.label)
-    return np.stack(found), np.array(labels)
 
 
 def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
