@@ -275,7 +275,11 @@ BAD: dict[str, tuple[str, str, Intervention]] = {
     "a source of other length": ("", "POSITIONS_MISMATCH", at(STATE, 0, Change(source=NOTHING))),
     "a position behind the text": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(1, 40))),
     "positions that fall": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(3, 2))),
-    "no positions": ("positions.tokens.tokens", "EMPTY_POSITIONS", at(STATE, 0, ADD, positions=Positions(tokens=sites.TokenIndexes()))),
+    "no positions": (
+        "positions.tokens.tokens",
+        "EMPTY_POSITIONS",
+        at(STATE, 0, ADD, positions=Positions(tokens=sites.TokenIndexes())),
+    ),
     "an empty span": (
         "positions.spans.spans[0]",
         "EMPTY_SPAN",
