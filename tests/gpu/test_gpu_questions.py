@@ -41,8 +41,8 @@ def test_answers_are_those_of_the_cpu(both: Both, question: str) -> None:
     assert_same(found, expected)
 
 
-@pytest.mark.parametrize("kind", ["zero", "uniform", "scale", "mean"])
-@pytest.mark.parametrize("question", ["FillMask", "DescribeAttention", "RankHeads"])
+@pytest.mark.parametrize("kind", ["zero", "uniform", "scale", "mean", "sites"])
+@pytest.mark.parametrize("question", ["FillMask", "DescribeAttention", "RankHeads", "AttributeWords gradients"])
 def test_rows_beside_edited_ones(both: Both, question: str, kind: str) -> None:
     found, expected = (
         answers(encoder, question, sequences(encoder), lambda row, encoder=encoder: gates(encoder, kind) if row % 2 else None)

@@ -36,6 +36,7 @@ from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.encoders.sites import Change, Site
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.batch import LaunchedBatch, launch
@@ -151,15 +152,32 @@ def sequences(encoder: Encoder, rows: int = 8, length: int = 24, *, padded: bool
 
 
 def gates(encoder: TorchEncoder, kind: str) -> Edits:
-    """Returns gates of one kind: "zero", "uniform", "scale" or "mean"."""
+    """Returns edits of one kind: gates "zero", "uniform", "scale" or "mean", or "sites", a change at each of them."""
     keep = np.ones((encoder.shape.layers, encoder.shape.heads), dtype=np.float32)
     uniform, constant = np.zeros_like(keep), {}
+    if kind == "sites":
+        return Edits(keep, uniform, changes=_changes(encoder))
     keep[1, 0] = 0.5 if kind == "scale" else 0
     if kind == "uniform":
         uniform[1, 0] = 1
     if kind == "mean":
         constant[1] = np.full((encoder.shape.heads, encoder.head_size), 0.1, dtype=np.float32)
     return Edits(keep, uniform, constant)
+
+
+def _changes(encoder: TorchEncoder) -> tuple[Change, ...]:
+    places, heads = np.array([1, 3]), np.array([0, 2])
+    add = np.linspace(-1, 1, encoder.shape.hidden_size, dtype=np.float32)
+    return (
+        Change(Site.STATE, 0, places, add=add),
+        Change(Site.HEAD_OUTPUT, 0, places, heads, 0.5),
+        Change(Site.ATTENTION_OUTPUT, 1, places, keep=0.5),
+        Change(Site.ACTIVATIONS, 1, places, np.array([3, 4, 5]), 2.0),
+        Change(Site.FEED_FORWARD_OUTPUT, 1, places, keep=0.25),
+        Change(Site.ATTENTION, 1, places, heads, keys=np.array([0, 2])),
+        Change(Site.STATE, 2, places, left=add[:, None] / 4, right=add[None] / 4),
+        Change(Site.STATE, encoder.shape.layers, places, keep=0.5),
+    )
 
 
 def offered(encoder: Encoder) -> list[str]:

@@ -60,27 +60,55 @@ class PlacedChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Attention weights that are 0, in m rows. numbers: these among the rows of a `BlockedAttention`, int64 [m], also on the
+    host. heads, queries, keys: which are meant, bool [m, heads], [m, q], [m, k]."""
+
+    numbers: torch.Tensor
+    host_numbers: NDArray[np.int64]
+    heads: torch.Tensor
+    queries: torch.Tensor
+    keys: torch.Tensor
+
+    def mask(self, heads: torch.Tensor | None, length: int) -> torch.Tensor:
+        """Returns the weights that are meant, bool [m, heads, length, length]; of some `heads` alone, int64, if given."""
+        of = self.heads if heads is None else self.heads.index_select(1, heads)
+        queries, keys = (torch.nn.functional.pad(one, (0, length - one.shape[1])) for one in (self.queries, self.keys))
+        return of[:, :, None, None] & queries[:, None, :, None] & keys[:, None, None, :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class BlockedAttention:
-    """Attention weights of one layer that are 0, in some rows. rows: int64 [n], ascending. blocks: for each of one or more
-    rounds the numbers among `rows`, int64 [m], and which heads, queries and keys are meant, bool [m, heads], [m, q], [m, k]."""
+    """Attention weights of one layer that are 0, in n rows, int64 [n], ascending, also on the host: those of all `blocks`."""
 
     rows: torch.Tensor
-    blocks: Sequence[tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]]
+    host_rows: NDArray[np.int64]
+    blocks: Sequence[Block]
 
     def allowed(self, heads: torch.Tensor | None, length: int) -> torch.Tensor:
-        """Returns which weights stay, bool [n, heads, length, length]; of the remaining `heads` alone, int64, if given."""
-        found: torch.Tensor | None = None
-        for numbers, of, queries, keys in self.blocks:
-            of = of if heads is None else of.index_select(1, heads)
-            if found is None:
-                shape = (len(self.rows), of.shape[1], length, length)
-                found = torch.ones(shape, dtype=torch.bool, device=self.rows.device)
-            queries, keys = (torch.nn.functional.pad(one, (0, length - one.shape[1])) for one in (queries, keys))
-            blocked = of[:, :, None, None] & queries[:, None, :, None] & keys[:, None, None, :]
-            found = found.index_put((numbers,), found[numbers] & ~blocked)
-        if found is None:
-            raise ValueError("attention without a block")
+        """Returns the weights that stay, bool [n, heads, length, length]; of the remaining `heads` alone, int64, if given."""
+        count = self.blocks[0].heads.shape[1] if heads is None else len(heads)
+        found = torch.ones((len(self.rows), count, length, length), dtype=torch.bool, device=self.rows.device)
+        for block in self.blocks:
+            found = found.index_put((block.numbers,), found[block.numbers] & ~block.mask(heads, length))
         return found
+
+    def part(self, rows: slice) -> BlockedAttention | None:
+        """Returns what is blocked in some rows of the batch, which then are numbered from 0; None if nothing is."""
+        inside = np.flatnonzero((self.host_rows >= rows.start) & (self.host_rows < rows.stop))
+        if not len(inside):
+            return None
+        places = np.full(len(self.host_rows), -1)
+        places[inside] = np.arange(len(inside))
+        blocks, host_rows = [], self.host_rows[inside] - rows.start
+        for block in self.blocks:
+            chosen = np.flatnonzero(places[block.host_numbers] >= 0)
+            numbers = places[block.host_numbers[chosen]]
+            if len(chosen):
+                index, on_device = place_arrays(self.rows.device, chosen, numbers)
+                blocks.append(Block(on_device, numbers, block.heads[index], block.queries[index], block.keys[index]))
+        (placed,) = place_arrays(self.rows.device, host_rows)
+        return BlockedAttention(placed, host_rows, blocks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,9 +152,7 @@ class SiteEdits:
         return replace(edits or SiteEdits(), watchers=watchers)
 
     def part(self, rows: slice) -> SiteEdits:
-        """Returns the changes of some rows of the batch, without those of attention."""
-        if self.blocked:
-            raise ValueError("blocked attention can't be divided")
+        """Returns the changes of some rows of the batch, which then are numbered from 0."""
         placed = {place: tuple(filter(None, (one.part(rows) for one in each))) for place, each in self.placed.items()}
         return SiteEdits(
             placed, entering=tuple(filter(None, (one.part(rows) for one in self.entering))), watchers=self.watchers
@@ -194,16 +220,16 @@ def _block(changes: Sequence[tuple[int, int, Change]], heads: int, device: torch
     rounds: defaultdict[int, list[tuple[int, Change]]] = defaultdict(list)
     for row, number, change in changes:
         rounds[number].append((rows.index(row), change))
-    arrays: list[NDArray[Any]] = [np.array(rows, dtype=np.int64)]
+    host_rows, blocks = np.array(rows, dtype=np.int64), []
     for number in sorted(rounds):
         of = rounds[number]
-        arrays.append(np.array([index for index, _ in of], dtype=np.int64))
+        numbers = np.array([index for index, _ in of], dtype=np.int64)
         units = [np.arange(heads) if change.units is None else change.units for _, change in of]
         queries, keys = [_positions(change) for _, change in of], [change.keys for _, change in of]
-        arrays += [_marked(units, heads), _marked(queries), _marked(keys)]
-    placed = place_arrays(device, *arrays)
-    rest = iter(placed[1:])
-    return BlockedAttention(placed[0], list(zip(rest, rest, rest, rest, strict=True)))
+        placed, *masks = place_arrays(device, numbers, _marked(units, heads), _marked(queries), _marked(keys))
+        blocks.append(Block(placed, numbers, *masks))
+    (on_device,) = place_arrays(device, host_rows)
+    return BlockedAttention(on_device, host_rows, blocks)
 
 
 def _marked(numbers: Sequence[Any], size: int | None = None) -> NDArray[np.bool_]:
