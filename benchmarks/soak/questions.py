@@ -136,6 +136,26 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class SweepSites:
+    """Calls SweepSites with noise: the effects of all states, or of the first `most`."""
+
+    texts: Sequence[str]
+    most: int = 0
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        noise = bertscope.NoisyWords((7, 12), samples=2)
+        target = bertscope.Answer("paris", "water")
+        sweep = caller.client.sweep_sites(self.texts, [noise] * len(self.texts), target, model=model, timeout=seconds)
+        effects: list[NDArray[Any]] = []
+        async with aclosing(sweep):
+            async for effect in sweep:
+                effects.append(np.array([effect.sum, effect.ratio_sum]))
+                if len(effects) == self.most:
+                    break
+        return Answer("", arrays=effects)
+
+
+@dataclass(frozen=True, slots=True)
 class Describe:
     """Calls DescribeAttention or, with interventions, CompareAttention: of the model and of itself under these."""
 
@@ -293,6 +313,7 @@ REDUCTIONS: dict[str, Ask] = {
 def questions() -> list[Question]:
     """Returns all questions; a question's request never changes, so that the true answer is found once."""
     texts, words = cloze_texts(), ["france", "paris", "water", "unplayable"]
+    masked = texts_of_lengths([9, 14], mask=True)
     maps, long = texts_of_lengths([12, 20, 9, 16], mask=False), texts_of_lengths([128] * 8, mask=False)
     return [
         *(_fill("FillMask, one text", [text], Role.EMBEDDED) for text in texts[::60]),
@@ -310,6 +331,8 @@ def questions() -> list[Question]:
         _plain("Inspect", Role.EMBEDDED, Inspect(texts[0])),
         _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
         _stream("SweepHeads, left half-way", partial(Sweep, texts[:4]), 2),
+        _plain("SweepSites", Role.EMBEDDED, SweepSites(masked), 0.5),
+        _stream("SweepSites, left half-way", partial(SweepSites, masked), 8),
         _plain("RankHeads", Role.EMBEDDED, rank, 0.5),
         *(_plain(name, role, ask) for name, (role, ask) in HEADS.items()),
         _plain("ModelInfer", Role.EMBEDDED, infer),
@@ -321,6 +344,7 @@ def questions() -> list[Question]:
         _plain("CompareAttention, ONNX", Role.ONNX, Describe(maps, _interventions())),
         _plain("Inspect, ONNX", Role.ONNX, Inspect(texts[0])),
         _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),
+        _plain("SweepSites, ONNX", Role.ONNX, SweepSites(masked), 0.5),
         _plain("RankHeads, ONNX", Role.ONNX, rank),
         _plain("ModelInfer, ONNX", Role.ONNX, infer),
         *(_plain(name, Role.EMBEDDED, ask) for name, ask in REDUCTIONS.items()),

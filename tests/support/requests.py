@@ -17,8 +17,10 @@ from bertscope.v1 import (
     cloze_pb2,
     common_pb2,
     model_pb2,
+    site_pb2,
     target_pb2,
 )
+from bertscope.v1 import ablation_sites_pb2 as sites
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
 from bertscope.v1 import attribution_pb2 as attribution
@@ -67,6 +69,11 @@ LENS = lens.LensInput(text=SAID, text_pair=WORD)
 TAKEN_APART = lens.AttributedInput(text=SAID, answer="the", other_answer="cat")
 THE_OVER_CAT = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
 EXPLAINED = attribution.AttributedText(text=SAID, text_pair=WORD, target=THE_OVER_CAT, spans=SPANS)
+PARTS = site_pb2.CharacterSpans(spans=SPANS)
+NOISY = sites.EmbeddingNoise(spans=PARTS, samples=2)
+PATCHED = sites.PatchedPair(clean=INPUT, noise=NOISY, target=THE_OVER_CAT)
+MISMATCHED = sites.PatchedPair(clean=INPUT, corrupted=common_pb2.TextInput(text=WORD), target=THE_OVER_CAT)
+SITES = [sites.SiteScope(site=site_pb2.SITE_STATE, layers=[1]), sites.SiteScope(site=site_pb2.SITE_ACTIVATIONS, units=[0, 2])]
 PROBED = probes.ProbeText(input=INPUT, spans=[probes.LabelledSpan(span=span, label=index) for index, span in enumerate(SPANS)])
 GROWN = structural.TreeText(input=INPUT, words=[structural.TreeWord(span=span, head=index) for index, span in enumerate(SPANS)])
 CLASSIFIED = application.ProbedText(
@@ -136,6 +143,7 @@ def good(folder: Path) -> dict[str, Message]:
         "ClassifyTokens": classification_pb2.ClassifyTokensRequest(model="models/tagger", inputs=[TAGGED], top_k=2),
         "AnswerQuestions": answering.AnswerQuestionsRequest(model="models/answerer", inputs=[ASKED], best=2),
         "SweepHeads": ablation_pb2.SweepHeadsRequest(objective=MASKED_LM, mode=ZERO),
+        "SweepSites": sites.SweepSitesRequest(pairs=[PATCHED], scopes=SITES),
         "RankHeads": ablation_pb2.RankHeadsRequest(objective=MASKED_LM),
         "PruneHeads": ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="pruned"),
         "LoadModel": model_pb2.LoadModelRequest(model_id="spare", source=str(folder)),
@@ -249,6 +257,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(objective=MASKLESS, mode=ZERO)),
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(model="models/sorter", objective=MISLABELLED, mode=ZERO)),
+    ("SweepSites", sites.SweepSitesRequest(pairs=[PATCHED, MISMATCHED], scopes=SITES)),
+    ("SweepSites", sites.SweepSitesRequest(pairs=[PATCHED], scopes=SITES, change=site_pb2.SiteChange(scale=2.0))),
     ("RankHeads", ablation_pb2.RankHeadsRequest(objective=MASKLESS)),
     ("PruneHeads", ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="bert")),
     ("LoadModel", model_pb2.LoadModelRequest(model_id="spare", source="/nowhere")),

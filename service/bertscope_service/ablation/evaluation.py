@@ -97,7 +97,7 @@ class Evaluation:
         for heads in sets:
             by_layer[heads[0][0]].append(heads)
         edits = interventions.edits(self.change.means)
-        prefix = Prefix(self.encoder, self.objective.sequences, self._sizes, edits, self.bulk, self.memory_bytes)
+        prefix = Prefix(self.encoder, self.objective.sequences, self._sizes, lambda _: edits, self.bulk, self.memory_bytes)
         for layer in sorted(by_layer):
             for part in within([self.rows] * len(by_layer[layer]), HELD_RESULTS):
                 async with aclosing(self._changed_at(layer, by_layer[layer][part], interventions, prefix)) as measured:

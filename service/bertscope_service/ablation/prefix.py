@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
 from bertscope_service.analyses.observers.prefix import PrefixObserver
 from bertscope_service.encoders.base import Encoder
@@ -27,15 +27,16 @@ class Prefix:
         encoder: Encoder,
         sequences: Sequence[TokenSequence],
         sizes: Sequence[int],
-        edits: Edits | None,
+        edits: Callable[[int], Edits | None],
         bulk: BulkRunner,
         memory_bytes: int,
     ) -> None:
-        """Splits the budget. `sizes` are the bytes of the rows' states, see `state_sizes`; the largest fits into the budget."""
+        """Splits the budget. `sizes` are the bytes of the rows' states, see `state_sizes`; the largest fits into the budget.
+        `edits` gives those of each row."""
         self.passes = 0
         self._encoder = encoder
         self._sequences = sequences
-        self._gates = edits
+        self._edits = edits
         self._bulk = bulk
         self._sizes = sizes
         spare = 0 if sum(sizes) <= memory_bytes else max(memory_bytes // 4, max(sizes))
@@ -72,7 +73,7 @@ class Prefix:
             begun = self._kept.get(row)
             if begun is not None:
                 self._kept[row] = None  # otherwise it would stay in memory beside its successor
-            yield row, [Row(self._encoder, self._sequences[row], PrefixObserver(layer), self._gates, begun)]
+            yield row, [Row(self._encoder, self._sequences[row], PrefixObserver(layer), self._edits(row), begun)]
 
 
 def state_sizes(encoder: Encoder, lengths: Sequence[int]) -> list[int]:
@@ -81,8 +82,8 @@ def state_sizes(encoder: Encoder, lengths: Sequence[int]) -> list[int]:
     return [(2 * length + 1) * item for length in lengths]
 
 
-def check_memory(memory_bytes: int, needed: int) -> None:
-    """Raises InvalidArgument if the states of one row don't fit into the budget."""
+def check_memory(memory_bytes: int, needed: int, what: str = "the states of the longest text") -> None:
+    """Raises InvalidArgument if `what` is kept of one row, or pair of rows, doesn't fit into the budget."""
     if memory_bytes < needed:
-        message = f"memory_bytes is {memory_bytes} and the states of the longest text take {needed}; allow at least that"
+        message = f"memory_bytes is {memory_bytes} and {what} take {needed}; allow at least that"
         raise InvalidArgument("memory_bytes", message, "MEMORY_TOO_SMALL", needed=needed)

@@ -10,13 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from bertscope.v1 import ablation_pb2, ablation_pb2_grpc, common_pb2
+from bertscope.v1 import ablation_sites_pb2 as sites_pb2
 
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.ablation.ranking import Ranking, rank_heads
+from bertscope_service.ablation.site_sweep import SiteSweep
 from bertscope_service.ablation.sweep import Sweep
 from bertscope_service.analyses.ablation import Effect, Event, MetricEffect, Order, Point, Start, Summary, SweepQuery
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.api.answer import Backend, Call, Context
+from bertscope_service.analyses.site_effects import SiteStart
+from bertscope_service.api.answer import INLINE_REPLY_BYTES, Backend, Call, Context
 from bertscope_service.api.checks import check_folder, check_model_id, parse_layer_heads
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, check_draws, render_bootstrap
@@ -26,6 +29,8 @@ from bertscope_service.api.model_rendering import render_model
 from bertscope_service.api.objectives import build, parse_objective
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_gradients, require_objective, require_observable
+from bertscope_service.api.site_runs import site_changes
+from bertscope_service.api.site_sweeps import needs_references, plan_site_sweep, render_site_event
 from bertscope_service.api.sweeps import check_rankable, parse_sweep
 from bertscope_service.encoders.base import HeadSet, Shape
 from bertscope_service.models.loaded import LoadedModel
@@ -59,6 +64,22 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
         if query.greedy is not None and query.greedy.order is Order.IMPORTANCE:
             gradients = (await self._backend.registry.with_gradients(call.model)).encoder
         return Sweep(evaluation, query, await call.interventions(conditions), gradients)
+
+    async def SweepSites(
+        self, request: sites_pb2.SweepSitesRequest, context: Context
+    ) -> AsyncIterator[sites_pb2.SweepSitesResponse]:
+        with self._backend.registry.use(request.model) as model:
+            call = Call.of(self._backend, model, context)
+            read = partial(plan_site_sweep, memory_bytes=self._memory_bytes)
+            plan, conditions = await call.read(request, read, means=needs_references(request))
+            self._backend.reply_memory.hold(call.client, plan.reply_bytes)
+            edits = await call.edits(conditions)
+            plan.give(await site_changes(call, [one.planned for one in plan.units], conditions.references))
+            sweep = SiteSweep(model.encoder, plan, call.bulk(), edits)
+            async with aclosing(sweep.events()) as events:
+                async for event in events:
+                    large = isinstance(event, SiteStart) and plan.reply_bytes > INLINE_REPLY_BYTES
+                    yield await call.compute(partial(render_site_event, event, plan, model), large=large)
 
     async def RankHeads(self, request: ablation_pb2.RankHeadsRequest, context: Context) -> ablation_pb2.RankHeadsResponse:
         registry = self._backend.registry

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def site_changes(call: Call, planned: Sequence[PlannedChange], references: Sequence[TokenSequence]) -> tuple[Change, ...]:
-    """Returns changes with all their vectors. Sets the norms that the provenance of the reply tells."""
+    """Returns changes with all their vectors. Adds the norms that the provenance of the reply tells."""
     places = places_of(planned)
     sums = [np.zeros(1)] * len(places)
     if places:
@@ -31,7 +31,8 @@ async def site_changes(call: Call, planned: Sequence[PlannedChange], references:
                 sums = [total + one for total, one in zip(sums, (each.astype(np.float64) for each in found), strict=True)]
         sums = [total / sum(lengths) for total in sums]
     means = dict(zip(places, sums, strict=True))
-    site_norms.set(tuple(float(means[one.place][-1]) for one in planned if one.strength is not None))
+    norms = (float(means[one.place][-1]) for one in planned if one.strength is not None)
+    site_norms.set((*site_norms.get(), *norms))
     changes = []
     for one in planned:
         if one.source is not None:

@@ -58,12 +58,15 @@ class SiteReader:
 
     def _read_one(self, message: site_pb2.SiteIntervention, field: str) -> PlannedChange:
         site = SITES[message.site]
-        encoder, layer = self.encoder(field), message.layer
-        self._check_layer(site, layer, f"{field}.layer", self.model)
-        if why := encoder.site_refusal(site, min(layer, self.model.encoder.shape.layers - 1)):
-            raise Unsupported(f"{self.model.name} can't change its {site.value}: {why}", "SITE_UNSUPPORTED")
+        self.check(site, message.layer, f"{field}.layer")
         units = self.units(site, message.units, f"{field}.units")
-        return self.change(message.change, site, layer, units, message, field)
+        return self.change(message.change, site, message.layer, units, message, field)
+
+    def check(self, site: Site, layer: int, field: str) -> None:
+        """Raises InvalidArgument for a layer that is not there, and Unsupported for one whose site can't be changed."""
+        self._check_layer(site, layer, field, self.model)
+        if why := self.encoder(field).site_refusal(site, min(layer, self.model.encoder.shape.layers - 1)):
+            raise Unsupported(f"{self.model.name} can't change its {site.value}: {why}", "SITE_UNSUPPORTED")
 
     def change(
         self,
@@ -74,16 +77,17 @@ class SiteReader:
         at: site_pb2.SiteIntervention,
         field: str,
     ) -> PlannedChange:
-        """Converts a change of some units of a site, at the positions of `at`."""
-        kind = message.WhichOneof("change")
+        """Converts a change of some units of a site, at the positions of `at`. `field` is the path of what holds the change, ""
+        for the request."""
+        kind, path = message.WhichOneof("change"), f"{field}.change".lstrip(".")
         where = self.where(at.positions, field) if at.HasField("positions") else None
         if kind is None:
-            raise InvalidArgument(f"{field}.change", f"{field}.change is empty; set one of its fields", "CHANGE_MISSING")
+            raise InvalidArgument(path, f"{path} is empty; set one of its fields", "CHANGE_MISSING")
         if (kind == "block") != (site is Site.ATTENTION):
             told = "attention can only be blocked" if site is Site.ATTENTION else "only SITE_ATTENTION can be blocked"
-            raise InvalidArgument(f"{field}.change", f"{field}.change is {kind}, and {told}", "CHANGE_UNUSABLE")
+            raise InvalidArgument(path, f"{path} is {kind}, and {told}", "CHANGE_UNUSABLE")
         if kind == "block":
-            keys = self.where(message.block, f"{field}.change.block", key=True)
+            keys = self.where(message.block, f"{path}.block", key=True)
             return PlannedChange(Change(site, layer, where, units, keys=keys), 1)
         each, whole = self.sizes(site, field)
         size = whole if units is None else each * len(units)
@@ -93,20 +97,20 @@ class SiteReader:
         if kind == "mean":
             return PlannedChange(plain, each, mean=True)
         if kind == "erase":
-            return PlannedChange(self._projection(message.erase, plain, whole, f"{field}.change.erase"), each)
+            return PlannedChange(self._projection(message.erase, plain, whole, f"{path}.erase"), each)
         if kind == "source":
             return self._source(message.source, plain, each, at, field)
         added = kind == "add"
-        tensor, path = (message.add.vector, "add.vector") if added else (message.set, "set")
-        vectors = _vectors(tensor, f"{field}.change.{path}", size)
+        tensor, name = (message.add.vector, "add.vector") if added else (message.set, "set")
+        vectors = _vectors(tensor, f"{path}.{name}", size)
         if vectors.ndim == 2:
             where = self.where(at.positions, field, count=len(vectors))
         change = Change(site, layer, where, units, 1.0 if added else 0.0, vectors)
         if not added or not message.add.HasField("strength"):
             return PlannedChange(change, each)
         if vectors.ndim == 2 or not vectors.any():
-            message_ = f"{field}.change.add.vector is a direction with a strength; give one vector, [{size}], that is not 0"
-            raise InvalidArgument(f"{field}.change.add.vector", message_, "VECTOR_NOT_FINITE")
+            message_ = f"{path}.add.vector is a direction with a strength; give one vector, [{size}], that is not 0"
+            raise InvalidArgument(f"{path}.add.vector", message_, "VECTOR_NOT_FINITE")
         return PlannedChange(change, each, strength=message.add.strength)
 
     def encoder(self, field: str) -> ChangesSites:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bertscope.v1 import ablation_pb2
+from bertscope.v1.ablation_sites_pb2 import SweepSitesRequest
 
 from bertscope_service.analyses.ablation import Greedy, Order, SweepQuery, every_head, every_layer, head_count
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
@@ -47,7 +48,7 @@ def parse_sweep(
         mode,
         scale,
         parse_bootstrap(request.bootstrap, "bootstrap"),
-        _memory_bytes(request, memory_bytes),
+        read_memory_bytes(request, memory_bytes),
         greedy,
         done,
     )
@@ -111,7 +112,8 @@ def _existing(sets: Sequence[HeadSet], shape: Shape, model: str) -> tuple[HeadSe
     return left
 
 
-def _memory_bytes(request: ablation_pb2.SweepHeadsRequest, most: int) -> int:
+def read_memory_bytes(request: ablation_pb2.SweepHeadsRequest | SweepSitesRequest, most: int) -> int:
+    """Returns the memory that a sweep may take, of at most so much. Raises InvalidArgument."""
     if not request.HasField("memory_bytes"):
         return most
     if not 1 <= request.memory_bytes <= most:

@@ -7,6 +7,7 @@ import grpc
 import pytest
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import ablation_sites_pb2 as sites
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as attention_statistics
@@ -16,7 +17,7 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
-from bertscope.v1 import common_pb2, target_pb2
+from bertscope.v1 import common_pb2, site_pb2, target_pb2
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
@@ -707,6 +708,50 @@ SWEEPS = st.builds(
         metric=mostly(st.just(0), ENUMS),
     ),
 )
+PARTS = st.builds(site_pb2.CharacterSpans, spans=mostly(some(st.sampled_from(WORD_SPANS), 2), lists(SPANS)))
+CORRUPTIONS = st.one_of(
+    st.fixed_dictionaries({"corrupted": st.builds(common_pb2.TextInput, text=mostly(MASKED, TEXTS))}),
+    st.fixed_dictionaries(
+        {
+            "noise": st.builds(
+                sites.EmbeddingNoise,
+                spans=PARTS,
+                deviation=mostly(st.none(), SCALES),
+                samples=mostly(st.integers(1, 3), NUMBERS),
+                seed=NUMBERS,
+            )
+        }
+    ),
+    st.fixed_dictionaries({"masked": PARTS}),
+    st.just({}),
+)
+GROUPS = some(st.builds(sites.PositionGroup, name=mostly(st.sampled_from(["subject", "verb"]), TEXTS), spans=PARTS), 2)
+PATCHED = st.builds(
+    lambda text, corruption, **fields: sites.PatchedPair(clean=common_pb2.TextInput(text=text), **corruption, **fields),
+    mostly(MASKED, TEXTS),
+    CORRUPTIONS,
+    target=mostly(TARGETS, st.just(target_pb2.Target())),
+    groups=mostly(st.just([]), GROUPS),
+)
+SITE_SCOPES = st.builds(
+    sites.SiteScope,
+    site=mostly(st.integers(1, 5), ENUMS),
+    layers=mostly(st.sampled_from([[], [0], [2, 1]]), lists(NUMBERS)),
+    each=mostly(st.integers(0, 2), ENUMS),
+    units=mostly(st.sampled_from([[], [0], [3, 1]]), lists(NUMBERS)),
+)
+SITE_SWEEPS = st.builds(
+    sites.SweepSitesRequest,
+    model=mostly(st.sampled_from(["", "models/sorter", "models/tagger", "models/rater"]), MODELS),
+    pairs=some(PATCHED, 2),
+    scopes=mostly(some(SITE_SCOPES, 2), st.just([])),
+    positions=mostly(st.integers(0, 4), ENUMS),
+    direction=mostly(st.integers(0, 2), ENUMS),
+    change=mostly(st.none(), st.builds(site_pb2.SiteChange, scale=SCALES)),
+    interventions=mostly(st.just([]), INTERVENTIONS),
+    reference_texts=mostly(st.just([]), REFERENCES),
+    memory_bytes=mostly(st.none(), st.sampled_from([0, 1, 5000, 100_000, 2**40, 2**64 - 1])),
+)
 RANKS = st.builds(
     ablation.RankHeadsRequest,
     model=mostly(st.sampled_from(["", "models/sorter", "models/rater"]), MODELS),
@@ -904,6 +949,7 @@ RICH = {
     "PredictValues": VALUES,
     "AnswerQuestions": ANSWERINGS,
     "SweepHeads": SWEEPS,
+    "SweepSites": SITE_SWEEPS,
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,
     "CompressModel": COMPRESSES,
@@ -916,7 +962,7 @@ RICH = {
 def any_field(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     """One value of a field."""
     if field.message_type is not None:
-        return any_message(GetMessageClass(field.message_type))
+        return st.deferred(lambda: any_message(GetMessageClass(field.message_type)))  # a message may hold itself
     if field.type == FieldDescriptor.TYPE_STRING:
         return MODELS if "name" in field.name or "model" in field.name else TEXTS
     kinds = {

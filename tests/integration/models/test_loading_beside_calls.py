@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
+from bertscope.v1 import ablation_sites_pb2 as sites
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
@@ -32,7 +33,7 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
-from bertscope.v1 import target_pb2
+from bertscope.v1 import site_pb2, target_pb2
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
@@ -261,6 +262,18 @@ def read(host: Host, name: str) -> Values:
     return np.array([[layer.entropy, layer.divergence, layer.top[0].log_probability] for layer in layers])
 
 
+def swept(host: Host, name: str) -> Values:
+    """Kept states, vectors of another run and noise, at sites of all kinds."""
+    target = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the"))
+    words = site_pb2.CharacterSpans(spans=[common.CharacterSpan(start=0, end=5)])
+    noise = sites.EmbeddingNoise(spans=words, samples=2)
+    pairs = [sites.PatchedPair(clean=text_input(text), noise=noise, target=target) for text in TEXTS[:2]]
+    scopes = [sites.SiteScope(site=site, layers=[1]) for site in (site_pb2.SITE_STATE, site_pb2.SITE_ACTIVATIONS)]
+    request = sites.SweepSitesRequest(model=f"models/{name}", pairs=pairs, scopes=scopes)
+    events = host.ablation.SweepSites(request, timeout=SECONDS)
+    return np.array([event.effect.sum for event in events if event.HasField("effect")])
+
+
 def attributed(host: Host, name: str) -> Values:
     inputs = [lens.AttributedInput(text=text, answer="a", other_answer="the") for text in TEXTS]
     request = lens.AttributeLogitsRequest(model=f"models/{name}", inputs=inputs)
@@ -359,6 +372,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "alike": alike,
     "read": read,
     "attributed": attributed,
+    "swept": swept,
     "explained": explained,
     "probed": probed,
     "tuned": tuned_lens,

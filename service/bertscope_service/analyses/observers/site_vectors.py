@@ -73,8 +73,8 @@ def see(encoder: Encoder, state: State, edits: BatchEdits | None, places: Sequen
     def keep(place: Place, vectors: torch.Tensor) -> None:
         seen[place] = vectors.clone()
 
-    if state.layer == 0 and (Site.STATE, 0) in places:
-        keep((Site.STATE, 0), state.hidden[:, :, None])
+    if (arrived := (Site.STATE, state.layer)) in places:
+        keep(arrived, state.hidden[:, :, None])
     if edits is None:
         edits = untouched(len(state.lengths), encoder)
     watched = {place: partial(keep, place) for place in places if place not in seen}
