@@ -6,99 +6,11 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.ablation.site_effects import read_effect
-from bertscope.questions.ablation.trace_assembly import TraceAssembler, begin
-from bertscope.questions.ablation.trace_requests import sweep_sites_request
+from bertscope.questions.ablation.trace_assembly import begin
 from bertscope.questions.ablation.traced_pairs import asked_pairs
-from bertscope.v1 import ablation_sites_pb2, common_pb2, site_pb2
+from bertscope.v1 import ablation_sites_pb2, site_pb2
 
-TARGET = bertscope.Answer("are", "is")
-CLEAN, CORRUPTED = "The keys [MASK] here.", "The key [MASK] here."
-WORDS = ("[CLS]", "The", "keys", "[MASK]", "here", ".", "[SEP]")
-STARTS = (0, 0, 4, 9, 16, 20, 0)
-SOURCE = common_pb2.Provenance(model="models/m", weights_digest="sha256:1", numbering=common_pb2.NUMBERING_ZERO_BASED)
-UNSET = {
-    "model": None,
-    "sites": None,
-    "layers": None,
-    "units": None,
-    "each_unit": False,
-    "positions": None,
-    "direction": None,
-    "change": None,
-    "paths": False,
-    "sender_layers": None,
-    "receiver_layers": None,
-    "interventions": (),
-    "reference_texts": (),
-    "memory_bytes": None,
-}
-
-
-def request(**given):
-    return sweep_sites_request(**(UNSET | given))
-
-
-def tokens(words=WORDS):
-    return [
-        common_pb2.Token(
-            text=word,
-            start=start,
-            end=start + len(word),
-            special=word in ("[CLS]", "[SEP]"),
-            word=None if word in ("[CLS]", "[SEP]") else index - 1,
-        )
-        for index, (word, start) in enumerate(zip(words, STARTS, strict=True))
-    ]
-
-
-def start(total, pairs=1, clean=4.0, corrupted=-4.0, **given):
-    values = ablation_sites_pb2.PairValues(tokens=tokens(), clean=clean, corrupted=corrupted, corrupted_tokens=tokens())
-    settings = {
-        "positions": ablation_sites_pb2.POSITION_SCOPE_EACH,
-        "direction": ablation_sites_pb2.PATCH_DIRECTION_RESTORE,
-        "provenance": SOURCE,
-    }
-    message = ablation_sites_pb2.SiteSweepStart(total=total, pairs=[values] * pairs, **(settings | given))
-    return ablation_sites_pb2.SweepSitesResponse(start=message)
-
-
-def effect(layer, position, difference, *, count=1, ratio=None, **given):
-    share = difference / 8 if ratio is None else ratio
-    return ablation_sites_pb2.SiteEffect(
-        site=given.pop("site", site_pb2.SITE_STATE),
-        layer=layer,
-        position=position,
-        count=count,
-        sum=count * difference,
-        sum_of_squares=count * difference**2,
-        ratios=given.pop("ratios", count),
-        ratio_sum=count * share,
-        ratio_sum_of_squares=count * share**2,
-        **given,
-    )
-
-
-def of(message):
-    return ablation_sites_pb2.SweepSitesResponse(effect=message)
-
-
-def end(passes=21):
-    summary = ablation_sites_pb2.SiteSweepSummary(layer_passes=passes, full_layer_passes=36, seconds=0.5, provenance=SOURCE)
-    return ablation_sites_pb2.SweepSitesResponse(summary=summary)
-
-
-def assembler(count=1, earlier=None, **given):
-    pairs = asked_pairs([CLEAN] * count, [CORRUPTED] * count, TARGET, None)
-    return TraceAssembler(request(**given), pairs, earlier)
-
-
-def read(messages, found):
-    for message in messages:
-        found.add(message)
-    return found
-
-
-PART = [start(3), of(effect(0, 2, 8)), of(effect(2, 2, 4)), of(effect(2, 3, -2)), end()]
+from tests.support.traces import CLEAN, CORRUPTED, PART, TARGET, assembler, effect, end, of, read, request, start, tokens
 
 
 def trace():

@@ -7,7 +7,7 @@ from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope_workbench.command.views.trace import print_trace
 from rich.console import Console
 
-from tests.unit.client.test_client_trace import assembler, effect, end, of, read, start
+from tests.support.traces import assembler, effect, end, of, read, start
 
 VALUES = np.array([[0.08, 7.6, -0.4, 0.0], [0.2, 4.0, 6.4, 0.0], [0.0, 0.0, 8.0, 0.0]])
 

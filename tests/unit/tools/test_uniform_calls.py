@@ -73,12 +73,15 @@ def test_what_is_declared_wins(contract: Contract) -> None:
         ("normalize", 'None if normalize is None else validation.flag("normalize", normalize)'),
         ("reference_texts", 'validation.texts("reference_texts", reference_texts)'),
         ("truncate", 'validation.flag("truncate", truncate)'),
+        ("interventions", ""),
     ],
 )
 def test_arguments_become_fields(contract: Contract, name: str, value: str) -> None:
     embed = call(contract, "embed_texts(self, inputs: Inputs, *, pooling: StatePooling | None = None)")
     (field,) = (field for field in embed.fields({"inputs"}) if field.name == name)
-    assert checked(field, embed.of_field(field), ENUMS, positive=False) == value
+    assert checked(field, embed.of_field(field), ENUMS, positive=False) == (
+        f"{name}={value}" if value else "**intervention_fields(interventions)"
+    )
 
 
 def test_a_choice_must_be_declared(contract: Contract) -> None:
