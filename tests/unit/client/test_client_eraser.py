@@ -12,7 +12,7 @@ from bertscope.questions.probes.eraser_requests import train_eraser_request
 from bertscope.questions.probes.probe_requests import with_erased_texts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope.values.tensors import tensor
+from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.erase import document, print_eraser
 from rich.console import Console
 

@@ -15,6 +15,14 @@ def folder(tmp_path, monkeypatch):
     np.savez("e.npz", left=np.ones((3, 1)), right=np.ones((1, 3)))
     np.savez("m.npz", left=np.ones((3, 1)), right=np.ones((1, 3)), mean=np.arange(3.0))
     np.savez("other.npz", a=np.ones(3))
+    layer = {"left": np.ones((3, 1)), "right": np.ones((1, 3)), "mean": np.arange(3.0)}
+    part = bertscope.ProbePart(texts=1, spans=2, label_spans=(1, 1), majority_correct=1, truncated_spans=0, empty_spans=0)
+    random = bertscope.LinearEraser(2 * layer["left"], layer["right"], layer["mean"])
+    own = bertscope.LayerEraser(**layer, layer=3, accuracy_before=1.0, accuracy_after=0.5, accuracy_random=1.0, random=random)
+    source = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")
+    about = {"labels": ("a", "b"), "method": "leace", "majority_label": "a", "pooling": "mean"}
+    kept = {"hidden_size": 3, "on_disk": False, "seconds": 1.0, "provenance": source}
+    bertscope.Eraser(layers={3: own}, **about, train=part, dev=None, test=part, **kept).save("eraser.npz")
     (tmp_path / "text.npy").write_text("no array")
     return tmp_path
 
@@ -29,6 +37,8 @@ WRITTEN = {
     ("--add", "0:./v.npy@1-2,5"): lambda: bertscope.add(0, np.arange(3.0), positions=[1, 2, 5]),
     ("--erase", "3:e.npz"): lambda: bertscope.erase(3, eraser()),
     ("--erase", "3:m.npz@not-special"): lambda: bertscope.erase(3, eraser(np.arange(3.0)), positions="not_special"),
+    ("--erase", "3:eraser.npz@first"): lambda: bertscope.Eraser.load("eraser.npz").change(3, "first"),
+    ("--erase-random", "3:eraser.npz"): lambda: bertscope.Eraser.load("eraser.npz").random_change(3),
     ("--patch", "state:3@1-2=The key = to"): lambda: bertscope.patch(3, "The key = to", positions=[1, 2]),
     ("--patch", "heads:3:1,4=a @ b: c"): lambda: bertscope.patch(3, "a @ b: c", site="heads", units=[1, 4]),
     ("--scale-site", "neurons:4:17,99@masks=0"): lambda: bertscope.scale_site(4, [17, 99], factor=0, positions="masks"),
@@ -60,14 +70,16 @@ def test_heads_come_before_sites():
         ("--add", "v.npy", "write LAYER:VECTOR.npy, then maybe @POSITIONS and =STRENGTH"),
         ("--add", "x:v.npy", "'x' can't be one"),
         ("--add", "3:none.npy", "cannot read none.npy: No such file"),
-        ("--add", "3:text.npy", "text.npy is no array that numpy.save or numpy.savez wrote"),
+        ("--add", "3:text.npy", "is no array that numpy.save or numpy.savez wrote"),
         ("--add", "3:v.npy=much", "'much' is no number"),
         ("--add", "3:v.npy@mask", "'mask' are no positions; write all, masks, first"),
         ("--add", "3:v.npy@3,1", "must ascend"),
         ("--add", "3:e.npz", "must be an array of numbers"),
-        ("--erase", "3:other.npz", "must be an .npz with the arrays left, right and maybe mean"),
-        ("--erase", "3:v.npy", "must be an .npz with the arrays"),
-        ("--erase", "3:e.npz=2", "must be an .npz with the arrays"),
+        ("--erase-random", "3:e.npz", "must be what bertscope erase --save wrote"),
+        ("--erase", "5:eraser.npz", r"layer 5: erasers are of layers \[3\]"),
+        ("--erase", "3:other.npz", "must be what bertscope erase --save wrote, or have left and right"),
+        ("--erase", "3:v.npy", "must be what bertscope erase --save wrote"),
+        ("--erase", "3:e.npz=2", "must be what bertscope erase --save wrote"),
         ("--patch", "state:3@1-2", "write the other text after ="),
         ("--patch", "states:3=a", "'states' is no site; write one of state, heads, attention, neurons, feed-forward"),
         ("--patch", "state:3:1=a", 'are heads or neurons, and site "state" has none'),

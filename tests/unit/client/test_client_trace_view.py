@@ -57,7 +57,7 @@ def test_a_narrow_screen_has_digits():
 def test_paths_are_a_list_with_intervals():
     text = printed(paths(), top=2)
     assert "paths put into the corrupted run, 6 pairs, models/m" in text
-    assert "the 2 strongest, of 4; chosen on the pairs it is measured on" in text
+    assert "the 2 strongest, of 4; chosen on the pairs that they are measured on" in text
     rows = [line.split() for line in text.splitlines() if "->" in line]
     assert [row[1:6] for row in rows] == [
         ["0:3", "->", "key", "3:3", "+0.375"],

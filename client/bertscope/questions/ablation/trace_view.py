@@ -108,4 +108,4 @@ def _cell(value: float, most: float, where: str) -> str:
     if math.isnan(value):
         return f'<td style="{CELL}"></td>'
     colour = f"rgba({FOR if value > 0 else AGAINST},{OPACITY * min(1.0, abs(value) / most):.3f})"
-    return f'<td title="{html.escape(where)}: {value:+.3f}" style="{CELL};background:{colour}">{value:.2f}</td>'
+    return f'<td title="{html.escape(where)}: {value:+.3f}" style="{CELL};background:{colour}">{round(value, 2) + 0.0:.2f}</td>'

@@ -42,7 +42,10 @@ class InterventionOptions:
         _option("--add L:FILE.npy[@P][=S]", "Add a vector to states; with S, so many mean norms of --reference. Repeatable."),
     ] = None
     erase: Annotated[
-        list[str] | None, _option("--erase L:FILE.npz[@P]", "Take a subspace away from states: left, right, mean. Repeatable.")
+        list[str] | None, _option("--erase L:FILE.npz[@P]", "Take what `bertscope erase` found away from states. Repeatable.")
+    ] = None
+    erase_random: Annotated[
+        list[str] | None, _option("--erase-random L:FILE.npz[@P]", "Its control: take a random subspace away. Repeatable.")
     ] = None
     patch: Annotated[
         list[str] | None,
@@ -63,6 +66,7 @@ class InterventionOptions:
             *sites.changes("--mean-site", sites.mean_site, self.mean_site),
             *sites.changes("--add", sites.add, self.add),
             *sites.changes("--erase", sites.erase, self.erase),
+            *sites.changes("--erase-random", sites.erase_random, self.erase_random),
             *sites.changes("--patch", sites.patch, self.patch),
             *sites.changes("--block", sites.block, self.block),
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,14 +33,35 @@ def add(option: str, value: str) -> SiteIntervention:
 
 
 def erase(option: str, value: str) -> SiteIntervention:
-    """Returns the erasure of LAYER:FILE.npz[@POSITIONS]; the file has the arrays left and right, and maybe mean."""
+    """Returns the erasure of LAYER:FILE.npz[@POSITIONS]: a file of `bertscope erase`, or arrays left, right and maybe mean."""
+    return _erasure(option, value, lambda eraser, layer, place: eraser.change(layer, place))
+
+
+def erase_random(option: str, value: str) -> SiteIntervention:
+    """Returns the control of LAYER:FILE.npz[@POSITIONS]: the random subspace of a file of `bertscope erase`."""
+    return _erasure(option, value, lambda eraser, layer, place: eraser.random_change(layer, place))
+
+
+def _erasure(option: str, value: str, of: Callable[[bertscope.Eraser, int, Any], SiteIntervention]) -> SiteIntervention:
     found = _matched(FILE, option, value, "LAYER:ERASER.npz, then maybe @POSITIONS")
-    arrays = _read(option, value, Path(found["file"]))
-    if found["strength"] is not None or not isinstance(arrays, dict) or not {"left", "right"} <= {*arrays}:
-        raise typer.BadParameter(f"{option} {value}: the file must be an .npz with the arrays left, right and maybe mean")
+    path, layer = Path(found["file"]), number(option, value, found["layer"])
+    arrays, place = _read(option, value, path), positions(option, value, found["positions"])
+    if isinstance(arrays, dict) and "about" in arrays and found["strength"] is None:
+        try:
+            return of(bertscope.Eraser.load(path), layer, place)
+        except KeyError as error:
+            raise typer.BadParameter(f"{option} {value}: {error.args[0]}") from error
+    if (
+        found["strength"] is not None
+        or option != "--erase"
+        or not isinstance(arrays, dict)
+        or not {"left", "right"} <= {*arrays}
+    ):
+        raise typer.BadParameter(
+            f"{option} {value}: the file must be what bertscope erase --save wrote, or have left and right"
+        )
     parts = [arrays[name] for name in ("left", "right", "mean") if name in arrays]
-    place = positions(option, value, found["positions"])
-    return bertscope.erase(number(option, value, found["layer"]), tuple(parts), positions=place)
+    return bertscope.erase(layer, tuple(parts), positions=place)
 
 
 def patch(option: str, value: str) -> SiteIntervention:
@@ -152,15 +172,13 @@ def _factor(option: str, value: str, written: str) -> float:
 
 def _read(option: str, value: str, path: Path) -> Any:
     """Returns the array of an .npy file, or those of an .npz file by name. numpy is imported here: others do without."""
-    import numpy
+    from bertscope.values.kept_arrays import kept_file, read_npy, read_npz
 
+    why = "is no array that numpy.save or numpy.savez wrote"
     try:
-        loaded = numpy.load(path, allow_pickle=False)
-        if not isinstance(loaded, numpy.ndarray):
-            with loaded:
-                return dict(loaded)
+        with path.open("rb") as file, kept_file(path, "holds no array that can be used", why):
+            if path.suffix == ".npz":
+                return read_npz(file, ("left", "right", "mean", "about"))
+            return read_npy(file, path.stat().st_size)
     except OSError as error:
-        raise typer.BadParameter(f"{option} {value}: cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise typer.BadParameter(f"{option} {value}: {path} is no array that numpy.save or numpy.savez wrote") from error
-    return loaded
+        raise typer.BadParameter(f"{option} {value}: cannot read {path}: {error.strerror}") from error

@@ -71,14 +71,16 @@ def _list(found: Trace, what: str, top: int) -> Group:
     """Returns the strongest places with the intervals of their means over pairs."""
     shown = strongest(found, top)
     intervals = [effect.interval(what) for effect in shown]
-    columns = ["place", f"{what}#", *(["95 % interval"] if any(intervals) else []), "pairs#"]
+    many = len(found.pairs) > 1
+    chosen = "" if len(shown) == len(found.effects) else f", of {count(len(found.effects))}"
+    chosen += "; chosen on the pairs that they are measured on" if chosen and many else ""
+    columns = ["place", f"{what}#", *(["95 % interval"] if any(intervals) else []), *(["pairs#"] if many else [])]
     result = table(columns)
     for effect, ends in zip(shown, intervals, strict=True):
         value: float = getattr(effect, what)
         spread = [""] if any(intervals) and ends is None else [f"{ends.low:+.2f} to {ends.high:+.2f}"] if ends else []
         number = Text(f"{value:+.3f}", style=_style(value))
-        result.add_row(printable(place_name(found, effect)), number, *spread, str(_pairs(effect, what)))
-    chosen = "" if len(shown) == len(found.effects) else f", of {len(found.effects)}; chosen on the pairs it is measured on"
+        result.add_row(printable(place_name(found, effect)), number, *spread, *([str(_pairs(effect, what))] if many else []))
     return titled(f"the {len(shown)} strongest{chosen}", result)
 
 
@@ -90,7 +92,7 @@ def _cell(value: float, most: float, marked: bool) -> Text:
     if math.isnan(value):
         return Text("")
     style = "dim" if abs(value) < FAINT * most else _style(value)
-    return Text(f"{'*' if marked else ''}{value:.2f}", style=f"bold {style}" if marked else style)
+    return Text(f"{'*' if marked else ''}{round(value, 2) + 0.0:.2f}", style=f"bold {style}" if marked else style)
 
 
 def _digit(value: float, most: float) -> Text:
