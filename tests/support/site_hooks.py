@@ -28,12 +28,13 @@ class HookedReference:
     @torch.inference_mode()
     def logits(self, sequence: TokenSequence, site: Site, layer: int, edit: Edit) -> torch.Tensor:
         """Scores of every position, [tokens, vocabulary]."""
-        with self._hooked(site, layer, edit):
+        with self.hooked(site, layer, edit):
             found: torch.Tensor = self.reference.model(**self.reference.inputs([sequence])).logits[0]
         return found
 
     @contextmanager
-    def _hooked(self, site: Site, layer: int, edit: Edit) -> Iterator[None]:
+    def hooked(self, site: Site, layer: int, edit: Edit) -> Iterator[None]:
+        """Changes the vectors at a site of a layer meanwhile."""
         calls: Counter[Any] = Counter()
         module, reads = self._module(site, layer)
         # ALBERT's layers are one module, which is called once for each.

@@ -321,7 +321,7 @@ class AttributedSite(_message.Message):
 
     @_builtins.property
     def positions(self) -> _site_pb2.Positions:
-        """The positions whose units count; unset means the masks, or in a text without one all tokens."""
+        """The positions whose units count, at most 128 of a text; unset means the masks, or in a text without one all tokens."""
 
     def __init__(
         self,
@@ -396,10 +396,11 @@ class WordAttribution(_message.Message):
     TRUNCATED_TOKENS_FIELD_NUMBER: _builtins.int
     SITE_UNITS_FIELD_NUMBER: _builtins.int
     LAYER_SUMS_FIELD_NUMBER: _builtins.int
+    LAYER_VALUES_ABSENT_FIELD_NUMBER: _builtins.int
     value: _builtins.float
     """The number of the whole text."""
     value_absent: _builtins.float
-    """The number with all units absent; 0 with ATTRIBUTION_METHOD_FROZEN, which explains all of `value`."""
+    """The number with all units absent; 0 with ATTRIBUTION_METHOD_FROZEN, which explains all of `value`, and with `site`."""
     rest: _builtins.float
     """The part of the difference that the values leave out: with gradients the error of the method and what states of special tokens
     add, with ATTRIBUTION_METHOD_FROZEN what biases and tokens that are no unit add, with occlusion what words do together; with
@@ -407,7 +408,7 @@ class WordAttribution(_message.Message):
     """
     completeness_error: _builtins.float
     """With gradients, but for ATTRIBUTION_METHOD_FROZEN: |sum over all positions - difference| / |difference|, at least 0. Where the
-    difference is under a tenth of the sum of absolute values, that tenth takes its place.
+    difference is under a tenth of the sum of absolute values, that tenth takes its place. With `site`, the largest of its layers.
     """
     evaluations: _builtins.int
     """Rows that ran for this text."""
@@ -451,6 +452,12 @@ class WordAttribution(_message.Message):
     def layer_sums(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """With `site`: for each of its layers, in ascending order, the sum of the values of all its units at all its positions."""
 
+    @_builtins.property
+    def layer_values_absent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """With `site`: likewise the number with all those units of that layer at 0; `layer_sums` are `value` less that, but for the error of
+        the method.
+        """
+
     def __init__(
         self,
         *,
@@ -471,10 +478,11 @@ class WordAttribution(_message.Message):
         truncated_tokens: _builtins.int = ...,
         site_units: _abc.Iterable[Global___UnitAttribution] | None = ...,
         layer_sums: _abc.Iterable[_builtins.float] | None = ...,
+        layer_values_absent: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "interactions", b"interactions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "evaluations", b"evaluations", "interactions", b"interactions", "label", b"label", "layer_sums", b"layer_sums", "pairs", b"pairs", "rest", b"rest", "site_units", b"site_units", "steps", b"steps", "sums", b"sums", "sums_of_squares", b"sums_of_squares", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "units", b"units", "value", b"value", "value_absent", b"value_absent", "values", b"values"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error", "completeness_error", b"completeness_error", "evaluations", b"evaluations", "interactions", b"interactions", "label", b"label", "layer_sums", b"layer_sums", "layer_values_absent", b"layer_values_absent", "pairs", b"pairs", "rest", b"rest", "site_units", b"site_units", "steps", b"steps", "sums", b"sums", "sums_of_squares", b"sums_of_squares", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens", "units", b"units", "value", b"value", "value_absent", b"value_absent", "values", b"values"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completeness_error: _TypeAlias = _typing.Literal["completeness_error"]  # noqa: Y015
     _WhichOneofArgType__completeness_error: _TypeAlias = _typing.Literal["_completeness_error", b"_completeness_error"]  # noqa: Y015
@@ -495,7 +503,7 @@ class AttributeWordsResponse(_message.Message):
     method: Global___AttributionMethod.ValueType
     """The method, never unspecified."""
     absent: Global___AbsentText.ValueType
-    """The text that absent words left behind, never unspecified."""
+    """The text that absent words left behind; unspecified with `site` in the request, else never."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___WordAttribution]:
         """One for each input, in order."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertscope_service.analyses.lazy_sequence import LazySequence
 from bertscope_service.analyses.observers.path_gradients import Base, PathObserver
@@ -38,6 +39,27 @@ class Steps:
     tolerance: float
 
 
+class PathSteps:
+    """The steps of a line from 0 to 1, by the midpoint rule: `shares` are those of the first round; without a plan 1 alone."""
+
+    def __init__(self, plan: Steps | None) -> None:
+        self._plan, self._errors = plan, list[float]()
+        self.steps = 1 if plan is None else plan.first
+        self.shares = [1.0] if plan is None else midpoints(self.steps)
+
+    def more(self, error: float) -> list[float]:
+        """Returns the shares of another round, none if the error is small enough, or no number of steps would make it so: where
+        the score jumps, as at a state of zeros before a normalisation."""
+        plan = self._plan
+        self._errors.append(error)
+        stalled = self.steps > FEW_STEPS and len(self._errors) > 2 and error > self._errors[-3] / 2
+        if plan is None or error <= plan.tolerance or stalled or 3 * self.steps > plan.most:
+            return []
+        self.steps *= 3
+        # The midpoints of the former steps are among the new ones.
+        return [share for step, share in enumerate(midpoints(self.steps)) if step % 3 != 1]
+
+
 class GradientWork:
     """Divides the number of a text by its gradients with respect to the states before layer 0, round by round.
 
@@ -52,17 +74,16 @@ class GradientWork:
         measured from zero; without steps and `mask_id`."""
         self._text = units.tokenized.sequence
         self._target, self._plan, self._frozen = target, steps, frozen
+        self._steps = PathSteps(steps)
         self._of, self._units = units.of, len(units)
         self._base: Base = np.full(len(units.of), True) if frozen else units.of >= 0
         if mask_id is not None:
             self._base = units.without(np.zeros(len(units), dtype=bool), mask_id)
         self._sums = np.zeros(len(units.of))
-        self._steps = 1 if steps is None else steps.first
-        self._errors = list[float]()
         self._value = self._value_absent = 0.0
         self._ends = self._end_rows()
         self.evaluations = 0
-        self.rows: Sequence[Row] = self._rows([1.0] if steps is None else midpoints(self._steps))
+        self.rows: Sequence[Row] = self._rows(self._steps.shares)
 
     def _end_rows(self) -> list[Row]:
         """Returns the rows that need no gradient: the text without its units, and the whole text if no step is there."""
@@ -97,30 +118,28 @@ class GradientWork:
             self._sums += contributions
         check_finite([self._sums, np.array([self._value, self._value_absent])])
         self.shares, self._ends, self.rows = self._divide(), [], ()
-        if self._plan is not None and self._worth_more(self._plan, self.shares.completeness_error or 0.0):
-            self._steps *= 3
-            # The midpoints of the former steps are among the new ones.
-            self.rows = self._rows([share for step, share in enumerate(midpoints(self._steps)) if step % 3 != 1])
-
-    def _worth_more(self, plan: Steps, error: float) -> bool:
-        """Returns whether to triple the steps. Where the score jumps, as at a state of zeros before a normalisation, no number
-        of steps is enough."""
-        self._errors.append(error)
-        stalled = self._steps > FEW_STEPS and len(self._errors) > 2 and error > self._errors[-3] / 2
-        return error > plan.tolerance and not stalled and 3 * self._steps <= plan.most
+        if more := self._steps.more(self.shares.completeness_error or 0.0):
+            self.rows = self._rows(more)
 
     def _divide(self) -> Shares:
-        contributions, within = self._sums / self._steps, self._of >= 0
+        contributions, within = self._sums / self._steps.steps, self._of >= 0
         values = np.zeros(self._units)
         np.add.at(values, self._of[within], contributions[within])
         error = None
         if not self._frozen:
-            difference = self._value - self._value_absent
-            size = max(abs(difference), LEAST_SHARE * float(np.abs(values).sum()))
-            gap = abs(float(contributions.sum()) - difference)
-            error = gap / size if gap > ROUNDING * max(abs(self._value), abs(self._value_absent)) else 0.0
-        steps = 0 if self._plan is None else self._steps
+            error = completeness_error(contributions, float(np.abs(values).sum()), self._value, self._value_absent)
+        steps = 0 if self._plan is None else self._steps.steps
         return Shares(values, self._value, self._value_absent, completeness_error=error, steps=steps)
+
+
+def completeness_error(contributions: NDArray[np.float64], size: float, value: float, absent: float) -> float:
+    """Returns the distance of the sum of all contributions from the difference that they explain, as a share of it; `size` is
+    the sum of absolute values that are told."""
+    difference = value - absent
+    gap = abs(float(contributions.sum()) - difference)
+    if gap <= ROUNDING * max(abs(value), abs(absent)):
+        return 0.0
+    return gap / max(abs(difference), LEAST_SHARE * size)
 
 
 def midpoints(steps: int) -> list[float]:

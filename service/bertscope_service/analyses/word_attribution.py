@@ -8,11 +8,13 @@ from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertscope_service.analyses.lazy_sequence import LazySequence
 from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
 from bertscope_service.analyses.path_attribution import GradientWork, Steps
 from bertscope_service.analyses.shapley import ExactShapley, Game, Occlusion, SampledShapley, Shares
+from bertscope_service.analyses.site_attribution import SiteQuery, SiteWork
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.targets import TargetQuery, TargetReader, Unresolved
 from bertscope_service.analyses.text_units import Absent, TextUnits, find_units
@@ -23,8 +25,8 @@ from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
-UNIT_BYTES, TEXT_BYTES = 160, 200
-"""The memory of a unit and of a text in a reply, and of their results."""
+UNIT_BYTES, TEXT_BYTES, SHARE_BYTES = 160, 200, 200
+"""The memory of a unit, a text and a unit of a site in a reply, and of their results."""
 
 Rows = Sequence[tuple[TokenSequence, Observer]]
 
@@ -68,6 +70,8 @@ class Settings:
     max_steps: int
     tolerance: float
     interactions: bool
+    site: SiteQuery | None = None
+    """Set: the number is divided among the units of a site in place of words."""
 
 
 class Work(Protocol):
@@ -113,10 +117,18 @@ class TextAttribution:
     method."""
 
     def __init__(
-        self, units: TextUnits, target: Target | Unresolved, settings: Settings, mask_id: int | None, prompt: int
+        self,
+        units: TextUnits,
+        target: Target | Unresolved,
+        settings: Settings,
+        mask_id: int | None,
+        prompt: int,
+        positions: NDArray[np.int64] | None,
     ) -> None:
-        """`mask_id` is None if absent units leave no masks behind; `prompt`: code points before the text."""
+        """`mask_id` is None if absent units leave no masks behind; `prompt`: code points before the text. positions: those of
+        the units of a site, None without one."""
         self.units, self._settings, self._mask_id, self.prompt = units, settings, mask_id, prompt
+        self._positions = positions
         self.label: int | None = None
         """The index of the label that is explained, as soon as it is known; None for targets without one."""
         self.first = isinstance(target, Unresolved)
@@ -148,6 +160,9 @@ class TextAttribution:
             self._work = ForwardWork(self.units, target, game_of(len(self.units), settings), self._mask_id)
             return
         steps = Steps(settings.steps, settings.max_steps, settings.tolerance) if method is Method.INTEGRATED_GRADIENTS else None
+        if settings.site is not None and self._positions is not None:
+            self._work = SiteWork(self.units.tokenized.sequence, self._positions, target, settings.site, steps)
+            return
         self._work = GradientWork(self.units, target, self._mask_id, steps, frozen=method is Method.FROZEN)
 
     @property
@@ -196,7 +211,11 @@ class AttributionPlan:
             prompt = len(given.target.prompt)
             units = find_units(text, unit, _shifted(given), tokenizer, given.field, prompt)
             self._check(units, given, has_mask=tokenizer.mask_id is not None)
-            self.texts.append(TextAttribution(units, reader.read(given.target, text), settings, mask_id, prompt))
+            positions = None
+            if settings.site is not None:
+                positions = settings.site.positions(text.sequence, tokenizer.mask_id, given.field)
+            target = reader.read(given.target, text)
+            self.texts.append(TextAttribution(units, target, settings, mask_id, prompt, positions))
             tokens += rows_at_most(len(units), settings) * len(text)
             if tokens > max_row_tokens:
                 message = (
@@ -225,6 +244,9 @@ class AttributionPlan:
     @property
     def reply_bytes(self) -> int:
         """Approximate size of the reply, bytes."""
+        if self.settings.site is not None:
+            each = self.settings.site.top * SHARE_BYTES + 8 * len(self.settings.site.layers)
+            return len(self.texts) * (TEXT_BYTES + each)
         square = 4 * self.settings.interactions
         return sum(TEXT_BYTES + len(text.units) * (UNIT_BYTES + square * len(text.units)) for text in self.texts)
 
@@ -233,12 +255,12 @@ def rows_at_most(units: int, settings: Settings) -> int:
     """Returns the most rows of a text of so many units."""
     if not settings.method.needs_gradients:
         return game_of(units, settings).rows
-    if settings.method is not Method.INTEGRATED_GRADIENTS:
-        return 2
-    steps = settings.steps
-    while 3 * steps <= settings.max_steps:
+    steps = settings.steps if settings.method is Method.INTEGRATED_GRADIENTS else 1
+    while settings.method is Method.INTEGRATED_GRADIENTS and 3 * steps <= settings.max_steps:
         steps *= 3
-    return steps + 2
+    if settings.site is not None:
+        return len(settings.site.layers) * (steps + 1) + 1
+    return steps + 1 + (settings.method is Method.INTEGRATED_GRADIENTS)
 
 
 def _shifted(given: AttributedInput) -> StatesInput:

@@ -11,17 +11,19 @@ from itertools import accumulate
 from bertscope.v1 import attribution_pb2, attribution_pb2_grpc, common_pb2
 
 from bertscope_service.analyses.observers.targets import Scale
+from bertscope_service.analyses.site_attribution import SiteQuery, SiteWork
 from bertscope_service.analyses.state_units import Unit
 from bertscope_service.analyses.text_units import Absent
 from bertscope_service.analyses.word_attribution import AttributedInput, AttributionPlan, Method, Settings, TextAttribution
 from bertscope_service.api import field_checks
 from bertscope_service.api.answer import INLINE_ROWS, Backend, Call, Context
-from bertscope_service.api.checks import read_text
+from bertscope_service.api.checks import check_numbers, read_text
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_frozen, require_gradients
+from bertscope_service.api.requirements import require_frozen, require_gradients, require_site
+from bertscope_service.api.sites import SITES, SiteReader
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
@@ -39,6 +41,9 @@ METHODS: dict[int, Method] = {
 METHOD_NUMBERS = numbers(Method, attribution_pb2.AttributionMethod, "ATTRIBUTION_METHOD_")
 ABSENT_NUMBERS = numbers(Absent, attribution_pb2.AbsentText, "ABSENT_TEXT_")
 ABSENT: dict[int, Absent] = {number: absent for absent, number in ABSENT_NUMBERS.items()}
+
+OF_SITES = (Method.INTEGRATED_GRADIENTS, Method.GRADIENT)
+"""Methods that divide a number among the units of a site."""
 
 
 class AttributionServicer(attribution_pb2_grpc.AttributionServiceServicer):
@@ -58,6 +63,8 @@ class AttributionServicer(attribution_pb2_grpc.AttributionServiceServicer):
                 model = await registry.with_gradients(model)
             if plan.settings.method is Method.FROZEN:
                 require_frozen(model)
+            if plan.settings.site is not None:
+                require_site(model, plan.settings.site.site, plan.settings.site.layers)
             await run_texts(call, plan.texts, model, edits)
             return await call.compute(partial(render_attribution, plan, model))
 
@@ -84,16 +91,18 @@ async def run_texts(call: Call, texts: Sequence[TextAttribution], model: LoadedM
 def plan_attribution(request: Request, model: LoadedModel, limits: RequestLimits) -> AttributionPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model without a head that a target needs, or without
     gradients."""
-    settings = parse_settings(request, model)
+    settings = parse_settings(request, model, limits)
     inputs = [_read_input(given, f"inputs[{index}]", model, settings) for index, given in enumerate(request.inputs)]
     unit = Unit.PIECE if request.unit == attribution_pb2.ATTRIBUTION_UNIT_PIECE else Unit.WORD
     reader, tokens = target_reader(model), limits.tokens
     return AttributionPlan(inputs, unit, settings, model.tokenizer, reader, truncate=request.truncate, max_row_tokens=tokens)
 
 
-def parse_settings(request: Request, model: LoadedModel) -> Settings:
+def parse_settings(request: Request, model: LoadedModel, limits: RequestLimits) -> Settings:
     """Returns how numbers are divided. Raises InvalidArgument for settings that don't go together."""
     method = METHODS[request.method]
+    if request.HasField("site"):
+        method = _method_of_site(request)
     if method.needs_gradients:
         require_gradients(model)
     if request.interactions and method is not Method.SHAPLEY:
@@ -111,7 +120,29 @@ def parse_settings(request: Request, model: LoadedModel) -> Settings:
         max_steps=most,
         tolerance=request.tolerance if request.HasField("tolerance") else field_checks.ATTRIBUTE_WORDS_TOLERANCE,
         interactions=request.interactions,
+        site=_read_site(request.site, model, limits) if request.HasField("site") else None,
     )
+
+
+def _method_of_site(request: Request) -> Method:
+    """Returns how a number is divided among the units of a site. Raises InvalidArgument for what goes with words alone."""
+    if request.method not in (attribution_pb2.ATTRIBUTION_METHOD_UNSPECIFIED, *(METHOD_NUMBERS[one] for one in OF_SITES)):
+        name = attribution_pb2.AttributionMethod.Name(request.method)
+        message = f"method is {name}, and with site it may be ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS or _GRADIENT"
+        raise InvalidArgument("method", message, "SITE_WITHOUT_WORDS")
+    given: dict[str, object] = {"absent": request.absent, "unit": request.unit, "interactions": request.interactions}
+    given |= {f"inputs[{index}].spans": one.spans for index, one in enumerate(request.inputs)}
+    for field, value in given.items():
+        if value:
+            message = f"{field} is about words, and with site the number is divided among the units of a site; leave it out"
+            raise InvalidArgument(field, message, "SITE_WITHOUT_WORDS")
+    return METHODS[request.method] if request.method else Method.INTEGRATED_GRADIENTS
+
+
+def _read_site(message: attribution_pb2.AttributedSite, model: LoadedModel, limits: RequestLimits) -> SiteQuery:
+    layers = check_numbers(message.layers, "site.layers", "layer", model.encoder.shape.layers, model.name)
+    where = SiteReader(model, limits, {}).where(message.positions, "site") if message.HasField("positions") else None
+    return SiteQuery(SITES[message.site], tuple(sorted(layers)), where, message.top or field_checks.ATTRIBUTED_SITE_TOP)
 
 
 def _read_steps(request: Request) -> tuple[int, int]:
@@ -159,7 +190,7 @@ def render_attribution(plan: AttributionPlan, model: LoadedModel) -> attribution
     return attribution_pb2.AttributeWordsResponse(
         results=[_render_text(text, model) for text in plan.texts],
         method=METHOD_NUMBERS[plan.settings.method],
-        absent=ABSENT_NUMBERS[plan.settings.absent],
+        absent=attribution_pb2.ABSENT_TEXT_UNSPECIFIED if plan.settings.site else ABSENT_NUMBERS[plan.settings.absent],
         provenance=render_provenance(model),
     )
 
@@ -167,6 +198,8 @@ def render_attribution(plan: AttributionPlan, model: LoadedModel) -> attribution
 def _render_text(text: TextAttribution, model: LoadedModel) -> attribution_pb2.WordAttribution:
     shares, tokenized = text.work.shares, text.units.tokenized
     difference = shares.value - shares.value_absent
+    if isinstance(text.work, SiteWork):
+        return _render_site(text, text.work, model)
     return attribution_pb2.WordAttribution(
         units=[_render_unit(token, text.prompt) for token in map(render_token, text.units.tokens)],
         values=shares.values.tolist(),
@@ -180,9 +213,33 @@ def _render_text(text: TextAttribution, model: LoadedModel) -> attribution_pb2.W
         sums=[] if shares.sums is None else shares.sums.tolist(),
         sums_of_squares=[] if shares.sums_of_squares is None else shares.sums_of_squares.tolist(),
         interactions=None if shares.interactions is None else render_matrix(shares.interactions),
-        label="" if text.label is None else model.encoder.shape.label_names[text.label],
+        label=_label(text, model),
         tokens=len(tokenized),
         truncated_tokens=tokenized.truncated,
+    )
+
+
+def _label(text: TextAttribution, model: LoadedModel) -> str:
+    return "" if text.label is None else model.encoder.shape.label_names[text.label]
+
+
+def _render_site(text: TextAttribution, work: SiteWork, model: LoadedModel) -> attribution_pb2.WordAttribution:
+    tokenized, shares = text.units.tokenized, work.shares
+    top = [
+        attribution_pb2.UnitAttribution(layer=one.layer, position=one.position, unit=one.unit, value=one.value)
+        for one in work.top()
+    ]
+    return attribution_pb2.WordAttribution(
+        value=shares.value,
+        completeness_error=shares.completeness_error,
+        evaluations=work.evaluations + text.first,
+        steps=shares.steps,
+        label=_label(text, model),
+        tokens=len(tokenized),
+        truncated_tokens=tokenized.truncated,
+        site_units=top,
+        layer_sums=work.layer_sums,
+        layer_values_absent=[line.absent for line in work.lines],
     )
 
 

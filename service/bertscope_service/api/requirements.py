@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from google.protobuf.message import Message
 
 from bertscope_service.analyses.label_distributions import labelling_of
@@ -14,7 +16,9 @@ from bertscope_service.analyses.objectives.rated import RatedQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
+from bertscope_service.encoders.base import ChangesSites
 from bertscope_service.encoders.decomposition import Freezes, decomposition_of
+from bertscope_service.encoders.sites import Site
 from bertscope_service.errors import Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
@@ -198,6 +202,16 @@ def require_frozen(model: LoadedModel) -> None:
     if why is not None:
         message = f"{model.name} can't freeze its layers: {why}"
         raise Unsupported(message, "FREEZING_UNSUPPORTED", model=model.name)
+
+
+def require_site(model: LoadedModel, site: Site, layers: Sequence[int]) -> None:
+    """Raises Unsupported for a model that shows no units of a site, or no gradients with respect to them."""
+    encoder = model.encoder
+    if not isinstance(encoder, ChangesSites):
+        raise Unsupported(f"{model.name} does not show its {site.value}; load it with runtime torch", "SITE_UNSUPPORTED")
+    for layer in layers:
+        if why := encoder.site_refusal(site, layer):
+            raise Unsupported(f"{model.name} does not show its {site.value}: {why}", "SITE_UNSUPPORTED")
 
 
 def refuse_sites(request: Message, why: str) -> None:

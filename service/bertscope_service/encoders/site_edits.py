@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,16 @@ from bertscope_service.encoders.transfers import place_arrays
 
 Watcher = Callable[[torch.Tensor], None]
 """Receives the vectors of a site, [rows, length, units, unit_size]; only valid during the call."""
+
+
+class SiteChange(Protocol):
+    """A change of the vectors at a place, in some rows of a batch."""
+
+    def apply(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Returns changed vectors, [rows, length, units, unit_size]; all others are the same to the bit."""
+
+    def part(self, rows: slice) -> SiteChange | None:
+        """Returns the change of some rows of the batch, which then are numbered from 0; None if it has none of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +128,7 @@ class SiteEdits:
     `untouched` holds the states before layer 0 as they were, from when changes have acted on them.
     """
 
-    placed: Mapping[Place, Sequence[PlacedChange]] = field(default_factory=dict)
+    placed: Mapping[Place, Sequence[SiteChange]] = field(default_factory=dict)
     blocked: Mapping[int, BlockedAttention] = field(default_factory=dict)
     entering: Sequence[PlacedChange] = ()
     watchers: Mapping[Place, Watcher] = field(default_factory=dict)

@@ -54,7 +54,7 @@ class WordAttribution:
     value: float
     """The number of the whole text."""
     value_absent: float
-    """The number with all units absent; 0 with "frozen", which explains all of `value`."""
+    """The number with all units absent; 0 with "frozen", which explains all of `value`, and with `site`."""
     rest: float
     """The part of the difference that the values leave out: with gradients the error of the method and what states of special
     tokens add, with "frozen" what biases and tokens that are no unit add, with occlusion what words do together; with Shapley
@@ -81,7 +81,7 @@ class WordAttribution:
     method: AttributionMethod
     """The method: "shapley", "occlusion", "integrated_gradients", "gradient" or "frozen"."""
     absent: AbsentText
-    """The text that absent words left behind: "mask", "deleted" or "zero"."""
+    """The text that absent words left behind: "mask", "deleted" or "zero"; empty with `site` in the request, else never."""
     provenance: Provenance
     """Provenance of the numbers: of the PyTorch checkpoint of an ONNX model where gradients were needed."""
     # End of what is generated.

@@ -1,0 +1,98 @@
+"""AttributeWords with `site` through gRPC: what the reply has, and what is refused."""
+
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import attribution_pb2 as attribution
+from bertscope.v1 import common_pb2, site_pb2, target_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, refused
+
+NEURONS, HEADS = site_pb2.SITE_ACTIVATIONS, site_pb2.SITE_HEAD_OUTPUT
+TARGET = target_pb2.Target(mask=target_pb2.MaskTarget(answer="cat"))
+TEXT = attribution.AttributedText(text="the [MASK] sat on the mat", target=TARGET)
+
+
+def ask(host: Host, site: attribution.AttributedSite, **fields: Any) -> attribution.AttributeWordsResponse:
+    request = attribution.AttributeWordsRequest(**{"inputs": [TEXT], "site": site} | fields)
+    return host.attribution.AttributeWords(request, timeout=CALL_SECONDS)
+
+
+@pytest.mark.parametrize("site", [NEURONS, HEADS])
+def test_the_largest_shares_and_the_sums_of_layers(host: Host, site: site_pb2.Site) -> None:
+    response = ask(host, attribution.AttributedSite(site=site, layers=[3, 1], top=10_000), tolerance=0.001)
+    (found,) = response.results
+    assert response.method == attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS
+    assert response.absent == attribution.ABSENT_TEXT_UNSPECIFIED
+    assert response.provenance.runtime == common_pb2.RUNTIME_TORCH
+    assert not found.units
+    assert not found.values
+    assert {one.position for one in found.site_units} == {2}  # the mask
+    assert {one.layer for one in found.site_units} == {1, 3}
+    absolute = [abs(one.value) for one in found.site_units]
+    assert absolute == sorted(absolute, reverse=True)
+    assert found.completeness_error <= 0.001
+    for layer, total, absent in zip((1, 3), found.layer_sums, found.layer_values_absent, strict=True):
+        assert total == pytest.approx(sum(one.value for one in found.site_units if one.layer == layer), rel=1e-9)
+        assert total == pytest.approx(found.value - absent, abs=0.001 * max(abs(found.value - absent), sum(absolute)))
+    assert found.steps in (10, 30, 90, 270, 810)
+    (few,) = ask(host, attribution.AttributedSite(site=site, layers=[1, 3])).results
+    assert len(few.site_units) == min(20, len(found.site_units))
+    assert [one.unit for one in few.site_units[:3]] == [one.unit for one in found.site_units[:3]]
+
+
+def test_all_units_at_zero_are_a_change_that_sets_the_number(host: Host) -> None:
+    """layer_values_absent is what silencing the units gives."""
+    positions = site_pb2.Positions(tokens=site_pb2.TokenIndexes(tokens=[1, 2]))
+    site = attribution.AttributedSite(site=NEURONS, layers=[2], positions=positions)
+    (found,) = ask(host, site).results
+    silent = site_pb2.SiteIntervention(site=NEURONS, layer=2, positions=positions, change=site_pb2.SiteChange(scale=0))
+    (other,) = ask(host, attribution.AttributedSite(site=NEURONS, layers=[0]), site_interventions=[silent]).results
+    assert found.layer_values_absent[0] == pytest.approx(other.value, abs=1e-4)
+    assert {one.position for one in found.site_units} <= {1, 2}
+
+
+def test_one_gradient_is_enough_for_a_preview(host: Host) -> None:
+    response = ask(host, attribution.AttributedSite(site=NEURONS), method=attribution.ATTRIBUTION_METHOD_GRADIENT)
+    (found,) = response.results
+    assert response.method == attribution.ATTRIBUTION_METHOD_GRADIENT
+    assert found.steps == 0
+    assert len(found.layer_sums) == 4
+    assert found.evaluations == 1 + 4 * 2
+    assert np.isfinite([one.value for one in found.site_units]).all()
+
+
+@pytest.mark.parametrize(
+    ("site", "fields", "field", "reason"),
+    [
+        ({"site": site_pb2.SITE_STATE}, {}, "site.site", "UNKNOWN_SITE"),
+        ({"site": NEURONS, "layers": [4]}, {}, "site.layers[0]", "LAYER_OUT_OF_RANGE"),
+        ({"site": NEURONS, "layers": [1, 1]}, {}, "site.layers[1]", "DUPLICATE"),
+        ({"site": NEURONS, "top": 10_001}, {}, "site.top", "TOP_OUT_OF_RANGE"),
+        ({"site": NEURONS}, {"method": 1}, "method", "SITE_WITHOUT_WORDS"),
+        ({"site": NEURONS}, {"method": 5}, "method", "SITE_WITHOUT_WORDS"),
+        ({"site": NEURONS}, {"absent": 1}, "absent", "SITE_WITHOUT_WORDS"),
+        ({"site": NEURONS}, {"unit": 2}, "unit", "SITE_WITHOUT_WORDS"),
+        ({"site": NEURONS}, {"interactions": True}, "interactions", "SITE_WITHOUT_WORDS"),
+        (
+            {"site": NEURONS, "positions": site_pb2.Positions(tokens=site_pb2.TokenIndexes(tokens=[99]))},
+            {},
+            "site.positions.tokens",
+            "POSITION_OUT_OF_RANGE",
+        ),
+        ({"site": NEURONS, "positions": site_pb2.Positions()}, {}, "site.positions", "EMPTY_POSITIONS"),
+    ],
+)
+def test_bad_input_gets_a_reason(host: Host, site: dict[str, Any], fields: dict[str, Any], field: str, reason: str) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        ask(host, attribution.AttributedSite(**site), **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_parts_of_a_text_have_no_share(host: Host) -> None:
+    text = attribution.AttributedText(text=TEXT.text, target=TARGET, spans=[common_pb2.CharacterSpan(start=0, end=3)])
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        ask(host, attribution.AttributedSite(site=NEURONS), inputs=[text])
+    assert (failures[0].fields, failures[0].info.reason) == (["inputs[0].spans"], "SITE_WITHOUT_WORDS")
