@@ -82,7 +82,6 @@ def test_one_gradient_is_enough_for_a_preview(host: Host) -> None:
             "site.positions.tokens",
             "POSITION_OUT_OF_RANGE",
         ),
-        ({"site": NEURONS, "positions": site_pb2.Positions()}, {}, "site.positions", "EMPTY_POSITIONS"),
     ],
 )
 def test_bad_input_gets_a_reason(host: Host, site: dict[str, Any], fields: dict[str, Any], field: str, reason: str) -> None:
