@@ -23,7 +23,7 @@ def run(errors: list[float], tolerance: float = 0.01, most: int = 1000) -> Gradi
     sums, left = 0.0, iter(errors)
     while work.rows:
         ends = [0.0, 1.0] if not work.evaluations else []
-        wanted = (1 + next(left)) * work._steps  # the sum over all steps so far
+        wanted = (1 + next(left)) * work._steps.steps  # the sum over all steps so far
         count = len(work.rows) - len(ends)
         parts = np.array([0, 0.5, 0.5, 0]) * (wanted - sums) / count
         work.advance([*ends, *[(0.5, parts)] * count])
