@@ -16,6 +16,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 STATE, HEADS, ATTENTION, NEURONS, FEED_FORWARD = range(1, 6)
 """Sites by the numbers of bertscope.v1.Site."""
 
+QUERY, KEY, VALUE = range(7, 10)
+"""What the heads of a layer read, side by side."""
+
 Place = tuple[int, int]
 """A site and its layer."""
 
@@ -32,6 +35,13 @@ PATHS = {
     "deberta": ("deberta.encoder.layer", "attention.output.dense", "output.dense", None),
 }
 """By architecture: its layers, and in a layer what reads the heads and what reads the neurons; what ends the last layer."""
+
+INPUTS = {
+    "bert": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "albert": ("attention.query", "attention.key", "attention.value"),
+    "distilbert": ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+}
+"""The projections of a layer, of architectures whose paths are followed."""
 
 
 @dataclass
@@ -55,7 +65,7 @@ class Hooked:
         self.model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.layers = layers
-        self._paths = PATHS[architecture]
+        self._architecture, self._paths = architecture, PATHS[architecture]
         self._segments = "token_type_ids" in inspect.signature(self.model.forward).parameters
 
     def read(self, text: str, pair: str | None = None) -> dict[str, torch.Tensor]:
@@ -96,6 +106,9 @@ class Hooked:
 
         with ExitStack() as stack:
             for module in modules:
+                for site, name in zip((QUERY, KEY, VALUE), INPUTS.get(self._architecture, ()), strict=False):
+                    handle = module.get_submodule(name).register_forward_hook(writes(site))
+                    stack.callback(handle.remove)
                 handles = [
                     module.register_forward_pre_hook(enters),
                     module.get_submodule(heads).register_forward_pre_hook(reads(HEADS)),

@@ -259,6 +259,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("SweepHeads", ablation_pb2.SweepHeadsRequest(model="models/sorter", objective=MISLABELLED, mode=ZERO)),
     ("SweepSites", sites.SweepSitesRequest(pairs=[PATCHED, MISMATCHED], scopes=SITES)),
     ("SweepSites", sites.SweepSitesRequest(pairs=[PATCHED], scopes=SITES, change=site_pb2.SiteChange(scale=2.0))),
+    ("SweepSites", sites.SweepSitesRequest(pairs=[PATCHED], scopes=SITES, paths=sites.PathScope())),
     ("RankHeads", ablation_pb2.RankHeadsRequest(objective=MASKLESS)),
     ("PruneHeads", ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="bert")),
     ("LoadModel", model_pb2.LoadModelRequest(model_id="spare", source="/nowhere")),

@@ -273,6 +273,7 @@ class PathScope(_message.Message):
     this run; everything behind the receiver runs on what it gives. Layer normalisations between them are computed anew.
 
     Senders are heads and feed-forward blocks; receivers are the query, key or value of a head, a feed-forward block, or the logits.
+    Effects come in the order of receivers' layers. The model must be built as BERT is, run in PyTorch, and have no interventions.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -348,11 +349,11 @@ class SweepSitesRequest(_message.Message):
 
     @_builtins.property
     def interventions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.HeadIntervention]:
-        """Interventions on heads in all runs."""
+        """Interventions on heads in all runs; none with `paths`."""
 
     @_builtins.property
     def site_interventions(self) -> _containers.RepeatedCompositeFieldContainer[_site_pb2.SiteIntervention]:
-        """Changes at sites in all runs, before those that are measured."""
+        """Changes at sites in all runs, before those that are measured; none with `paths`."""
 
     @_builtins.property
     def reference_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -21,20 +21,23 @@ from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.site_vectors import SiteVectorsObserver
 from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
 from bertscope_service.analyses.site_effects import PairValues, SiteEffect, SiteEvent, SiteStart, SiteSummary, Sums
-from bertscope_service.analyses.site_sweep import Direction, Pair, SitePlan, Units
+from bertscope_service.analyses.site_sweep import Direction, Pair, SitePlan, Source, Units
 from bertscope_service.analyses.targets import Unresolved
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.encoders.sites import Change, Place, Site
+from bertscope_service.encoders.sites import Change, Site
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.groups import within
 
-Vectors = Mapping[Place, NDArray[np.float32]]
-"""Vectors of one run, [tokens, size]."""
+Vectors = Mapping[Source, NDArray[np.float32]]
+"""Vectors that are taken from another run, [tokens, size]."""
+
+Runs = tuple[int, int]
+"""The numbers of the run that is changed and of the one that vectors are taken from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +95,7 @@ class SiteSweep:
     def __post_init__(self) -> None:
         none = Interventions.none(self.encoder.shape.layers, self.encoder.shape.heads)
         self._untouched = Edits(none.keep, none.uniform.astype(np.float32))
-        self._sizes = [pair_bytes(pair, self.plan, self.encoder) for pair in self.plan.pairs]
+        self._sizes = list(map(self._pair_bytes, self.plan.pairs))
         check_memory(self.plan.memory_bytes, max(self._sizes), "the states and vectors of one pair")
 
     async def events(self) -> AsyncGenerator[SiteEvent, None]:
@@ -114,6 +117,12 @@ class SiteSweep:
                             for group in range(self.plan.groups):
                                 yield SiteEffect(self.plan.units[number], group, sums.of(number, group))
         yield SiteSummary(self._passes, self._full_passes, time.perf_counter() - began)
+
+    def _pair_bytes(self, pair: Pair) -> int:
+        """Returns the memory of a pair's states, and of the vectors that are taken from it in the layer with most."""
+        (state,) = state_sizes(self.encoder, [len(pair)])
+        givers = pair.samples if self.plan.direction is Direction.BREAK else int(self.plan.direction is not None)
+        return (1 + pair.samples) * state + 4 * givers * len(pair) * self.plan.vector_size
 
     def _runs(self, pair: Pair) -> list[Run]:
         runs = [Run(pair.clean.sequence)]
@@ -211,32 +220,38 @@ class SiteSweep:
 
     async def _vectors(
         self, pairs: Sequence[MeasuredPair], units: Sequence[Units], states: Sequence[State]
-    ) -> Mapping[int, Vectors]:
-        """Returns the vectors of each run that some are taken from, by its number among `states`."""
+    ) -> Mapping[Runs, Vectors]:
+        """Returns the vectors that take the place of those of a run, by both runs' numbers among `states`."""
         if self.plan.direction is None:
             return {}
-        observer = SiteVectorsObserver(tuple(dict.fromkeys(one.place for one in units)))
-        givers: dict[int, Run] = {}
-        begin = 0
-        for pair in pairs:
-            givers |= {begin + given: pair.runs[given] for _, given in pair.draws(self.plan.direction)}
-            begin += len(pair.runs)
+        places = tuple(dict.fromkeys(one.place for one in units))
+        drawn = dict(self._drawn(pairs))
+        givers = {given: run for (_, given), (_, run) in drawn.items()}
         numbers = list(givers)
 
         def row(index: int) -> Row:
             number = numbers[index]
-            return Row(self.encoder, givers[number].sequence, observer, self.edits, states[number])
+            return Row(self.encoder, givers[number].sequence, SiteVectorsObserver(places), self.edits, states[number])
 
         found: dict[int, Vectors] = {}
         async with aclosing(self.bulk.results([len(run.sequence) for run in givers.values()], row)) as results:
             for number in numbers:
-                found[number] = dict(zip(observer.places, await anext(results), strict=True))
-        ends = max(layer + (site is not Site.STATE) for site, layer in observer.places)
+                found[number] = dict(zip(places, await anext(results), strict=True))
+        ends = max(layer + (site is not Site.STATE) for site, layer in places)
         self._passes += len(numbers) * (ends - states[0].layer)
-        return found
+        return {runs: found[runs[1]] for runs in drawn}
+
+    def _drawn(self, pairs: Sequence[MeasuredPair]) -> Iterator[tuple[Runs, tuple[Run, Run]]]:
+        """Yields the run that is changed and the one that vectors are taken from, for each draw of all pairs, behind their
+        numbers among the runs of all."""
+        begin = 0
+        for pair in pairs:
+            for changed, given in pair.draws(self.plan.direction):
+                yield (begin + changed, begin + given), (pair.runs[changed], pair.runs[given])
+            begin += len(pair.runs)
 
     def _groups(
-        self, pairs: Sequence[MeasuredPair], units: Sequence[Units], states: Sequence[State], vectors: Mapping[int, Vectors]
+        self, pairs: Sequence[MeasuredPair], units: Sequence[Units], states: Sequence[State], vectors: Mapping[Runs, Vectors]
     ) -> Iterator[tuple[tuple[MeasuredPair, range], list[Row]]]:
         """Yields the rows of some changes of a pair, all draws of one after another, with the pair and the numbers of the
         changes: those of the first of `units` at all positions, then those of the next one."""
@@ -249,7 +264,7 @@ class SiteSweep:
                 for cell in cells[part]:
                     one, (_, positions) = units[cell // len(groups)], groups[cell % len(groups)]
                     for changed, given in draws:
-                        of_other = vectors[begin + given][one.place] if vectors else None
+                        of_other = vectors[begin + changed, begin + given][one.source] if vectors else None
                         change = one.change(positions, of_other)
                         rows.append(self._row(pair, pair.runs[changed], change, states[begin + changed]))
                 yield (pair, cells[part]), rows
@@ -266,10 +281,3 @@ class SiteSweep:
     def _count(self, rows: int, layer: int) -> None:
         self._passes += rows * (self.encoder.shape.layers - layer)
         self._full_passes += rows * self.encoder.shape.layers
-
-
-def pair_bytes(pair: Pair, plan: SitePlan, encoder: Encoder) -> int:
-    """Returns the memory of the states of a pair, and of the vectors that are taken from it in the layer with most."""
-    (state,) = state_sizes(encoder, [len(pair)])
-    givers = pair.samples if plan.direction is Direction.BREAK else int(plan.direction is not None)
-    return (1 + pair.samples) * state + 4 * givers * len(pair) * plan.vector_size

@@ -23,6 +23,7 @@ from bertscope_service.analyses.targets import TargetQuery, TargetReader, Unreso
 from bertscope_service.analyses.texts import masked, read_named_inputs
 from bertscope_service.analyses.words import Span, words_of
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.encoders.paths import Receiver, Sender
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.sites import Change, Place, Site
 from bertscope_service.errors import InvalidArgument
@@ -32,6 +33,9 @@ MAX_CHANGES = 100_000
 
 PAIR_BYTES, TOKEN_BYTES = 100, 160
 """The memory of a pair and of a token in a reply."""
+
+Source = Place | tuple[Receiver, Sender]
+"""Names vectors of another run in a layer."""
 
 Positions = NDArray[np.int64] | None
 """Tokens of a text, ascending; None for all of them."""
@@ -112,13 +116,23 @@ class Units:
     """Units of a site in a layer, which change together. `unit` is the number of one that is measured alone.
 
     planned: their change at all tokens, or, for vectors of another run, a change without any. given: the change, once all its
-    vectors are known. size: the numbers in a vector of the site.
+    vectors are known. size: the numbers in a vector of the site. sender, receiver: the ends of a path; the units are what the
+    receiver gives.
     """
 
     planned: PlannedChange
     size: int
     unit: int | None = None
     given: Change | None = None
+    sender: Sender | None = None
+    receiver: Receiver | None = None
+
+    @property
+    def source(self) -> Source:
+        """The vectors that it takes from another run: by their place, or by the path that they come on."""
+        if self.sender is None or self.receiver is None:
+            return self.place
+        return self.receiver, self.sender
 
     @property
     def place(self) -> Place:
@@ -205,7 +219,7 @@ class SitePlan:
     def vector_size(self) -> int:
         """The numbers of a token's vectors at all sites of the layer with most."""
         by_layer = Counter[int]()
-        for (_, layer), size in {one.place: one.size for one in self.units}.items():
+        for (layer, _), size in {(one.place[1], one.source): one.size for one in self.units}.items():
             by_layer[layer] += size
         return max(by_layer.values())
 

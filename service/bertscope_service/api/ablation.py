@@ -13,6 +13,7 @@ from bertscope.v1 import ablation_pb2, ablation_pb2_grpc, common_pb2
 from bertscope.v1 import ablation_sites_pb2 as sites_pb2
 
 from bertscope_service.ablation.evaluation import Change, Evaluation
+from bertscope_service.ablation.path_sweep import PathSweep
 from bertscope_service.ablation.ranking import Ranking, rank_heads
 from bertscope_service.ablation.site_sweep import SiteSweep
 from bertscope_service.ablation.sweep import Sweep
@@ -75,7 +76,8 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
             self._backend.reply_memory.hold(call.client, plan.reply_bytes)
             edits = await call.edits(conditions)
             plan.give(await site_changes(call, [one.planned for one in plan.units], conditions.references))
-            sweep = SiteSweep(model.encoder, plan, call.bulk(), edits)
+            kind = PathSweep if request.HasField("paths") else SiteSweep
+            sweep = kind(model.encoder, plan, call.bulk(), edits)
             async with aclosing(sweep.events()) as events:
                 async for event in events:
                     large = isinstance(event, SiteStart) and plan.reply_bytes > INLINE_REPLY_BYTES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from bertscope.v1 import ablation_sites_pb2 as sites_pb2
@@ -28,6 +29,7 @@ from bertscope_service.api import field_checks
 from bertscope_service.api.checks import read_text
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.path_sweeps import check_alone, read_paths
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.api.sites import SITES, SiteReader
@@ -36,6 +38,7 @@ from bertscope_service.api.sweeps import read_memory_bytes
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_piece
 from bertscope_service.checkpoints.tokenizer import TokenizedText
+from bertscope_service.encoders.paths import Receiver, Sender
 from bertscope_service.encoders.sites import Change, Place, Site
 from bertscope_service.errors import InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
@@ -53,6 +56,7 @@ DIRECTIONS: dict[int, Direction] = {
     **members(Direction, sites_pb2.PatchDirection, "PATCH_DIRECTION_"),
 }
 DIRECTION_NUMBERS = numbers(Direction, sites_pb2.PatchDirection, "PATCH_DIRECTION_")
+PART_NUMBERS = numbers(Receiver, sites_pb2.PathReceiver.Part, "PART_")
 SITE_NUMBERS = numbers(Site, site_pb2.Site, "SITE_")
 
 
@@ -124,9 +128,10 @@ def plan_site_sweep(request: Request, model: LoadedModel, limits: RequestLimits,
     Raises InvalidArgument, and Unsupported for a model without a site or without the head that a target needs.
     """
     require_observable(model)
-    if request.HasField("paths"):
-        raise Unsupported("paths can't be measured yet; name scopes", "SITE_UNSUPPORTED", model=model.name)
-    positions = POSITIONS[request.positions]
+    reader, paths = SiteReader(model, limits, {}), request.HasField("paths")
+    if paths:
+        check_alone(request)
+    positions = PositionScope.TOGETHER if paths else POSITIONS[request.positions]
     if request.HasField("change") and request.direction:
         message = "direction is for vectors of another run, and change is set; leave one of the two out"
         raise InvalidArgument("direction", message, "CHANGE_UNUSABLE")
@@ -139,7 +144,7 @@ def plan_site_sweep(request: Request, model: LoadedModel, limits: RequestLimits,
         raise InvalidArgument("pairs[0].groups", message, "EMPTY_POSITIONS")
     return SitePlan(
         pairs,
-        read_units(request, SiteReader(model, limits, {})),
+        read_paths(request.paths, reader) if paths else read_units(request, reader),
         positions,
         None if request.HasField("change") else DIRECTIONS[request.direction],
         read_memory_bytes(request, memory_bytes),
@@ -221,12 +226,10 @@ def render_site_start(start: SiteStart, plan: SitePlan, model: LoadedModel) -> R
 
 def render_site_effect(effect: SiteEffect, plan: SitePlan) -> Response:
     units, (count, total, squares, ratios, ratio_sum, ratio_squares) = effect.units, effect.sums.tolist()
-    (site, layer), named = units.place, plan.positions is PositionScope.GROUPS
+    named = plan.positions is PositionScope.GROUPS
     return Response(
         effect=sites_pb2.SiteEffect(
-            site=SITE_NUMBERS[site],
-            layer=layer,
-            unit=units.unit,
+            **(_render_place(units) if units.sender is None else _render_path(units, units.sender)),
             position=None if named or plan.positions is PositionScope.TOGETHER else effect.group,
             group=plan.names[effect.group] if named else "",
             count=int(count),
@@ -237,6 +240,18 @@ def render_site_effect(effect: SiteEffect, plan: SitePlan) -> Response:
             ratio_sum_of_squares=ratio_squares,
         )
     )
+
+
+def _render_place(units: Units) -> dict[str, Any]:
+    site, layer = units.place
+    return {"site": SITE_NUMBERS[site], "layer": layer, "unit": units.unit}
+
+
+def _render_path(units: Units, sender: Sender) -> dict[str, Any]:
+    """Renders the sender of a path in place of a site, and its receiver."""
+    site = Site.FEED_FORWARD_OUTPUT if sender.head is None else Site.HEAD_OUTPUT
+    receiver = sites_pb2.PathReceiver(part=PART_NUMBERS[units.receiver], layer=units.place[1], head=units.unit)
+    return {"site": SITE_NUMBERS[site], "layer": sender.layer, "unit": sender.head, "receiver": receiver}
 
 
 def _render_tokens(pair: Pair, text: TokenizedText, model: LoadedModel) -> list[common_pb2.Token]:

@@ -745,6 +745,7 @@ SITE_SWEEPS = st.builds(
     model=mostly(st.sampled_from(["", "models/sorter", "models/tagger", "models/rater"]), MODELS),
     pairs=some(PATCHED, 2),
     scopes=mostly(some(SITE_SCOPES, 2), st.just([])),
+    paths=mostly(st.none(), st.builds(sites.PathScope, sender_layers=lists(NUMBERS), receiver_layers=lists(NUMBERS))),
     positions=mostly(st.integers(0, 4), ENUMS),
     direction=mostly(st.integers(0, 2), ENUMS),
     change=mostly(st.none(), st.builds(site_pb2.SiteChange, scale=SCALES)),

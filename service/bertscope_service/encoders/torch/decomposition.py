@@ -19,7 +19,9 @@ from bertscope_service.encoders.decomposition import (
 )
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.gating import LayerRun, gated_weights
+from bertscope_service.encoders.paths import Receiver
 from bertscope_service.encoders.state import State
+from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.frozen import Frozen, refusal_of
 from bertscope_service.encoders.torch.packing import PackedLinear
 
@@ -128,6 +130,40 @@ class TorchDecomposition:
         frozen = FrozenNorm.of(norm.weight, norm.bias, norm.eps, activation(read))
         factor = activation_factor(read, activation)
         return HeadStream(lambda terms: dense(terms) - bias, bias, factor, frozen, weight[ids].float(), biases)
+
+    @property
+    def paths_refusal(self) -> str | None:
+        architecture, layers = self._architecture, range(self._encoder.shape.layers)
+        name, precision = self._encoder.shape.architecture, self._encoder.precision
+        whole = architecture.in_parts and architecture.in_stream and architecture.norm is not None
+        if not whole or any(architecture.norm_at_end(layer) is None for layer in layers):
+            return (
+                f"layers of {name} models are not built as BERT's; measure sites, or load a BERT, RoBERTa, DistilBERT or ALBERT"
+            )
+        if precision not in ("fp32", "tf32", "weight_only"):
+            return f"the effect of one path drowns in the rounding of {precision}; load it in fp32"
+        return None
+
+    def normalised(self, layer: int, summed: torch.Tensor, *, after_heads: bool) -> torch.Tensor:
+        norm: Any = self._architecture.norm_after_heads(layer) if after_heads else self._architecture.norm_at_end(layer)
+        found: torch.Tensor = norm(summed)
+        return found
+
+    def received(self, receiver: Receiver, layer: int, read: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        if receiver is Receiver.FEED_FORWARD:
+            return self._architecture.feed_forward(layer, read)
+        heads = self._encoder.shape.heads
+        parts = zip((Receiver.QUERY, Receiver.KEY, Receiver.VALUE), self._architecture.projections(layer), strict=True)
+        projected = (projection(read if part is receiver else before) for part, projection in parts)
+        query, key, value = (
+            one.unflatten(2, (-1, self._architecture.head_size)).transpose(1, 2).expand(len(read), -1, -1, -1)
+            for one in projected
+        )
+        own = gated_attention(query, key, value, None, run=LayerRun())
+        kept = list(self._encoder.shape.heads_of(layer))
+        whole = own.new_zeros((*own.shape[:2], heads, own.shape[3]))
+        whole[:, :, kept] = own
+        return whole.flatten(2)
 
     @property
     def frozen_refusal(self) -> str | None:

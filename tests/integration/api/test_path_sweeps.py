@@ -1,0 +1,123 @@
+"""Paths through gRPC: each effect is that of two passes of transformers with plain hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import ablation_sites_pb2 as sites
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import site_pb2, target_pb2
+
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.hooked import INPUTS, Hooked
+from tests.support.path_loop import Edge, path_values
+from tests.support.site_loop import Loop
+
+Request = sites.SweepSitesRequest
+RESTORE, BREAK = range(1, 3)
+TARGET = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
+CLEAN, CORRUPTED = "The cat [MASK] on the mat.", "The mat [MASK] on the cat."
+PAIR = sites.PatchedPair(clean=common.TextInput(text=CLEAN), corrupted=common.TextInput(text=CORRUPTED), target=TARGET)
+WORD = site_pb2.CharacterSpans(spans=[common.CharacterSpan(start=4, end=7)])
+CLOSE = 2e-4
+
+
+@pytest.fixture(scope="module")
+def folders(checkpoint: Callable[[str], Path]) -> dict[str, Path]:
+    return {name: checkpoint(name) for name in (*INPUTS, "modernbert")}
+
+
+@pytest.fixture(scope="module")
+def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
+    with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
+        yield running
+
+
+def sweep(host: Host, **fields: Any) -> tuple[dict[Edge, sites.SiteEffect], sites.SiteSweepSummary]:
+    start, *effects, end = host.ablation.SweepSites(Request(**fields), timeout=CALL_SECONDS)
+    assert start.start.total == len(effects)
+    assert start.start.positions == sites.POSITION_SCOPE_TOGETHER
+    layers = [event.effect.receiver.layer for event in effects]
+    assert layers == sorted(layers)
+    return {key(event.effect): event.effect for event in effects}, end.summary
+
+
+def key(effect: sites.SiteEffect) -> Edge:
+    receiver = effect.receiver
+    assert not effect.HasField("position")
+    sender = effect.unit if effect.HasField("unit") else None
+    head = receiver.head if receiver.HasField("head") else None
+    return effect.site, effect.layer, sender, receiver.part, receiver.layer, head
+
+
+@pytest.mark.parametrize("direction", [RESTORE, BREAK], ids=["restore", "break"])
+@pytest.mark.parametrize("architecture", INPUTS)
+def test_every_path(zoo: Host, folders: dict[str, Path], architecture: str, direction: int) -> None:
+    layers = 3 if architecture == "distilbert" else 4
+    loop = Loop(Hooked(architecture, folders[architecture], layers), Request(pairs=[PAIR], direction=direction))  # type: ignore[arg-type]
+    changed, giver = (1, 0) if direction == RESTORE else (0, 1)
+    wanted = path_values(loop, changed, giver)
+    base, other = (loop.run(loop.runs[0][number])[0] for number in (changed, giver))
+    found, summary = sweep(zoo, model=f"models/{architecture}", pairs=[PAIR], paths=sites.PathScope(), direction=direction)
+    assert set(found) == set(wanted)
+    for name, value in wanted.items():
+        assert found[name].sum == pytest.approx(value - base, abs=CLOSE), name
+        assert found[name].ratio_sum == pytest.approx((value - base) / (other - base), abs=1e-2), name
+        assert (found[name].count, found[name].ratios) == (1, 1)
+    assert (np.abs(np.array(list(wanted.values())) - base) > 1e-2).mean() > 0.3
+    assert summary.layer_passes < summary.full_layer_passes
+
+
+def test_noise_and_chosen_layers(zoo: Host, folders: dict[str, Path]) -> None:
+    """Several draws, and several texts whose sums add up, however little memory there is."""
+    noise = sites.EmbeddingNoise(spans=WORD, deviation=2.0, samples=2, seed=3)
+    noisy = sites.PatchedPair(clean=PAIR.clean, noise=noise, target=TARGET)
+    loop = Loop(Hooked("bert", folders["bert"], 4), Request(pairs=[noisy]))
+    base = np.mean([loop.run(run)[0] for run in loop.runs[0][1:]])
+    draws = [path_values(loop, number, 0) for number in (1, 2)]
+    chosen = sites.PathScope(sender_layers=[2, 1], receiver_layers=[4, 2])
+    found, _ = sweep(zoo, pairs=[noisy], paths=chosen)
+    wanted = {name for name in draws[0] if name[1] in (1, 2) and name[4] in (2, 4)}
+    assert set(found) == wanted
+    for name in wanted:
+        assert found[name].sum == pytest.approx(np.mean([draw[name] for draw in draws]) - base, abs=CLOSE), name
+    both, _ = sweep(zoo, pairs=[noisy, PAIR], paths=chosen)
+    alone, _ = sweep(zoo, pairs=[PAIR], paths=chosen)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        sweep(zoo, pairs=[noisy, PAIR], paths=chosen, memory_bytes=1000)
+    needed = int(failures[0].info.metadata["needed"])
+    small, _ = sweep(zoo, pairs=[noisy, PAIR], paths=chosen, memory_bytes=needed)
+    for name in wanted:
+        assert both[name].sum == pytest.approx(found[name].sum + alone[name].sum, abs=1e-4)
+        assert small[name].sum == pytest.approx(both[name].sum, abs=1e-4)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "scopes": ({"scopes": [sites.SiteScope(site=site_pb2.SITE_STATE)]}, "CHANGE_UNUSABLE"),
+    "positions": ({"positions": sites.POSITION_SCOPE_EACH}, "CHANGE_UNUSABLE"),
+    "interventions": ({"interventions": [common.HeadIntervention(mode=common.HeadIntervention.MODE_ZERO)]}, "CHANGE_UNUSABLE"),
+    "change": ({"change": site_pb2.SiteChange(scale=2.0)}, "CHANGE_UNUSABLE"),
+    "no such sender": ({"paths": sites.PathScope(sender_layers=[4])}, "LAYER_OUT_OF_RANGE"),
+    "no such receiver": ({"paths": sites.PathScope(receiver_layers=[5])}, "LAYER_OUT_OF_RANGE"),
+    "downwards alone": ({"paths": sites.PathScope(sender_layers=[3], receiver_layers=[1])}, "LAYER_OUT_OF_RANGE"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_path(zoo: Host, name: str) -> None:
+    fields, reason = REFUSED[name]
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        sweep(zoo, **({"pairs": [PAIR], "paths": sites.PathScope()} | fields))
+    assert failures[0].info.reason == reason
+
+
+def test_other_layers_are_refused_by_name(zoo: Host) -> None:
+    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+        sweep(zoo, model="models/modernbert", pairs=[PAIR], paths=sites.PathScope())
+    assert failures[0].info.reason == "SITE_UNSUPPORTED"
+    assert "modernbert" in failures[0].message
