@@ -109,7 +109,8 @@ def _roles(rpcs: Sequence[Rpc]) -> Iterator[str]:
 
 def interventions_page(text: str, rpcs: Sequence[Rpc]) -> str:
     """Returns docs/interventions.md with the calls that take interventions."""
-    return filled(text, "calls", [f"{_listed([rpc.name for rpc in rpcs if rpc.interventions])} take head interventions."])
+    calls = _listed([rpc.name for rpc in rpcs if rpc.interventions])
+    return filled(text, "calls", [f"{calls} take head interventions, and [changes at other sites](sites.md)."])
 
 
 def python_page(text: str, rpcs: Sequence[Rpc]) -> str:

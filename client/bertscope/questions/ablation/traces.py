@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
-from bertscope.questions.ablation.trace_view import trace_html
+from bertscope.questions.ablation.trace_view import heading, trace_html
 from bertscope.questions.ablation.traced_values import PairValues
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import data_frame
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
@@ -44,7 +44,7 @@ class Baseline(NamedTuple):
     """On the corrupted texts."""
 
 
-@record(eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """The effects of changing one place of a model after another, over pairs of texts. Compared by identity."""
 
@@ -52,7 +52,7 @@ class Trace:
     """The positions that changed at a time: "each", "each_word", "together" or "groups"; "paths" for paths."""
     direction: str
     """"restore": the corrupted run was changed; "break": the clean one; "change": the clean one, without a corrupted one."""
-    pairs: tuple[PairValues, ...] = field(repr=False)
+    pairs: tuple[PairValues, ...]
     """The tokens of each pair, and its values without changes."""
     effects: tuple[SiteEffect, ...]
     """Effects in the order of the reply."""
@@ -64,9 +64,9 @@ class Trace:
     """Time that the server took, seconds."""
     provenance: Provenance
     """Provenance of the numbers."""
-    asked: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    asked: Mapping[str, Any] = field(default_factory=dict)
     """The request without its pairs, in JSON types, long values as digests: traces that merge have the same."""
-    digests: tuple[str, ...] = field(default=(), repr=False)
+    digests: tuple[str, ...] = ()
     """Digest of each pair as it was sent."""
     interrupted: str | None = None
     """Why the trace was cut short: it has the pairs before that; None for a whole one. `start_from` measures the rest."""
@@ -89,6 +89,10 @@ class Trace:
             provenance=source,
             **sums,
         )
+
+    def __repr__(self) -> str:
+        what, target, values = heading(self)
+        return f"<Trace: {what}; {target}; {values}; {len(self.effects)} effects{'' if self.complete else ', cut short'}>"
 
     def __add__(self, other: Trace) -> Trace:
         return Trace.merge([self, other])
