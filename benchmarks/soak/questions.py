@@ -149,7 +149,7 @@ class SweepSites:
         effects: list[NDArray[Any]] = []
         async with aclosing(sweep):
             async for effect in sweep:
-                effects.append(np.array([effect.sum, effect.ratio_sum]))
+                effects.append(np.array([effect.sum]))
                 if len(effects) == self.most:
                     break
         return Answer("", arrays=effects)

@@ -138,7 +138,9 @@ class SiteSweep:
             one = waiting[number]
             return Row(self.encoder, one.sequence, one.observer, self.edits)
 
-        found = iter(await self._whole([len(one.sequence) for one in waiting], row))
+        scores = await self._whole([len(one.sequence) for one in waiting], row)
+        check_finite(scores)
+        found = iter(scores)
         return [
             pair.target.resolve(next(found)) if isinstance(pair.target, Unresolved) else pair.target for pair in self.plan.pairs
         ]
@@ -162,15 +164,15 @@ class SiteSweep:
             pair, run = runs[number]
             return Row(self.encoder, run.sequence, pair.target, self._with_noise(pair, run))
 
-        values = await self._whole([len(run.sequence) for _, run in runs], row)
+        values = np.array(await self._whole([len(run.sequence) for _, run in runs], row), dtype=np.float64)
+        check_finite([values])
         for pair, end in zip(pairs, accumulate(len(pair.runs) for pair in pairs), strict=True):
-            pair.values = np.array(values[end - len(pair.runs) : end], dtype=np.float64)
+            pair.values = values[end - len(pair.runs) : end]
 
     async def _whole(self, lengths: Sequence[int], row: Callable[[int], Row]) -> list[Any]:
-        """Returns the results of rows that run all layers. Raises FailedPrecondition for numbers that are not finite."""
+        """Returns the results of rows that run all layers."""
         async with aclosing(self.bulk.results(lengths, row)) as results:
             found = [result async for result in results]
-        check_finite(map(np.asarray, found))
         self._count(len(found), 0)
         return found
 

@@ -31,6 +31,9 @@ from bertscope_service.errors import InvalidArgument
 MAX_CHANGES = 100_000
 """Most effects of one call."""
 
+MAX_RUNS = 100_000
+"""Most runs without changes in one call, of all pairs and draws of noise."""
+
 PAIR_BYTES, TOKEN_BYTES = 100, 160
 """The memory of a pair and of a token in a reply."""
 
@@ -196,6 +199,10 @@ class SitePlan:
         self.pairs = list(self._read(queries, tokenizer, reader))
         self.groups = 1 + max((number for pair in self.pairs for number, _ in pair.groups), default=-1)
         """Number of positions, words or groups of the pair that has most."""
+        runs = sum(1 + pair.samples for pair in self.pairs)
+        if runs > MAX_RUNS:
+            message = f"pairs make {runs} runs with all draws of noise and one call takes {MAX_RUNS}; send them in parts"
+            raise InvalidArgument("pairs", message, "TOO_MANY_ITEMS", limit=MAX_RUNS)
         if self.total > MAX_CHANGES:
             layers = len({one.place[1] for one in self.units})
             message = (

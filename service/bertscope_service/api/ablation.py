@@ -77,7 +77,7 @@ class AblationServicer(ablation_pb2_grpc.AblationServiceServicer):
             edits = await call.edits(conditions)
             plan.give(await site_changes(call, [one.planned for one in plan.units], conditions.references))
             kind = PathSweep if request.HasField("paths") else SiteSweep
-            sweep = kind(model.encoder, plan, call.bulk(), edits)
+            sweep = await call.compute(partial(kind, model.encoder, plan, call.bulk(), edits))
             async with aclosing(sweep.events()) as events:
                 async for event in events:
                     large = isinstance(event, SiteStart) and plan.reply_bytes > INLINE_REPLY_BYTES
