@@ -166,6 +166,7 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.selection import Direction, TextScore
     from bertscope.questions.attention.sums import HeadSums
     from bertscope.questions.attention.trees import TreeScores
+    from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution, NeuronAttributions
     from bertscope.questions.attribution.words import WordAttribution, WordAttributions
     from bertscope.questions.benchmark.calls import AsyncStudyBenchmark
     from bertscope.questions.benchmark.reports import (
@@ -315,6 +316,7 @@ _PLACES = {
     "AttentionComparison": "bertscope.questions.attention.comparison",
     "AttentionDescription": "bertscope.questions.attention.description",
     "AttentionMaps": "bertscope.questions.attention.maps",
+    "AttributedUnit": "bertscope.questions.attribution.neurons",
     "AttributionMethod": "bertscope.values.choices",
     "AttributionUnit": "bertscope.values.choices",
     "BenchmarkProgress": "bertscope.questions.benchmark.reports",
@@ -425,6 +427,8 @@ _PLACES = {
     "Models": "bertscope.questions.models.models",
     "Neighbour": "bertscope.questions.representations.neighbours",
     "Neighbourhoods": "bertscope.questions.representations.neighbours",
+    "NeuronAttribution": "bertscope.questions.attribution.neurons",
+    "NeuronAttributions": "bertscope.questions.attribution.neurons",
     "NextSentence": "bertscope.values.score_targets",
     "NoisyWords": "bertscope.questions.ablation.traced_pairs",
     "NotFound": "bertscope.errors",
@@ -684,6 +688,7 @@ __all__ = [
     "AttentionComparison",
     "AttentionDescription",
     "AttentionMaps",
+    "AttributedUnit",
     "AttributionMethod",
     "AttributionUnit",
     "BenchmarkProgress",
@@ -794,6 +799,8 @@ __all__ = [
     "Models",
     "Neighbour",
     "Neighbourhoods",
+    "NeuronAttribution",
+    "NeuronAttributions",
     "NextSentence",
     "NoisyWords",
     "NotFound",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertscope.client.attention_statistics import AttentionStatisticsCalls
     from bertscope.client.attention_tree import AttentionTreeCalls
     from bertscope.client.attribution import AttributionCalls
+    from bertscope.client.attribution_neuron import NeuronCalls
     from bertscope.client.benchmark import BenchmarkCalls
     from bertscope.client.cloze_protein import ProteinCalls
     from bertscope.client.compression import CompressionCalls
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         InspectionCalls,
         LanguageCalls,
         LensCalls,
+        NeuronCalls,
         ProbeApplicationCalls,
         ProteinCalls,
         RankingCalls,
@@ -112,6 +114,8 @@ else:
         extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")
         fill_mask = Deferred("bertscope.client.cloze", "ClozeCalls")
         fill_mask_stream = Deferred("bertscope.client.cloze", "ClozeCalls")
+        find_neurons = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
+        find_neurons_stream = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
         get_model = Deferred("bertscope.client.models", "ModelCalls")
         guess_by_name = Deferred("bertscope.client.facts", "FactCalls")
         health = Deferred("bertscope.client.health", "HealthCalls")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
     from bertscope.questions.attention.tree_calls import AsyncAttentionTreeCalls
     from bertscope.questions.attribution.calls import AsyncAttributionCalls
+    from bertscope.questions.attribution.neuron_calls import AsyncNeuronCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
     from bertscope.questions.cloze.protein_calls import AsyncProteinCalls
     from bertscope.questions.compression.calls import AsyncCompressionCalls
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         AsyncInspectionCalls,
         AsyncLanguageCalls,
         AsyncLensCalls,
+        AsyncNeuronCalls,
         AsyncProbeApplicationCalls,
         AsyncProteinCalls,
         AsyncRankingCalls,
@@ -111,6 +113,8 @@ else:
         extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")
         fill_mask = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
         fill_mask_stream = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
+        find_neurons = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
+        find_neurons_stream = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
         get_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         guess_by_name = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         health = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")

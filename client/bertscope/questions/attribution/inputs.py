@@ -29,6 +29,8 @@ PAIR_NUMBERS = 1 << 32
 """How many numbers the first pair of a call may have."""
 GRADIENT_ROWS = 3
 """A row with its gradient takes about as long as so many without."""
+LAYERS = 12
+"""Layers of a model, for the same."""
 TRIPLED = 9
 """About how many times its first steps integrated gradients runs."""
 
@@ -177,8 +179,13 @@ def _unit_count(message: attribution_pb2.AttributedText, request: Request) -> in
 def _rows(count: int, request: Request) -> float:
     """Returns about how many rows a text runs, as one section; a gradient counts as several."""
     method = attribution_pb2.AttributionMethod
+    layers = (len(request.site.layers) or LAYERS) if request.HasField("site") else 1
     if request.method == method.ATTRIBUTION_METHOD_OCCLUSION:
         return count + 2
     if request.method == method.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS:
-        return GRADIENT_ROWS * TRIPLED * (request.steps or STEPS)
-    return GRADIENT_ROWS if request.method != method.ATTRIBUTION_METHOD_SHAPLEY else 2.0 ** min(count, _exact_units(request))
+        return layers * GRADIENT_ROWS * TRIPLED * (request.steps or STEPS)
+    return (
+        layers * GRADIENT_ROWS
+        if request.method != method.ATTRIBUTION_METHOD_SHAPLEY
+        else 2.0 ** min(count, _exact_units(request))
+    )

@@ -21,7 +21,7 @@ def attribute_words_request(
     model: str | Model | None,
     method: str,
     absent: str | None,
-    unit: str,
+    unit: str | None,
     exact_units: SupportsIndex | None,
     pairs: SupportsIndex | None,
     seed: SupportsIndex,

@@ -1,25 +1,27 @@
 """Show which words made a score, of any head: how much of it is due to each.
 
 Values are exact Shapley values for texts of up to 10 words, and means over sampled orders, with intervals, beyond; --method
-names others. `bertscope lens --attribute` shows which parts of the model made a score.
+names others. `bertscope lens --attribute` shows which parts of the model made the score; --site divides it among the neurons
+or heads of each layer by integrated gradients (knowledge neurons).
 
 With --output, a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short. A
 file may name the score of each line in the columns "answer" and "other", or "label".
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import tee
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from bertscope import AbsentText, AttributionMethod, WordAttribution
+from bertscope import AbsentText, AttributionMethod, NeuronAttribution, WordAttribution
 from rich.console import Console
 
 from bertscope_workbench.command.groups import DASHED, Offered, option
-from bertscope_workbench.command.options import CallOptions
+from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.results import OutputOptions, print_written
 from bertscope_workbench.command.options.targets import TargetOptions
+from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.word_attribution import document, print_attribution
@@ -28,6 +30,8 @@ from bertscope_workbench.readers import files
 
 if TYPE_CHECKING:
     from bertscope import Client
+
+T = TypeVar("T")
 
 
 def attribute(
@@ -54,6 +58,11 @@ def attribute(
         option("--tolerance SHARE", "The error that ends integrated gradients; 0.01 unless set.", min=0.0001, max=1),
     ] = None,
     interactions: Annotated[bool, option("--interactions", "Also show which two words act together.")] = False,
+    site: Annotated[
+        Literal["neurons", "heads"] | None, option("--site", "Divide the score among neurons or heads in place of words.")
+    ] = None,
+    layer: Annotated[list[str] | None, option("--layer L[,L]", "With --site: layers, from 0; all unless set.")] = None,
+    top: Annotated[int | None, option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000)] = None,
     out: Annotated[OutputOptions, Offered("plot", "dark", plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
     file: Annotated[ItemFileOptions, Offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
@@ -67,6 +76,29 @@ def attribute(
             "name the score: --answer, --label, --top-label, --word-label, --answer-span, --value, --similar-to, ..."
         )
     asked = AskedItems(to, given, file, call, files.ATTRIBUTED if own else files.INPUTS)
+
+    if site is not None:
+        words = {"--absent": absent, "--pieces": pieces, "--interactions": interactions, "--plot": out.plot}
+        for name, value in words.items():
+            if value:
+                raise UsageError(f"{name} is about words, and --site about {site}")
+        asked.answer(
+            "attributing",
+            lambda client: partial(find_neurons, client, alone=alone),
+            print_neurons,
+            neurons_document,
+            target=target,
+            site=site,
+            layers=specifications.numbers("--layer", layer),
+            top=top,
+            method="integrated_gradients" if method == "shapley" else method,
+            steps=steps,
+            tolerance=tolerance,
+            truncate=call.truncate,
+        )
+        return
+    if layer or top:
+        raise UsageError("--layer and --top go with --site")
 
     def show(screen: Console, found: WordAttribution) -> None:
         print_attribution(screen, found)
@@ -95,11 +127,21 @@ def attribute(
     )
 
 
-def attribute_words(
-    client: "Client", items: Iterator[Any], *, target: TargetOptions, alone: bool, **asked: Any
-) -> Generator[WordAttribution, None, None]:
-    """Asks as the client's method, whose name it has in files of rows, about texts, or about texts with columns of their own
-    that name the number; shows that work runs if there is one text `alone`."""
+def attribute_words(client: "Client", items: Iterator[Any], **asked: Any) -> Generator[WordAttribution, None, None]:
+    """Asks as the client's method, whose name it has in files of rows; see `_asked`."""
+    yield from _asked(client.attribute_words_stream, items, **asked)
+
+
+def find_neurons(client: "Client", items: Iterator[Any], **asked: Any) -> Generator[NeuronAttribution, None, None]:
+    """Asks as the client's method, whose name it has in files of rows; see `_asked`."""
+    yield from _asked(client.find_neurons_stream, items, **asked)
+
+
+def _asked(
+    ask: Callable[..., Generator[T, None, None]], items: Iterator[Any], *, target: TargetOptions, alone: bool, **asked: Any
+) -> Generator[T, None, None]:
+    """Asks about texts, or about texts with columns of their own that name the number; shows that work runs if there is one
+    text `alone`."""
 
     def with_targets() -> Iterator[tuple[Any, Any]]:
         for index, item in enumerate(items):
@@ -107,7 +149,7 @@ def attribute_words(
             yield text, target.of(f"inputs[{index}]", text, own)
 
     texts, targets = tee(with_targets())
-    answers = client.attribute_words_stream((text for text, _ in texts), (one for _, one in targets), **asked)
+    answers = ask((text for text, _ in texts), (one for _, one in targets), **asked)
     if alone:
         with waiting("attributing"):
             found = [*answers]

@@ -1,10 +1,16 @@
-"""Find, for each layer, the linear map that erases a label of words, and what a probe reads before and after."""
+"""Find, for each layer, the linear map that erases a label of words, and what a probe reads before and after.
 
+With --loss, also what the masked-LM loss of texts is with the label erased in one layer, beside a random subspace of the same
+rank (amnesic probing, Elazar et al. 2021).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from bertscope import Eraser
+from bertscope import Client, Eraser
 from bertscope.questions.probes.erasers import eraser_columns
 from rich.console import Console
 from rich.text import Text
@@ -16,9 +22,10 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import kept
+from bertscope_workbench.command.views.files import kept, reading
 from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
 from bertscope_workbench.command.views.progress import training
+from bertscope_workbench.readers import files
 from bertscope_workbench.readers.treebanks import ProbeTexts
 
 
@@ -38,6 +45,9 @@ def erase(
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
     seed: Annotated[int, option("--seed", "Draws the test sentences and the random subspaces.", min=0)] = 0,
+    loss: Annotated[
+        Path | None, option("--loss FILE", 'Also measure the masked-LM loss of texts: .txt, or column "text" of a table.')
+    ] = None,
     limit: options.LimitOfEach = None,
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")],
     save: Annotated[Path | None, option("--save FILE", "Keep the erasers for --erase of other commands: a file, .npz.")] = None,
@@ -57,26 +67,72 @@ def erase(
             on_progress=show,
             **call.arguments(),
         )
-    written = out.write(eraser_columns(found))
+        losses = None if loss is None else amnesic(client, found, read_loss_texts(loss), call, to)
+    columns = eraser_columns(found) | ({} if losses is None else losses.columns())
+    written = out.write(columns)
     if save is not None:
         written.append(kept(found.save, save))
-    print_result(found, document, partial(print_eraser, parts=parts), json=call.json, written=written)
+    shown = partial(print_eraser, parts=parts, losses=losses)
+    print_result(found, partial(document, losses=losses), shown, json=call.json, written=written)
 
 
-def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts]) -> None:
+@dataclass(frozen=True)
+class Losses:
+    """The mean masked-LM loss of a piece, nats: untouched, and by layer with the classes erased, and with a random subspace
+    taken away; None where there was nothing to erase."""
+
+    untouched: float
+    erased: Sequence[float | None]
+    random: Sequence[float | None]
+
+    def columns(self) -> dict[str, list[float | None]]:
+        """Returns the columns of the table, by name."""
+        return {"loss": [self.untouched] * len(self.erased), "loss_erased": [*self.erased], "loss_random": [*self.random]}
+
+
+def read_loss_texts(path: Path) -> list[str]:
+    """Returns the texts of a file. Raises Failure for one that can't be read."""
+    with reading(path):
+        return files.read_texts(path)
+
+
+def amnesic(client: Client, found: Eraser, texts: Sequence[str], call: options.LongCallOptions, to: ModelOptions) -> Losses:
+    """Measures the loss of texts untouched, and with each layer's map and random projection."""
+    asked = to.arguments()
+
+    def measured(changes: Sequence[Any]) -> float:
+        own = asked | {"interventions": [*asked["interventions"], *changes]}
+        scores = client.score_texts(texts, **own, model=call.model, truncate=call.truncate)
+        return -sum(one.log_likelihood for one in scores) / max(1, sum(one.scored_pieces for one in scores))
+
+    def each(change: Callable[[int], Any]) -> list[float | None]:
+        return [measured([change(layer)]) if one.rank else None for layer, one in found.layers.items()]
+
+    return Losses(measured([]), each(found.change), each(found.random_change))
+
+
+def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts], losses: Losses | None = None) -> None:
     """Prints a row for each layer, and what was left out."""
     heading = f"{found.provenance.model}: {len(found.labels)} classes erased by {found.method.upper()}"
     heading += f", {plural(found.train.spans, 'word')} to train on, {plural(found.test.spans, 'word')} to test on"
-    rows = ([str(layer), str(rank), *map(percent, shares)] for layer, rank, *shares in found.rows())
-    screen.print(titled(heading, table(["layer#", "rank#", "probe before#", "after#", "random subspace#"], rows)))
-    screen.print(Text("layer 0 is the embeddings; the random subspace has as many dimensions"))
+    rows = [[str(layer), str(rank), *map(percent, shares)] for layer, rank, *shares in found.rows()]
+    names = ["layer#", "rank#", "probe before#", "after#", "random#"]
+    if losses is not None:
+        names += ["loss erased#", "loss random#"]
+        for row, *measured in zip(rows, losses.erased, losses.random, strict=True):
+            row += ["" if one is None else f"{one:.3f}" for one in measured]
+    screen.print(titled(heading, table(names, rows)))
+    if losses is not None:
+        screen.print(Text(f"masked-LM loss untouched: {losses.untouched:.3f} nats a piece"))
+    screen.print(Text("layer 0 is the embeddings; random: a subspace of as many dimensions is taken away"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(found.majority)}"))
     print_left_out(screen, found, ("train", "dev", "test"))
     print_problems(screen, [problem for part in parts for problem in part.problems])
 
 
-def document(found: Eraser) -> dict[str, Any]:
+def document(found: Eraser, losses: Losses | None = None) -> dict[str, Any]:
     """Returns the scores as one JSON document; the maps are what --save writes."""
+    columns = eraser_columns(found) | ({} if losses is None else losses.columns())
     return {
         "model": found.provenance.model,
         "weights": found.provenance.weights_digest,
@@ -84,6 +140,6 @@ def document(found: Eraser) -> dict[str, Any]:
         "method": found.method,
         "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
         "majority": {"label": found.majority_label, "accuracy": found.majority},
-        "layers": [dict(zip(eraser_columns(found), row, strict=True)) for row in found.rows()],
+        "layers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "seconds": found.seconds,
     }

@@ -1,0 +1,30 @@
+"""Formats attributions to neurons or heads."""
+
+import dataclasses
+from typing import Any
+
+from bertscope import NeuronAttribution
+from bertscope.values.score_targets import described
+from rich.console import Console
+
+from bertscope_workbench.command.views.attribution import signed
+from bertscope_workbench.command.views.output import print_cut, printable, table
+
+
+def print_neurons(screen: Console, found: NeuronAttribution) -> None:
+    """Prints the units of the largest values, and what the units of each layer add together."""
+    screen.print(printable(described(found.target, found.label)), style="bold", soft_wrap=True)
+    rows = [[str(one.layer), str(one.unit), str(one.position), signed(one.value)] for one in found.units]
+    screen.print(table(["layer#", f"{found.site.removesuffix('s')}#", "token#", "value#"], rows))
+    sums = zip(found.layers, found.layer_sums, found.layer_values_absent, strict=True)
+    every = [[str(layer), signed(total), f"{absent:.3f}"] for layer, total, absent in sums]
+    screen.print(table(["layer#", f"all its {found.site}#", "score without them#"], every))
+    print_cut(screen, found.truncated_tokens)
+    how = f"{found.method.replace('_', ' ')}, error {100 * found.error:.2f} % of the difference, {found.provenance.model}"
+    screen.print(f"score {found.value:.3f}; {how}", style="dim", soft_wrap=True)
+    screen.print()
+
+
+def neurons_document(found: NeuronAttribution) -> dict[str, Any]:
+    """Returns the attribution in JSON types."""
+    return {"text": found.text, "label": found.label} | found.to_row() | {"provenance": dataclasses.asdict(found.provenance)}
