@@ -3,8 +3,8 @@
     bertscope serve --runtime torch
     python -m examples.knowledge_neurons 127.0.0.1:50051
 
-For each capital that the model knows, neurons are found in three prompts (Dai et al. 2022). Then they are silenced, and doubled,
-in three other prompts of the same fact, and so are as many random neurons of the same layers.
+For each capital that the model knows, neurons are found in three prompts (Dai et al. 2022). They are silenced, and doubled, in
+three other prompts of the same fact; so are as many random neurons of the same layers.
 """
 
 import math
