@@ -116,6 +116,13 @@ async def attribute_words(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer(found[0].provenance.weights_digest, arrays=[one.values for one in found])
 
 
+async def find_neurons(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls AttributeWords about the neurons of some layers, of which the sums are compared."""
+    texts, answer = texts_of_lengths([9, 14], mask=True), bertscope.Answer("paris", "water")
+    found = await caller.client.find_neurons(texts, answer, model=model, layers=[0, 1], timeout=seconds)
+    return Answer(found[0].provenance.weights_digest, arrays=[np.array(one.layer_sums) for one in found])
+
+
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """Calls SweepHeads over layers: the effects of all, or of the first `most`. Its provenance comes last, so it is not
@@ -306,6 +313,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ExtractHiddenStates": hidden_states,
     "ReadLayers": read_layers,
     "AttributeWords": attribute_words,
+    "AttributeWords, neurons": find_neurons,
     "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
 }
 

@@ -231,6 +231,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("AttributeLogits", lens.AttributeLogitsRequest(inputs=[lens.AttributedInput(text=SAID, answer="the", other_answer=WORD)])),
     ("AttributeWords", attribution.AttributeWordsRequest(inputs=[EXPLAINED, attribution.AttributedText(text=SAID)])),
     ("AttributeWords", attribution.AttributeWordsRequest(inputs=[EXPLAINED], absent=attribution.ABSENT_TEXT_ZERO)),
+    ("AttributeWords", attribution.AttributeWordsRequest(inputs=[EXPLAINED], site={"site": "SITE_ACTIVATIONS"}, unit=2)),
     (
         "AttributeWords",
         attribution.AttributeWordsRequest(inputs=[EXPLAINED], interactions=True, exact_units=1),

@@ -545,6 +545,12 @@ TARGETS = st.builds(
     ),
     st.builds(target_pb2.Target, next_sentence=st.just(target_pb2.NextSentenceTarget())),
 )
+DIVIDED = st.builds(
+    attribution.AttributedSite,
+    site=mostly(st.sampled_from([2, 4]), ENUMS),
+    layers=mostly(st.sampled_from([[], [0, 3], [2]]), lists(NUMBERS)),
+    top=mostly(st.integers(0, 3), NUMBERS),
+)
 EXPLAINED = st.builds(
     attribution.AttributeWordsRequest,
     model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
@@ -568,6 +574,7 @@ EXPLAINED = st.builds(
     seed=NUMBERS,
     first_pair=NUMBERS,
     steps=mostly(st.integers(1, 3), NUMBERS),
+    site=mostly(st.none(), DIVIDED),
     max_steps=mostly(st.integers(3, 9), NUMBERS),
     tolerance=mostly(st.none() | st.just(0.5), SCALES),
     interactions=st.booleans(),
