@@ -95,3 +95,18 @@ def test_parts_of_a_text_have_no_share(host: Host) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         ask(host, attribution.AttributedSite(site=NEURONS), inputs=[text])
     assert (failures[0].fields, failures[0].info.reason) == (["inputs[0].spans"], "SITE_WITHOUT_WORDS")
+
+
+@pytest.mark.parametrize("site", [NEURONS, HEADS])
+def test_shares_are_of_the_model_with_its_changes(host: Host, site: site_pb2.Site) -> None:
+    """Attention that is blocked, and a state that is changed, change the number and its shares."""
+    first = site_pb2.Positions(kind=site_pb2.Positions.KIND_FIRST)
+    blocked = site_pb2.SiteIntervention(site=site_pb2.SITE_ATTENTION, layer=2, change=site_pb2.SiteChange(block=first))
+    scaled = site_pb2.SiteIntervention(site=site_pb2.SITE_STATE, layer=1, change=site_pb2.SiteChange(scale=0.5))
+    asked = attribution.AttributedSite(site=site, layers=[1, 3])
+    (plain,) = ask(host, asked).results
+    for change in (blocked, scaled):
+        (found,) = ask(host, asked, site_interventions=[change], tolerance=0.001).results
+        assert abs(found.value - plain.value) > 1e-4
+        for total, absent in zip(found.layer_sums, found.layer_values_absent, strict=True):
+            assert total == pytest.approx(found.value - absent, abs=0.002 * max(abs(found.value - absent), abs(total), 0.05))
