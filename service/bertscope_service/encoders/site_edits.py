@@ -164,9 +164,9 @@ class SiteEdits:
     def part(self, rows: slice) -> SiteEdits:
         """Returns the changes of some rows of the batch, which then are numbered from 0."""
         placed = {place: tuple(filter(None, (one.part(rows) for one in each))) for place, each in self.placed.items()}
-        return SiteEdits(
-            placed, entering=tuple(filter(None, (one.part(rows) for one in self.entering))), watchers=self.watchers
-        )
+        blocked = {layer: part for layer, one in self.blocked.items() if (part := one.part(rows)) is not None}
+        entering = tuple(filter(None, (one.part(rows) for one in self.entering)))
+        return SiteEdits(placed, blocked, entering, self.watchers)
 
 
 def place_sites(
