@@ -35,6 +35,7 @@ from benchmarks.serving import (
     pruning,
     scores,
     security,
+    sites,
     startup,
     states,
     sweep,
@@ -69,6 +70,7 @@ SCRIPTS = {
     "failover": failover,
     "words": words,
     "gradients": gradients,
+    "sites": sites,
 }
 LONG_SCRIPTS = {"sweep-64": sweep64}
 """Scripts that run only when they are named: half an hour each."""
