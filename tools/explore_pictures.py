@@ -73,6 +73,12 @@ def layered(tab: Page) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("tokens", timeout=60_000)
 
 
+def traced(tab: Page) -> None:
+    """Waits until all places are measured, and one is patched."""
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places in", timeout=60_000)
+    expect(tab.get_by_label("The model with one place patched")).to_contain_text("%", timeout=60_000)
+
+
 def benchmarked(tab: Page) -> None:
     """Measures the models."""
     tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].\nThe cat sat on the [MASK].")
@@ -96,6 +102,7 @@ SHOTS = (
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
     Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
+    Shot("explore-trace", "#trace?traceat=4.1", traced),
     Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),
 )
 

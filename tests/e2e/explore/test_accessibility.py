@@ -60,6 +60,11 @@ def layers_are_drawn(tab: Tab) -> None:
     tab.get_by_text("Numbers", exact=True).click()
 
 
+def traced(tab: Tab) -> None:
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places in")
+    expect(tab.get_by_label("The model with one place patched")).to_contain_text("%")
+
+
 STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "explore": ("#explore", explore_is_drawn),
     "changed": ("#explore?changes=x1-8_u3-0-1_s5-11*0.5_m0-0&reference=a+cat&show=moved", explore_is_drawn),
@@ -85,6 +90,11 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
+    "trace": ("#trace", traced),
+    "trace of heads": (
+        "#trace?tracesite=heads&tracedirection=break&traceother=The+dog+[MASK].&text=The+cat+[MASK].&traceanswer=is",
+        traced,
+    ),
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),
     "no such view": ("#nothing", lambda tab: expect(tab.locator("main")).to_contain_text("no view")),
 }

@@ -1,12 +1,12 @@
 // A heat map of words: layers down, the last on top, tokens across; in each cell the likeliest word, coloured by one number.
 
-import {css, inkOn, magnitude} from "../colours.js";
+import {css, inkOn, magnitude, signed} from "../colours.js";
 import {h, replace, svg} from "../dom.js";
 
 const [WIDE, HIGH, LABEL, HEAD, LEGEND] = [84, 40, 52, 46, 40];
 const LONGEST = 11;
 
-/** @typedef {{word: string, number: string, share: number, said: string}} Cell `share`, 0 to 1, gives the colour. */
+/** @typedef {{word: string, number: string, share: number, said: string}} Cell `share`, 0 to 1, gives the colour; below 0, to -1, another one. */
 /**
  * @typedef {object} WordGrid
  * @property {number[]} layers In the order of the rows, from the top.
@@ -17,9 +17,9 @@ const LONGEST = 11;
  * @property {[string, string, string]} scale What the colour stands for, and its two ends.
  */
 
-/** Makes the grid. @param {(row: number, column: number) => void} chosen @param {(row: number, column: number) => void} hovered */
-export function create(chosen, hovered) {
-  const element = h("div", {class: "word-grid", role: "grid", "aria-label": "Predictions, layers down, tokens across; arrows move"});
+/** Makes the grid. @param {(row: number, column: number) => void} chosen @param {(row: number, column: number) => void} hovered @param {string} [what] */
+export function create(chosen, hovered, what = "Predictions") {
+  const element = h("div", {class: "word-grid", role: "grid", "aria-label": `${what}, layers down, tokens across; arrows move`});
   /** @type {any[][]} */ let cells = [];
   let shape = "";
   /** @type {WordGrid | null} */ let data = null;
@@ -88,9 +88,12 @@ export function create(chosen, hovered) {
   };
 }
 
+/** @param {number} share @param {"light" | "dark"} theme */
+function shade(share, theme) { return share < 0 ? signed(share, theme) : magnitude(share, theme); }
+
 /** @param {any} element @param {Cell} cell @param {WordGrid} data @param {number} row @param {number} column */
 function draw(element, cell, data, row, column) {
-  const colour = magnitude(cell.share, data.theme);
+  const colour = shade(cell.share, data.theme);
   element.style.backgroundColor = css(colour);
   element.style.color = inkOn(colour);
   element.children[0].textContent = cell.word;
@@ -114,7 +117,7 @@ function drawing(data) {
     const y = HEAD + index * HIGH;
     result.append(svg("text", {x: LABEL - 10, y: y + HIGH / 2 + 4, "text-anchor": "end"}, data.layers[index]));
     row.forEach((cell, column) => {
-      const colour = magnitude(cell.share, data.theme);
+      const colour = shade(cell.share, data.theme);
       const [x, text] = [LABEL + column * WIDE, inkOn(colour)];
       result.append(svg("rect", {x, y, width: WIDE - 2, height: HIGH - 2, rx: 3, fill: css(colour), stroke: colours.getPropertyValue("--line")}),
         svg("text", {x: x + WIDE / 2 - 1, y: y + 16, fill: text}, short(cell.word)), svg("text", {x: x + WIDE / 2 - 1, y: y + 31, fill: text, "font-size": 10}, cell.number));
