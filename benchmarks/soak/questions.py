@@ -329,6 +329,7 @@ def questions() -> list[Question]:
         _fill("FillMask, 16 texts", texts[:16], Role.EMBEDDED),
         _fill("FillMask, 16 texts, guest", texts[:16], Role.GUEST),
         _fill("FillMask, interventions", texts[20:24], Role.EMBEDDED, interventions=_interventions()),
+        _fill("FillMask, sites", texts[24:28], Role.EMBEDDED, interventions=_site_changes()),
         _plain("FillMask, candidates", Role.EMBEDDED, Fill(texts[30:34], {"candidates": words})),
         _plain("ExtractAttention", Role.EMBEDDED, Attend(maps)),
         _plain("ExtractAttention, guest", Role.GUEST, Attend(maps)),
@@ -347,6 +348,7 @@ def questions() -> list[Question]:
         *(_fill("FillMask, one text, ONNX", [text], Role.ONNX) for text in texts[::60]),
         _fill("FillMask, 16 texts, ONNX", texts[:16], Role.ONNX),
         _fill("FillMask, interventions, ONNX", texts[20:24], Role.ONNX, interventions=_interventions()),
+        _fill("FillMask, sites, ONNX", texts[24:28], Role.ONNX, interventions=_site_changes()),
         _plain("ExtractAttention, ONNX", Role.ONNX, Attend(maps)),
         _plain("DescribeAttention, ONNX", Role.ONNX, Describe(maps)),
         _plain("CompareAttention, ONNX", Role.ONNX, Describe(maps, _interventions())),
@@ -363,6 +365,15 @@ def questions() -> list[Question]:
 
 def _interventions() -> list[bertscope.HeadIntervention]:
     return [bertscope.zero(layer=0, heads=[0, 2]), bertscope.uniform(layer=1)]
+
+
+def _site_changes() -> list[bertscope.SiteIntervention]:
+    source = "Paris is the capital of [MASK]."
+    return [
+        bertscope.patch(2, source, positions="masks"),
+        bertscope.scale_site(1, range(64), site="neurons", factor=2, positions="masks"),
+        bertscope.block_attention(3, [0], queries="masks", keys="first"),
+    ]
 
 
 def _fill(kind: str, texts: Sequence[str], role: Role, weight: float = 1.0, **options: Any) -> Question:

@@ -97,6 +97,49 @@ INTERVENTIONS = lists(
     ),
     3,
 )
+POSITIONS = st.one_of(
+    st.builds(site_pb2.Positions),
+    st.builds(site_pb2.Positions, kind=st.integers(0, 5) | ENUMS),
+    st.builds(site_pb2.Positions, tokens=st.builds(site_pb2.TokenIndexes, tokens=lists(st.integers(0, 9) | NUMBERS))),
+    st.builds(
+        site_pb2.Positions,
+        spans=st.builds(
+            site_pb2.CharacterSpans,
+            spans=lists(st.builds(common_pb2.CharacterSpan, start=NUMBERS, end=NUMBERS, segment=st.integers(0, 2))),
+        ),
+    ),
+)
+VECTORS = st.sampled_from([zeros(32), zeros(8), zeros(2, 32), zeros(32, 1), zeros(1, 32), zeros(0), common_pb2.Tensor()])
+SITE_CHANGES = st.one_of(
+    st.builds(site_pb2.SiteChange, scale=SCALES),
+    st.builds(site_pb2.SiteChange, set=VECTORS),
+    st.builds(site_pb2.SiteChange, add=st.builds(site_pb2.Addition, vector=VECTORS, strength=maybe(SCALES))),
+    st.builds(site_pb2.SiteChange, erase=st.builds(site_pb2.Projection, left=VECTORS, right=VECTORS, mean=st.none() | VECTORS)),
+    st.builds(
+        site_pb2.SiteChange,
+        source=st.builds(
+            site_pb2.SiteSource,
+            input=st.builds(common_pb2.TextInput, text=TEXTS | st.just("The [MASK] sat.")),
+            model=st.just("") | MODELS,
+            positions=st.none() | POSITIONS,
+            layer=maybe(st.integers(0, 4) | NUMBERS),
+        ),
+    ),
+    st.builds(site_pb2.SiteChange, mean=st.builds(site_pb2.MeanOfReference)),
+    st.builds(site_pb2.SiteChange, block=POSITIONS),
+    st.builds(site_pb2.SiteChange),
+)
+CHANGED_SITES = lists(
+    st.builds(
+        site_pb2.SiteIntervention,
+        site=st.integers(1, 6) | ENUMS,
+        layer=st.integers(0, 4) | NUMBERS,
+        units=st.just([]) | lists(st.integers(0, 4) | NUMBERS),
+        positions=st.none() | POSITIONS,
+        change=st.none() | SITE_CHANGES,
+    ),
+    3,
+)
 REFERENCES = st.just([]) | lists(TEXTS | st.just("The cat sat."))
 INPUTS = lists(st.builds(common_pb2.TextInput, text=TEXTS, text_pair=maybe(TEXTS)))
 FILLS = st.builds(
@@ -106,6 +149,7 @@ FILLS = st.builds(
     top_k=maybe(NUMBERS),
     candidates=st.just([]) | lists(TEXTS),
     interventions=st.just([]) | INTERVENTIONS,
+    site_interventions=st.just([]) | CHANGED_SITES,
     reference_texts=REFERENCES,
     truncate=st.booleans(),
     decoding=st.integers(0, 4) | ENUMS,
@@ -127,6 +171,7 @@ EXTRACTS = st.builds(
     level=st.sampled_from([0, 1, 2]) | ENUMS,
     quantity=st.integers(0, 8) | ENUMS,
     interventions=st.just([]) | INTERVENTIONS,
+    site_interventions=st.just([]) | CHANGED_SITES,
     truncate=st.booleans(),
 )
 LISTS = st.builds(model.ListModelsRequest, page_size=NUMBERS, page_token=TEXTS | st.just("bW9kZWxzL2JlcnQ="))
@@ -169,6 +214,7 @@ ANSWERINGS = st.builds(
     max_answer_tokens=maybe(NUMBERS),
     stride=maybe(NUMBERS),
     interventions=st.just([]) | INTERVENTIONS,
+    site_interventions=st.just([]) | CHANGED_SITES,
     reference_texts=REFERENCES,
 )
 CLASSIFIES = st.builds(

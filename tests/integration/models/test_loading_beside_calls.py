@@ -274,6 +274,21 @@ def swept(host: Host, name: str) -> Values:
     return np.array([event.effect.sum for event in events if event.HasField("effect")])
 
 
+def changed_sites(host: Host, name: str) -> Values:
+    """Vectors of another text's mask at sites of all kinds; and attention that is blocked."""
+    source = site_pb2.SiteSource(input=text_input(TEXTS[1]))
+    everywhere = (site_pb2.SITE_STATE, site_pb2.SITE_HEAD_OUTPUT, site_pb2.SITE_FEED_FORWARD_OUTPUT)
+    masks = site_pb2.Positions(kind=site_pb2.Positions.KIND_MASKS)
+    first = site_pb2.Positions(kind=site_pb2.Positions.KIND_FIRST)
+    taken = site_pb2.SiteChange(source=source)
+    changes = [site_pb2.SiteIntervention(site=site, layer=1, positions=masks, change=taken) for site in everywhere]
+    blocked = site_pb2.SiteChange(block=first)
+    changes.append(site_pb2.SiteIntervention(site=site_pb2.SITE_ATTENTION, layer=0, positions=masks, change=blocked))
+    request = cloze.FillMaskRequest(model=f"models/{name}", texts=[TEXTS[0]], site_interventions=changes)
+    found = host.cloze.FillMask(request, timeout=SECONDS)
+    return np.array([one.log_probability for mask in found.results[0].masks for one in mask.predictions])
+
+
 def attributed(host: Host, name: str) -> Values:
     inputs = [lens.AttributedInput(text=text, answer="a", other_answer="the") for text in TEXTS]
     request = lens.AttributeLogitsRequest(model=f"models/{name}", inputs=inputs)
@@ -372,6 +387,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "alike": alike,
     "read": read,
     "attributed": attributed,
+    "changed sites": changed_sites,
     "swept": swept,
     "explained": explained,
     "probed": probed,
