@@ -24,6 +24,7 @@ from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.analyses.observers.prefix import PrefixObserver
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
+from bertscope_service.analyses.observers.site_vectors import SiteSumsObserver, SiteVectorsObserver
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.observers.state_quantities import StateQuantity
 from bertscope_service.analyses.observers.targets import EntryTarget
@@ -106,6 +107,8 @@ QUESTIONS: Mapping[str, Make] = {
     "ScoreTexts": lambda encoder, length: GoldObserver((3, 4), np.array([[11], [12]]), ranked=True),
     "RankHeads": lambda encoder, length: GradientObserver(GoldObserver((3, 4), np.array([[11], [12]]))),
     "SweepHeads": lambda encoder, length: PrefixObserver(1),
+    "SweepSites": lambda encoder, length: SiteVectorsObserver(((Site.STATE, 0), (Site.HEAD_OUTPUT, 1), (Site.ACTIVATIONS, 1))),
+    "means of sites": lambda encoder, length: SiteSumsObserver(((Site.STATE, 2), (Site.FEED_FORWARD_OUTPUT, 1))),
     "logits of all tokens": lambda encoder, length: LogitsObserver(),
     "ReadLens": lambda encoder, length: LensObserver((3,), (0, 1, encoder.shape.layers), 3, np.array([[11]]), True),
     "AttributeWords": lambda encoder, length: EntryTarget(3, (11, 12)),
