@@ -146,6 +146,19 @@ def test_words_groups_and_corruptions(host: Host) -> None:
         assert silenced.direction == "change"
 
 
+def test_paths_have_ends(host: Host) -> None:
+    with bertscope.Client(host.target) as client:
+        model = client.get_model()
+        trace = client.trace(TEXT, OTHER, TARGET, paths=True, sender_layers=0, receiver_layers=[1, model.layers])
+    assert trace.positions == "paths"
+    parts = [effect.receiver.part for effect in trace.effects if effect.receiver is not None]
+    assert {*parts} == {"query", "key", "value", "feed_forward", "logits"}
+    senders = model.heads + 1
+    assert len(trace.effects) == len(parts) == senders * (3 * model.heads + 2)
+    assert {effect.site for effect in trace.effects} == {"heads", "feed_forward"}
+    assert any(abs(effect.recovery) > 0.001 for effect in trace.effects)
+
+
 def test_the_commands(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
     monkeypatch.chdir(tmp_path)
