@@ -59,6 +59,8 @@ BUDGETS = {
     "Inspect": Budget(12, row=12, to_device_row=1),
     "hidden states": Budget(12, to_device=1),
     "means of contexts": Budget(14, to_device=1),
+    "SweepSites": Budget(0, to_device=1),
+    "means of sites": Budget(0, to_device=1),
     "ExtractAttention": Budget(12),
     "ExtractAttention words": Budget(12),
     "ExtractAttention rollout": Budget(27),

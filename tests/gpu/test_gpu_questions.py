@@ -48,7 +48,8 @@ def test_rows_beside_edited_ones(both: Both, question: str, kind: str) -> None:
         answers(encoder, question, sequences(encoder), lambda row, encoder=encoder: gates(encoder, kind) if row % 2 else None)
         for encoder in (both.on_gpu, both.on_cpu)
     )
-    assert_same(found, expected)
+    # Rounding is amplified on the way back through MobileBERT, which has no layer normalisation.
+    assert_same(found, expected, 5e-4 if "gradients" in question else 1e-4)
 
 
 def test_a_second_device(checkpoint: Callable[[str], Path], both: Both) -> None:

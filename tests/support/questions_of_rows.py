@@ -232,13 +232,13 @@ def numbers(result: Any) -> list[np.ndarray[Any, Any]]:
     return [part for name in names if name != "seconds" for part in numbers(getattr(result, name))]
 
 
-def assert_same(found: object, expected: object) -> None:
-    """Compares all numbers of two results."""
+def assert_same(found: object, expected: object, share: float = 1e-4) -> None:
+    """Compares all numbers of two results, to a share of the largest of each."""
     ours, theirs = numbers(found), numbers(expected)
     assert theirs and [len(part) for part in ours] == [len(part) for part in theirs]
     for one, other in zip(ours, theirs, strict=True):
         relative, absolute = ROUNDED.get(other.dtype, (0.0, 0.0))
         one, other = one.astype(np.float64), other.astype(np.float64)
         # Gradients are sums of products of both signs: their error goes with the largest, not with what is left.
-        bound = max(absolute, 1e-4 * max(1.0, float(np.abs(other).max(initial=0))))
+        bound = max(absolute, share * max(1.0, float(np.abs(other).max(initial=0))))
         np.testing.assert_allclose(one, other, rtol=relative, atol=bound)
