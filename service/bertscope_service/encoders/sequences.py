@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class TokenSequence:
 
     ids: Sequence[int] | NDArray[np.int64]
     segments: Sequence[int] | NDArray[np.int64]
-    starts: Callable[[], NDArray[np.int64]] | None = None
+    starts: Callable[[], NDArray[np.int64]] | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.ids)

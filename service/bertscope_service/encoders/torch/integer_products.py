@@ -1,6 +1,6 @@
 """Multiplies activations in 8 bits by weights in 8 bits, exactly, on every machine.
 
-CPUs with VNNI or AMX add products of unsigned by signed bytes in 32 bits. On some, oneDNN rounds the sum to float32 before it
+CPUs with VNNI or AMX add products of unsigned by signed bytes in 32 bits. With AMX, oneDNN rounds the sum to float32 before it
 takes off what the unsigned codes' zero adds, so that the fifth digit was wrong on a Xeon: float32 represents every integer up
 to 2^24, so there a matrix is split along its inputs such that no sum can exceed that. Other x86 CPUs (AMD up to Zen 3, Intel
 up to Skylake) first add two products in 16 bits, which overflow; there the positive and the negative codes, of 7 bits each,
