@@ -78,6 +78,28 @@ def test_other_sentences_and_an_error(visit: Visit) -> None:
     expect(tab.get_by_label("The model with one place patched")).to_contain_text('of "The dogs [MASK] here."')
 
 
+def test_a_cell_is_dragged_into_another_sentence(visit: Visit, target: str) -> None:
+    tab = visit("#trace?traceat=3.2").tab
+    traced(tab)
+    other = "The dog [MASK] here."
+    panel = tab.get_by_label("The model with one place patched")
+    panel.get_by_label("Put it into another sentence").fill(other)
+    panel.get_by_label("Put it into another sentence").press("Enter")
+    expect(panel).to_contain_text(f'of "{other}"')
+    with bertscope.Client(target) as client:
+        layers = client.get_model().layers
+        patch = bertscope.patch(0, CLEAN, positions=[2])
+        (patched,) = client.fill_mask(other, top_k=1, interventions=patch)
+    cell(tab, 0, layers, 2).drag_to(panel)
+    expect(panel).to_contain_text("Layer 0, keys")
+    expect(panel).to_contain_text(f'of "{other}"')
+    expect(panel.locator(".bars li").first).to_contain_text(patched.masks[0].predictions[0].token)
+    assert "traceinto=The+dog" in tab.url
+    tab.reload()
+    traced(tab)
+    expect(panel).to_contain_text(f'of "{other}"')
+
+
 def test_what_is_copied_runs(visit: Visit, target: str) -> None:
     tab = visit("#trace?traceat=4.1", permissions=["clipboard-read", "clipboard-write"]).tab
     traced(tab)

@@ -105,7 +105,7 @@ class SiteParts:
             if last is None or last.op_type != "Add" or residual not in last.input:
                 continue
             (written,) = [name for name in last.input if name != residual] or (residual,)
-            read = _read_by(index, written)
+            read = read_by(index, written)
             if read is not None:
                 named = (self._named[layer].projected, read[0], written)
                 found[layer] = InnerValues(dict(zip(ORDER, named, strict=True)), read[1])
@@ -113,7 +113,7 @@ class SiteParts:
         return found
 
 
-def _read_by(index: GraphIndex, written: str) -> tuple[str, int] | None:
+def read_by(index: GraphIndex, written: str) -> tuple[str, int] | None:
     """Returns what the linear layer reads that writes a value, and its length; None if something else does."""
     node = index.maker(written)
     if node is not None and node.op_type == "Add":
@@ -122,7 +122,18 @@ def _read_by(index: GraphIndex, written: str) -> tuple[str, int] | None:
         return None
     if node.op_type == "MatMulNBits":
         return str(node.input[0]), int(attribute(node, "K", 0))
-    if node.op_type not in PRODUCTS or node.input[1] not in index.constants:
+    sizes = _sizes(index, node.input[1]) if node.op_type in PRODUCTS else None
+    if sizes is None:
         return None
-    sizes = index.constants[node.input[1]]
     return str(node.input[0]), sizes[1] if node.op_type == "Gemm" and attribute(node, "transB", 0) == 1 else sizes[0]
+
+
+def _sizes(index: GraphIndex, name: str) -> tuple[int, ...] | None:
+    """Returns the sizes of a weight, which may be turned or decoded when it is read; None for what is computed."""
+    node = index.maker(name)
+    if node is None:
+        return index.constants.get(name)
+    if node.op_type not in ("Transpose", "DequantizeLinear"):
+        return None
+    sizes = _sizes(index, node.input[0])
+    return sizes[::-1] if sizes is not None and node.op_type == "Transpose" else sizes

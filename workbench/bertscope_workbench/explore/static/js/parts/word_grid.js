@@ -17,8 +17,8 @@ const LONGEST = 11;
  * @property {[string, string, string]} scale What the colour stands for, and its two ends.
  */
 
-/** Makes the grid. @param {(row: number, column: number) => void} chosen @param {(row: number, column: number) => void} hovered @param {string} [what] */
-export function create(chosen, hovered, what = "Predictions") {
+/** Makes the grid. `dragged`: the name of what a cell carries when it is dragged, "row.column"; none are unless it is given. @param {(row: number, column: number) => void} chosen @param {(row: number, column: number) => void} hovered @param {string} [what] @param {string} [dragged] */
+export function create(chosen, hovered, what = "Predictions", dragged = "") {
   const element = h("div", {class: "word-grid", role: "grid", "aria-label": `${what}, layers down, tokens across; arrows move`});
   /** @type {any[][]} */ let cells = [];
   let shape = "";
@@ -28,7 +28,7 @@ export function create(chosen, hovered, what = "Predictions") {
     const {layers, columns} = /** @type {WordGrid} */ (data);
     element.style.setProperty("--columns", String(columns.length));
     cells = layers.map((_, row) => columns.map((__, column) =>
-      h("div", {role: "gridcell", class: "word", tabindex: "-1", "data-row": row, "data-column": column}, h("span", {class: "word-text"}), h("span", {class: "word-number"}))));
+      h("div", {role: "gridcell", class: "word", tabindex: "-1", draggable: dragged && "true", "data-row": row, "data-column": column}, h("span", {class: "word-text"}), h("span", {class: "word-number"}))));
     const heads = h("div", {role: "row"}, h("div", {role: "columnheader", class: "word-layer"}, "Layer"),
       columns.map(({token, mask}) => h("div", {role: "columnheader", class: mask && "mask", title: token}, token)));
     replace(element, heads, layers.map((layer, row) => h("div", {role: "row"}, h("div", {role: "rowheader", class: "word-layer"}, layer), cells[row])));
@@ -43,6 +43,10 @@ export function create(chosen, hovered, what = "Predictions") {
   element.addEventListener("click", (/** @type {MouseEvent} */ event) => {
     const place = placed(event.target);
     if (place) take(...place);
+  });
+  element.addEventListener("dragstart", (/** @type {DragEvent} */ event) => {
+    const place = placed(event.target);
+    if (place) event.dataTransfer?.setData(dragged, place.join("."));
   });
   element.addEventListener("pointerover", (/** @type {PointerEvent} */ event) => {
     const place = placed(event.target);

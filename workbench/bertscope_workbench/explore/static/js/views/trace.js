@@ -10,6 +10,7 @@ import {create as createGrid} from "../parts/word_grid.js";
 const FIRST = {text: "The keys to the old cabinet [MASK] on the table.", traceother: "The key to the old cabinet [MASK] on the table.", traceanswer: "are", traceagainst: "is", tracesite: "state", tracedirection: "restore"};
 const SITES = [["state", "States"], ["heads", "Heads"], ["attention", "Attention"], ["neurons", "Neurons"], ["feed_forward", "Feed-forward"]];
 const PAUSE_MILLISECONDS = 500;
+const DRAGGED = "application/x-bertscope-place";
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
@@ -20,12 +21,15 @@ export function mount(container, context) {
 
   const fields = Object.fromEntries([["text", "Clean"], ["traceother", "Corrupted"], ["traceanswer", "Answer"], ["traceagainst", "Instead of"]].map(([key, label]) =>
     [key, {label, input: h("input", {autocomplete: "off", spellcheck: "false", "data-key": key, oninput: typed, onchange: follow})}]));
-  const grid = createGrid((row, column) => set({traceat: `${rows()[row]}.${column}`}, false), () => {}, "Shares of the answer");
+  const grid = createGrid((row, column) => set({traceat: `${rows()[row]}.${column}`}, false), () => {}, "Shares of the answer", DRAGGED);
   const site = h("select", {onchange: () => set({tracesite: site.value, traceat: null}, true)}, SITES.map(([value, label]) => h("option", {value}, label)));
   const direction = choice("Direction", [["restore", "Restore"], ["break", "Break"]], FIRST.tracedirection, value => set({tracedirection: value}, true));
   const pair = h("div", {class: "grid-scroll", role: "region", "aria-label": "Both sentences, token by token", tabindex: "0"});
   const legend = h("p", {class: "legend soft"});
-  const cell = h("section", {class: "panel", "aria-label": "The model with one place patched"});
+  const into = h("input", {autocomplete: "off", spellcheck: "false", onchange: () => set({traceinto: into.value.trim() || null}, false)});
+  const says = h("div");
+  const cell = h("section", {class: "panel", "aria-label": "The model with one place patched", ondragover: carried, ondrop: dropped}, says,
+    h("label", {class: "trace-into"}, h("span", null, "Put it into another sentence, or drop a cell here"), into));
   const status = createStatus();
   const gridPanel = h("section", {class: "panel", "aria-label": "Places that carry the answer"}, h("header", null, h("h2", null, "Which place carries the answer?")),
     h("div", {class: "layers-options"}, h("label", {class: "inline"}, "Change", site), direction.element), pair,
@@ -117,16 +121,29 @@ export function mount(container, context) {
     }
   }
 
+  /** @param {DragEvent} event */
+  function carried(event) {
+    if (event.dataTransfer?.types.includes(DRAGGED)) event.preventDefault();
+  }
+
+  /** @param {DragEvent} event */
+  function dropped(event) {
+    const [row, column] = (event.dataTransfer?.getData(DRAGGED) || "x").split(".").map(Number);
+    if (!found?.layers.get(rows()[row])?.[column]) return;
+    event.preventDefault();
+    set({traceat: `${rows()[row]}.${column}`, traceinto: into.value.trim() || null}, false);
+  }
+
   async function refreshCell() {
-    const {text, traceother, tracesite, tracedirection, model} = now();
+    const {text, traceother, tracesite, tracedirection, traceinto, model} = now();
     const [layer, position] = place();
-    const [into, source] = tracedirection === "break" ? [text, traceother] : [traceother, text];
-    const body = {text: into, source, site: tracesite, layer, position, model: model ?? ""};
+    const [usual, source] = tracedirection === "break" ? [text, traceother] : [traceother, text];
+    const body = {text: traceinto || usual, source, site: tracesite, layer, position, model: model ?? ""};
     const key = JSON.stringify(body);
     if (key === cellAsked) return;
     cellAsked = key;
     try {
-      const {patched} = await greyWhile(cellAsker.ask("patched", body), [cell]);
+      const {patched} = await greyWhile(cellAsker.ask("patched", body), [says]);
       drawCell(body, patched);
     } catch (error) {
       if (cellAsked === key) cellAsked = "";
@@ -140,7 +157,8 @@ export function mount(container, context) {
     const option = `${words().site}:${body.layer}@${body.position}=${body.source}`;
     const call = `client.fill_mask(${[pythonQuoted(body.text), `interventions=bertscope.patch(${body.layer}, ${pythonQuoted(body.source)}, site=${pythonQuoted(body.site)}, positions=[${body.position}])`,
       ...(body.model ? [`model=${pythonQuoted(body.model)}`] : [])].join(", ")})`;
-    replace(cell, h("header", null, h("h2", null, `Layer ${body.layer}, `, h("span", {class: "answer"}, found.start.tokens[body.position]))),
+    into.placeholder = body.text;
+    replace(says, h("header", null, h("h2", null, `Layer ${body.layer}, `, h("span", {class: "answer"}, found.start.tokens[body.position]))),
       h("p", {class: "soft"}, `With this place of "${body.source}", the model says of "${body.text}":`),
       h("ol", {class: "bars"}, patched.map(([word, probability, before]) => h("li", null, h("span", {class: "bar-name", title: word}, word),
         h("span", {class: "bar-track", "aria-hidden": "true"}, h("span", {class: "bar", style: {width: `${(100 * probability) / most}%`}}),
@@ -153,6 +171,7 @@ export function mount(container, context) {
   function draw() {
     const shown = now();
     if (!timer) for (const [key, {input}] of Object.entries(fields)) if (input.value !== shown[key]) input.value = shown[key];
+    if (document.activeElement !== into) into.value = shown.traceinto ?? "";
     site.value = shown.tracesite;
     direction.set(shown.tracedirection);
     if (!found?.layers.size) return;
