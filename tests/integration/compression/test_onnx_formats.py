@@ -1,24 +1,30 @@
 """Quantised graphs: close to what they were made from, and smaller."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
+from bertscope_service.analyses.observers.site_vectors import see
 from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly, grown
-from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.base import ChangesSites, Encoder
+from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.gating import enter
 from bertscope_service.encoders.onnx import sessions
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST
 from bertscope_service.encoders.sequences import TokenSequence
+from bertscope_service.encoders.sites import Change, Place, Site
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from tests.support.compressed import make
+from tests.support.reference import all_logits
 
 FORMATS: dict[str, tuple[Step, float]] = {"int8": (Int8(), 0.98), "weight_only": (WeightOnly(8, 32), 0.99)}
 """A step, and how close the logits' directions stay: one that reads a wrong matrix is at 0."""
@@ -103,6 +109,62 @@ def test_unsigned_weights_give_the_same_numbers(
     assert torch.equal(found[0], expected[1][0])
     assert torch.equal(found[1][0], expected[1][1][0])
     assert (sessions.UNSIGNED_WEIGHTS, "1") in entries
+
+
+@torch.inference_mode()
+def changed(
+    encoder: Encoder, *changes: Change, heads: tuple[int, ...] = (), rows: Sequence[TokenSequence] = ROWS[:1]
+) -> torch.Tensor:
+    """Logits of all tokens of rows of one length, by the analysis graph, with changes and closed heads of layer 1."""
+    keep = np.ones((encoder.shape.layers, encoder.shape.heads), np.float32)
+    keep[1, list(heads)] = 0
+    state = encoder.begin(rows)
+    edits = encoder.place_edits([Edits(keep, np.zeros_like(keep), changes=changes).at(row) for row in rows])
+    assert edits is not None
+    seen = list[torch.Tensor]()
+    enter(state, edits, kept=False)
+    encoder.advance(state, encoder.shape.layers, edits, watch={1: seen.append})  # so that the analysis graph runs
+    return all_logits(encoder, state)
+
+
+@torch.inference_mode()
+def vectors(encoder: Encoder, row: TokenSequence, place: Place, *changes: Change) -> torch.Tensor:
+    keep = np.ones((encoder.shape.layers, encoder.shape.heads), np.float32)
+    state = encoder.begin([row])
+    edits = encoder.place_edits([Edits(keep, np.zeros_like(keep), changes=changes).at(row)])
+    return see(encoder, state, edits, [place])[0].flatten(2)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATS)
+def test_quantised_graphs_change_sites(quantised: Callable[[Step], Path], tmp_path: Path, name: str) -> None:
+    """States, heads and attention in every format; what is inside the graph's rounding is refused by name."""
+    asked = RuntimeRequest("onnx", "fp32", torch.device("cpu"))
+    (encoder,) = read_encoders(inspect(quantised(FORMATS[name][0])), "", asked, RuntimeSettings(tmp_path, threads=1))
+    assert isinstance(encoder, ChangesSites)
+    row, other = ROWS[0], TokenSequence(list(range(20, 32)), [0] * 12)
+    plain = changed(encoder)
+    silenced = Change(Site.HEAD_OUTPUT, 1, units=np.array([1, 2]), keep=0.0)
+    torch.testing.assert_close(changed(encoder, silenced), changed(encoder, heads=(1, 2)), rtol=0, atol=1e-5)
+    taken = vectors(encoder, other, (Site.STATE, 1)).numpy()
+    state = Change(Site.STATE, 1, keep=0.0, add=taken)
+    torch.testing.assert_close(changed(encoder, state), changed(encoder, rows=[other]), rtol=0, atol=1e-4)
+    some, every = np.array([2, 5]), np.arange(len(row))
+    blocked = Change(Site.ATTENTION, 1, some, np.array([1, 2]), keys=every)
+    closed = Change(Site.HEAD_OUTPUT, 1, some, np.array([1, 2]), 0.0)
+    torch.testing.assert_close(changed(encoder, blocked), changed(encoder, closed), rtol=0, atol=1e-4)
+    assert float((changed(encoder, blocked) - plain).abs().max()) > 1e-3
+    inner = (Site.ATTENTION_OUTPUT, Site.ACTIVATIONS, Site.FEED_FORWARD_OUTPUT)
+    if name == "int8":
+        assert all("load the model that it was made from" in (encoder.site_refusal(site, 1) or "") for site in inner)
+        return
+    assert [encoder.site_refusal(site, layer) for site in inner for layer in range(2)] == [None] * 6
+    # What is left of a block whose activations are 0 is its bias, and of attention without contexts its own.
+    empty = vectors(encoder, row, (Site.FEED_FORWARD_OUTPUT, 1), Change(Site.ACTIVATIONS, 1, keep=0.0))
+    assert float((empty - empty[0]).abs().max()) < 1e-5
+    bias = vectors(encoder, row, (Site.ATTENTION_OUTPUT, 1), Change(Site.HEAD_OUTPUT, 1, keep=0.0))
+    assert float((bias - bias[0]).abs().max()) < 1e-5
+    assert float((changed(encoder, Change(Site.FEED_FORWARD_OUTPUT, 1, some, keep=0.0)) - plain).abs().max()) > 1e-3
 
 
 def test_a_step_that_makes_weights_larger_says_so() -> None:
