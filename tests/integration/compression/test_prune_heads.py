@@ -1,9 +1,12 @@
 """A model without some heads computes what the whole one computes with their gates closed, and is smaller by just them."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from bertscope_service.encoders.sites import Change, Site
 from safetensors.torch import load_file
 
 from tests.support.pruned import HEADS, SETS, Heads, Whole, gates, load, prune, run, weights
@@ -47,6 +50,30 @@ def test_closed_gates_change_the_model(whole: Whole) -> None:
         run(whole.encoder, whole.sequences[:1], [gates(whole.encoder, SETS["one head"])]),
     )
     assert float((plain[-1] - closed[-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
+
+
+@on_three
+@pytest.mark.parametrize("name", ["several layers", "a layer and more", "all heads"])
+def test_changes_at_sites_keep_the_original_numbers(whole: Whole, name: str) -> None:
+    """Also of heads that are gone, which changes nothing, and in layers without heads."""
+    pruned, closed = load(whole.architecture, whole.without(name)), gates(whole.encoder, whole.heads(name))
+    places, every = np.array([0, 2]), np.arange(4)
+    changes = (
+        Change(Site.HEAD_OUTPUT, 0, places, np.array([1, 2]), 0.5),
+        Change(Site.HEAD_OUTPUT, 1, places, keep=-1.0),
+        Change(Site.ATTENTION, 2, places, np.array([0, 1]), keys=np.array([0])),
+        Change(Site.ATTENTION_OUTPUT, 0, places, keep=0.5),
+        Change(Site.FEED_FORWARD_OUTPUT, 1, places, keep=0.5),
+    )
+    batch = [row for row in whole.sequences if len(row) > len(every)]
+    ours, theirs = (
+        run(encoder, batch, [replace(edits, changes=changes).at(row) for row in batch])
+        for encoder, edits in ((pruned, gates(pruned, {})), (whole.encoder, closed))
+    )
+    for found, wanted in zip(ours, theirs, strict=True):
+        assert_close(found, wanted, SHARE)
+    (plain,) = run(pruned, batch[:1])
+    assert float((plain[-1] - ours[0][-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
 
 
 @on_three
