@@ -13,7 +13,18 @@ from benchmarks.lib.kernels import kernels
 from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
 from benchmarks.load import heavy_callers, overload
-from benchmarks.micro import attribution, batches, family, int8, intervals, precisions, quantities, runtimes, vocabulary
+from benchmarks.micro import (
+    attribution,
+    batches,
+    family,
+    int8,
+    intervals,
+    precisions,
+    quantities,
+    runtimes,
+    trace_intervals,
+    vocabulary,
+)
 from benchmarks.peers import command as peers
 from benchmarks.processes import command as processes
 from benchmarks.ray_serve import command as ray_serve
@@ -78,6 +89,7 @@ LONG_SCRIPTS = {"sweep-64": sweep64}
 REPORTS = {
     "attribution": attribution.main,
     "batches": batches.main,
+    "trace-intervals": trace_intervals.main,
     "host": host.main,
     "load": load.main,
     "explore": explore.main,
