@@ -124,21 +124,25 @@ def test_a_question_that_waits_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
     monkeypatch.setattr(waiting, "load_encoder", lambda *_, **__: gpu)
 
-    def launched(_: object, question: str, __: object) -> None:
+    def launched(_: object, question: str, *__: object) -> None:
         if question == "Inspect":
             raise RuntimeError("called a synchronizing CUDA operation")
 
     asked = SimpleNamespace(
-        sequences=lambda *_: [], answers=lambda *_: [], offered=lambda _: ["FillMask", "Inspect"], launched=launched
+        sequences=lambda *_: [],
+        answers=lambda *_: [],
+        gates=lambda *_: None,
+        offered=lambda _: ["FillMask", "Inspect"],
+        launched=launched,
     )
     support = {"questions_of_rows": asked, "tiny": SimpleNamespace(write_checkpoint=lambda *_: None)}
     monkeypatch.setattr(waiting, "_support", support.__getitem__)
     failed: list[str] = []
     rows = list(waiting.measure_waits(gpu.device, ("bert",), failed))
-    assert failed == ["Inspect on bert waits for the device in its launch"]
+    assert failed == [f"Inspect{manner} on bert waits for the device in its launch" for manner in ("", ", sites changed")]
     assert rows[0] == ("bert: Inspect", "called a synchronizing CUDA operation", "", "waits")
-    assert rows[1][1:] == ("1", "of 2", "")
-    assert modes == ["error", "default"] * 2
+    assert rows[2][1:] == ("2", "of 4", "")
+    assert modes == ["error", "default"] * 4
 
 
 @pytest.mark.slow
