@@ -18,7 +18,6 @@ Tensors are torch tensors on the encoder's device whatever the runtime is: reduc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -37,10 +36,6 @@ MapWatcher = Callable[[torch.Tensor], None]
 
 ContextWatcher = Callable[[torch.Tensor], None]
 """Receives one layer's contexts A V before any gate, [rows, heads, length, head_size]; only valid during the call."""
-
-ActivationWatcher = Callable[[torch.Tensor], None]
-"""Receives what the second matrix of one layer's feed-forward block reads, [rows, length, activation_size]; only valid during
-the call."""
 
 HeadSet: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 """Heads that are changed together: (layer, its heads), layers ascending, heads ascending, none twice."""
@@ -238,9 +233,6 @@ class ShowsActivations(Protocol):
     @property
     def activation_size(self) -> int:
         """The number of activations of a block."""
-
-    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> AbstractContextManager[None]:
-        """Passes on a layer's activations inside the block, in which `advance` runs that layer alone."""
 
 
 @runtime_checkable

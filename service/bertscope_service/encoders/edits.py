@@ -67,4 +67,4 @@ class BatchEdits:
 
     def watching(self, watchers: Mapping[Place, Watcher]) -> BatchEdits:
         """Returns the same edits, with functions that receive the vectors of some places after all changes."""
-        return replace(self, sites=SiteEdits.watching(self.sites, watchers))
+        return replace(self, sites=replace(self.sites or SiteEdits(), watchers=watchers))

@@ -169,12 +169,12 @@ def place_edits(
 
 def enter(state: State, edits: BatchEdits, *, kept: bool) -> None:
     """Changes a state that is about to run: a new one as the changes before layer 0 say, a kept one as those of `entering`."""
-    sites, first = edits.sites, (Site.STATE, 0)
+    sites = edits.sites
     if sites is None:
         return
-    if not kept and first in sites.places:
+    if not kept and (Site.STATE, 0) in sites.places:
         sites.untouched.append(state.hidden)
-        state.hidden = sites.apply(first, state.hidden[:, :, None])[:, :, 0]
+        state.hidden = sites.apply_to_states(0, state.hidden)
     for change in sites.entering if kept else ():
         state.hidden = change.apply(state.hidden[:, :, None])[:, :, 0]
         state.context = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -156,10 +156,10 @@ class SiteEdits:
             watcher(vectors)
         return vectors
 
-    @staticmethod
-    def watching(edits: SiteEdits | None, watchers: Mapping[Place, Watcher]) -> SiteEdits:
-        """Returns edits, or none, with watchers."""
-        return replace(edits or SiteEdits(), watchers=watchers)
+    def apply_to_states(self, layer: int, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns hidden states before a layer, [rows, length, hidden_size], likewise; the same tensor if nothing is there."""
+        place = (Site.STATE, layer)
+        return self.apply(place, hidden[:, :, None])[:, :, 0] if place in self.places else hidden
 
     def part(self, rows: slice) -> SiteEdits:
         """Returns the changes of some rows of the batch, which then are numbered from 0."""

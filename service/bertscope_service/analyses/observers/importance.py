@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
+from bertscope_service.encoders.gating import untouched
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import State
@@ -75,12 +76,8 @@ def some_gates(edits: BatchEdits, part: slice) -> BatchEdits:
 
 def _differentiable(encoder: Encoder, edits: BatchEdits | None, part: slice, rows: int) -> BatchEdits:
     """Returns the gates of some rows, in every layer, with a `keep` that requires its gradient."""
-    layers = encoder.shape.layers
-    every = frozenset(range(layers))
-    if edits is None:
-        keep = torch.ones((rows, layers, encoder.shape.heads), dtype=encoder.dtype, device=encoder.device)
-        return BatchEdits(keep.requires_grad_(), torch.zeros_like(keep), every, frozenset())
-    found = replace(some_gates(edits, part), layers=every)
+    placed = untouched(rows, encoder) if edits is None else some_gates(edits, part)
+    found = replace(placed, layers=frozenset(range(encoder.shape.layers)))
     found.keep.requires_grad_()
     return found
 

@@ -9,6 +9,8 @@ import torch
 
 from bertscope_service.encoders.base import Encoder, ShowsActivations, ShowsHeads
 from bertscope_service.encoders.edits import BatchEdits
+from bertscope_service.encoders.gating import untouched
+from bertscope_service.encoders.sites import Site
 from bertscope_service.encoders.state import State
 
 
@@ -48,6 +50,6 @@ def show(
         see(state.hidden)
     elif quantity is StateQuantity.HEAD_CONTEXTS:
         encoder.advance(state, layer + 1, edits, taps={layer: lambda contexts: see(contexts.transpose(1, 2).flatten(2))})
-    elif isinstance(encoder, ShowsActivations):
-        with encoder.watching_activations(layer, see):
-            encoder.advance(state, layer + 1, edits)
+    else:
+        edits = untouched(len(state.lengths), encoder) if edits is None else edits
+        encoder.advance(state, layer + 1, edits.watching({(Site.ACTIVATIONS, layer): lambda seen: see(seen.flatten(2))}))

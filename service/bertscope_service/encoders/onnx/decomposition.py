@@ -45,18 +45,18 @@ class OnnxDecomposition:
         self._constants: dict[str, torch.Tensor] = {}
         graph = parts.graph(ANALYSIS).graph
         layers = [layer for layer in range(encoder.shape.layers) if encoder.shape.heads_of(layer)]
-        self._named = find_values(graph, layers)
+        self.named = find_values(graph, layers)
         self._before_last = normalised_in(graph, at(HIDDEN, encoder.shape.layers))
-        own = {layer: one.summed for layer, one in self._named.items() if one.adds_input}
-        self._streams = find_streams(graph, own, encoder.shape.layers)
+        own = {layer: one.summed for layer, one in self.named.items() if one.adds_input}
+        self.streams = find_streams(graph, own, encoder.shape.layers)
         fast = parts.graph(FAST).graph
         self._head = find_head(fast) if encoder.capabilities.masked_lm else None
         if self._head is not None:
             declare(fast, {self._head.dense, self._head.norm.read})
         # A graph can be cut only at values whose type it declares.
-        names = {name for one in self._named.values() for name in (one.values, one.projected, one.summed)}
-        norms = [one.norm for one in self._named.values()]
-        norms += [norm for one in self._streams.values() for norm in (one.first, one.second)]
+        names = {name for one in self.named.values() for name in (one.values, one.projected, one.summed)}
+        norms = [one.norm for one in self.named.values()]
+        norms += [norm for one in self.streams.values() for norm in (one.first, one.second)]
         names |= {name for norm in norms if norm is not None for name in (norm.read, norm.written)}
         declare(graph, names | ({self._before_last} if self._before_last else set()))
 
@@ -74,13 +74,13 @@ class OnnxDecomposition:
         if encoder.precision not in ("fp32", "weight_only"):
             remedy = "load it in fp32" if encoder.precision in FLOAT32 else "load the model that it was made from"
             return f"it rounds to {encoder.precision} inside its graph; {remedy}"
-        if part is Part.STREAM and (self._head is None or any(layer not in self._streams for layer in layers)):
+        if part is Part.STREAM and (self._head is None or any(layer not in self.streams for layer in layers)):
             return "its graph is no sum of heads and feed-forward blocks, or has other weights; load it with runtime torch"
-        if any(layer not in self._named for layer in with_heads):
+        if any(layer not in self.named for layer in with_heads):
             return "its graph is of a form in which layers can't be taken apart; load it with runtime torch"
-        if part is Part.NORMALISATION and any(layer not in self._named or self._named[layer].norm is None for layer in layers):
+        if part is Part.NORMALISATION and any(layer not in self.named or self.named[layer].norm is None for layer in layers):
             return f"{these} don't normalise x + attention(x); ask for layer_norms or rollout"
-        if part is Part.END and any(layer not in self._streams or self._streams[layer].second is None for layer in layers):
+        if part is Part.END and any(layer not in self.streams or self.streams[layer].second is None for layer in layers):
             return f"{these} don't end by normalising a sum; ask for alti"
         return None
 
@@ -94,7 +94,7 @@ class OnnxDecomposition:
             run.average = state.average
         if heads:
             run.on_maps, run.on_values = maps.append, values.append
-        encoder.run_layer(state, run, None, self._named[layer].values if heads else "")
+        encoder.run_layer(state, run, None, self.named[layer].values if heads else "")
         weights = gated_weights(maps[-1], run)
         return LayerParts(layer, heads, state.lengths, state.valid, weights, values[-1], run.constant, before)
 
@@ -112,7 +112,7 @@ class OnnxDecomposition:
         one_by_one = torch.zeros((inputs + 1, inputs), dtype=torch.float32, device=self._encoder.device)
         one_by_one.diagonal().fill_(1.0)
         contexts = one_by_one.unflatten(1, (heads, self._head_size))[None]
-        projected = self._named[layer].projected
+        projected = self.named[layer].projected
         session = self._parts.get(ANALYSIS, (at(GATED, layer),), (projected,))
         (found,) = session.run({at(GATED, layer): contexts}, {projected: (1, inputs + 1, size)})[projected]
         # The last input is zero: what is left is the bias.
@@ -122,14 +122,14 @@ class OnnxDecomposition:
 
     def normalisation(self, parts: LayerParts) -> tuple[FrozenNorm, torch.Tensor]:
         layer, shape = parts.layer, tuple(parts.before.shape)
-        norm = _known(self._named[layer].norm)
+        norm = _known(self.named[layer].norm)
         session = self._parts.get(ANALYSIS, (at(GATED, layer), at(HIDDEN, layer)), (norm.read, norm.written))
         feeds = {at(GATED, layer): self._by_head(parts.contexts()), at(HIDDEN, layer): parts.before}
         found = session.run(feeds, {norm.read: shape, norm.written: shape})
         return self._frozen(norm, found[norm.read]), found[norm.written]
 
     def normalisation_at_end(self, layer: int, attended: torch.Tensor) -> FrozenNorm:
-        first, norm = _known(self._streams[layer].first), _known(self._streams[layer].second)
+        first, norm = _known(self.streams[layer].first), _known(self.streams[layer].second)
         session = self._parts.get(ANALYSIS, (first.written,), (norm.read,))
         summed = session.run({first.written: attended}, {norm.read: tuple(attended.shape)})[norm.read]
         return self._frozen(norm, summed)
@@ -156,7 +156,7 @@ class OnnxDecomposition:
         return self._parts.get(ANALYSIS, inputs, (after,)).run(feeds, {after: whole.shape})[after]
 
     def stream(self, parts: LayerParts, positions: torch.Tensor) -> LayerStream:
-        layer, named = parts.layer, self._streams[parts.layer]
+        layer, named = parts.layer, self.streams[parts.layer]
         rows = torch.arange(len(positions), dtype=torch.int64, device=positions.device)
         contexts, before = contexts_at(parts, positions), parts.before[rows, positions]
         after = named.second.read if named.second is not None else at(HIDDEN, layer + 1)

@@ -158,13 +158,11 @@ class OnnxEncoder:
         """Runs the state's layer with changes at its sites, and at the state behind it; at all positions if there are any, as
         changes name positions of the text."""
         layer = state.layer
-        touched, after = sites.touch(layer), (Site.STATE, layer + 1)
+        touched = sites.touch(layer)
         values = self.sites.values_of(layer) if run.blocked is not None else ""
         self.run_layer(state, run, None if touched else only, values, sites)
-        if after in sites.places:
-            state.hidden = sites.apply(after, state.hidden[:, :, None])[:, :, 0]
         if touched:
-            state.hidden = pick(state.hidden, only)
+            state.hidden = pick(sites.apply_to_states(layer + 1, state.hidden), only)
 
     def layer_run(
         self,
@@ -282,7 +280,7 @@ class OnnxEncoder:
     @cached_property
     def sites(self) -> SiteParts:
         """Changes the vectors inside its layers."""
-        return SiteParts(self._parts, self.shape, self.precision)
+        return SiteParts(self._parts, self.shape, self.precision, self.decomposition)
 
     def site_refusal(self, site: Site, layer: int) -> str | None:
         return self.sites.refusal(site, layer)

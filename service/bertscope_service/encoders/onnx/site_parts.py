@@ -9,15 +9,13 @@ from functools import cached_property
 import torch
 
 from bertscope_service.encoders.base import FLOAT32, Shape
+from bertscope_service.encoders.onnx.decomposition import OnnxDecomposition
 from bertscope_service.encoders.onnx.parts import Parts
 from bertscope_service.encoders.onnx.streams import (
     PRODUCTS,
     GraphIndex,
-    LayerValues,
     attribute,
     declare,
-    find_streams,
-    find_values,
 )
 from bertscope_service.encoders.onnx.values import ANALYSIS, GATED, HIDDEN, at
 from bertscope_service.encoders.site_edits import SiteEdits
@@ -38,10 +36,12 @@ class InnerValues:
 class SiteParts:
     """Runs the parts of layers between their sites."""
 
-    def __init__(self, parts: Parts, shape: Shape, precision: str) -> None:
+    def __init__(self, parts: Parts, shape: Shape, precision: str, found: OnnxDecomposition) -> None:
+        """`found` knows the values that layers are taken apart into."""
         self._parts = parts
         self._shape = shape
         self._precision = precision
+        self._named, self._streams = found.named, found.streams
 
     def refusal(self, site: Site, layer: int) -> str | None:
         """Returns why a site of a layer can't be changed, with the remedy; None if it can."""
@@ -85,20 +85,11 @@ class SiteParts:
         return next((one.activations for one in self._inner.values()), None)
 
     @cached_property
-    def _named(self) -> dict[int, LayerValues]:
-        layers = [layer for layer in range(self._shape.layers) if self._shape.heads_of(layer)]
-        graph = self._parts.graph(ANALYSIS).graph
-        found = find_values(graph, layers)
-        declare(graph, {one.values for one in found.values()} | {one.projected for one in found.values()})
-        return found
-
-    @cached_property
     def _inner(self) -> dict[int, InnerValues]:
         graph = self._parts.graph(ANALYSIS).graph
         index = GraphIndex(graph)
-        own = {layer: one.summed for layer, one in self._named.items() if one.adds_input}
         found = dict[int, InnerValues]()
-        for layer, stream in find_streams(graph, own, self._shape.layers).items():
+        for layer, stream in self._streams.items():
             ends = stream.second.read if stream.second is not None else at(HIDDEN, layer + 1)
             residual = stream.first.written if stream.first is not None else stream.summed
             last = index.maker(ends)

@@ -5,34 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
 
 import torch
 
-from bertscope_service.encoders.base import ActivationWatcher
 from bertscope_service.encoders.site_edits import SiteEdits
 from bertscope_service.encoders.sites import INNER, Site
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 
 
 @contextmanager
-def watching_activations(architecture: Architecture, layer: int, watcher: ActivationWatcher) -> Iterator[None]:
-    """Passes on what the second matrix of a layer's feed-forward block reads. That layer alone may run meanwhile: ALBERT's
-    layers are one module."""
-
-    def show(_: torch.nn.Module, read: tuple[Any, ...]) -> None:
-        watcher(architecture.by_token(read[0]))
-
-    hook = architecture.second_matrix(layer).register_forward_pre_hook(show)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-@contextmanager
 def changing_sites(architecture: Architecture, layer: int, sites: SiteEdits) -> Iterator[None]:
-    """Changes the vectors at the inner sites of a layer, on padded rows. That layer alone may run meanwhile."""
+    """Changes the vectors at the inner sites of a layer, on padded rows. That layer alone may run meanwhile: ALBERT's
+    layers are one module."""
 
     def change(site: Site, value: torch.Tensor) -> torch.Tensor:
         vectors = architecture.by_token(value).unsqueeze(3 if site is Site.ACTIVATIONS else 2)

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 import torch
 
-from bertscope_service.encoders.base import ActivationWatcher, Capabilities, ContextWatcher, MapWatcher, Shape
+from bertscope_service.encoders.base import Capabilities, ContextWatcher, MapWatcher, Shape
 from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.gating import LayerRun, MapMemory, pick, place_edits
 from bertscope_service.encoders.placement import place_rows
@@ -17,7 +17,7 @@ from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.site_edits import SiteEdits
 from bertscope_service.encoders.sites import Site
 from bertscope_service.encoders.state import Context, KeptTokens, State, to_device
-from bertscope_service.encoders.torch.activations import changing_sites, watching_activations
+from bertscope_service.encoders.torch.activations import changing_sites
 from bertscope_service.encoders.torch.architectures.architecture import Architecture
 from bertscope_service.encoders.torch.architectures.attention import gated_attention
 from bertscope_service.encoders.torch.decomposition import TorchDecomposition
@@ -162,12 +162,10 @@ class TorchEncoder:
     def _run_changed(self, state: State, run: LayerRun, sites: SiteEdits, only: torch.Tensor | None) -> None:
         """Runs the state's layer with changes at its sites, and at the state behind it; at all positions if there are any, as
         changes name positions of the text."""
-        touched, after = sites.touch(state.layer), (Site.STATE, state.layer + 1)
+        touched = sites.touch(state.layer)
         with changing_sites(self.architecture, state.layer, sites):
             output = self._run_layer(state, run, None if touched else only)
-        if after in sites.places:
-            output = sites.apply(after, output[:, :, None])[:, :, 0]
-        state.hidden = pick(output, only) if touched else output
+        state.hidden = pick(sites.apply_to_states(state.layer + 1, output), only) if touched else output
 
     def capture(self) -> None:
         if self.capabilities.unpadded:
@@ -273,13 +271,8 @@ class TorchEncoder:
         return self.architecture.activation_size
 
     @contextmanager
-    def watching_activations(self, layer: int, watcher: ActivationWatcher) -> Iterator[None]:
-        with self.in_padded_rows(), watching_activations(self.architecture, layer, watcher):
-            yield
-
-    @contextmanager
     def in_padded_rows(self) -> Iterator[None]:
-        """Keeps the padding of rows while layers run: where activations are watched, or attention is computed apart."""
+        """Keeps the padding of rows while layers run: where attention is computed apart."""
         self._in_padded_rows = True
         try:
             yield
