@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -45,15 +45,15 @@ def asked(request: ablation_pb2.SweepHeadsRequest) -> dict[str, Any]:
     bootstrap = request.bootstrap
     return {
         "objective": kind,
-        "items": f"{len(items)}, {_digest(items)}",
+        "items": f"{len(items)}, {json_digest(items)}",
         "options of the objective": {**options, "truncate": request.objective.truncate},
         "mode": enum_name(common_pb2.HeadIntervention.Mode, request.mode, "MODE_"),
         "factor": request.scale if request.HasField("scale") else None,
         "scope": scope_of(request),
-        "sets": f"{len(request.sets)}, {_digest(list(map(_plain, request.sets)))}" if request.sets else None,
+        "sets": f"{len(request.sets)}, {json_digest(list(map(_plain, request.sets)))}" if request.sets else None,
         "interventions": list(map(_plain, request.interventions)),
-        "site changes": _digest(map(_plain, request.site_interventions)) if request.site_interventions else None,
-        "reference texts": f"{len(request.reference_texts)}, {_digest(list(request.reference_texts))}",
+        "site changes": json_digest(list(map(_plain, request.site_interventions))) if request.site_interventions else None,
+        "reference texts": f"{len(request.reference_texts)}, {json_digest(list(request.reference_texts))}",
         "greedy": _plain(request.greedy) if request.HasField("greedy") else None,
         "seed": bootstrap.seed,
         "resamples": bootstrap.resamples if bootstrap.HasField("resamples") else None,
@@ -167,6 +167,7 @@ def _plain(message: Message) -> dict[str, Any]:
     return json_format.MessageToDict(message, preserving_proto_field_name=True)
 
 
-def _digest(items: Iterable[Any]) -> str:
-    text = json.dumps(list(items), sort_keys=True, separators=(",", ":"))
+def json_digest(value: object) -> str:
+    """Returns a digest of a value of JSON types."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

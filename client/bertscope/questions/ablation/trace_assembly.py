@@ -13,6 +13,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from bertscope.errors import InvalidReply, invalid_argument
+from bertscope.questions.ablation.resumption import json_digest
 from bertscope.questions.ablation.site_effects import SiteEffect, read_effect
 from bertscope.questions.ablation.traced_pairs import AskedPair
 from bertscope.questions.ablation.traced_values import PairValues, SiteSweepStart
@@ -115,7 +116,7 @@ def asked(request: Request) -> dict[str, Any]:
     found = json_format.MessageToDict(request, preserving_proto_field_name=True)
     for name in ("model", "pairs", "memory_bytes"):
         found.pop(name, None)
-    return {name: _digest(value) if len(json.dumps(value)) > 1000 else value for name, value in found.items()}
+    return {name: json_digest(value) if len(json.dumps(value)) > 1000 else value for name, value in found.items()}
 
 
 def digest(pair: Message) -> str:
@@ -145,8 +146,3 @@ def begin(request: Request, pairs: Sequence[Message], start_from: Trace | str | 
     if len(pairs) == len(earlier.pairs):
         raise invalid_argument("start_from", "start_from is a whole trace: nothing is left to measure")
     return replace(earlier, interrupted=None)
-
-
-def _digest(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
