@@ -1,4 +1,4 @@
-"""Rendering of numbers by head: bertscope.v1.Tensor of [layers, heads]."""
+"""Rendering of numbers as bertscope.v1.Tensor, float32 of any shape."""
 
 from __future__ import annotations
 
@@ -10,4 +10,5 @@ from numpy.typing import NDArray
 
 
 def render_matrix(values: NDArray[np.floating[Any]]) -> common_pb2.Tensor:
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4").tobytes())
+    data = values.astype("<f4", copy=False).tobytes()
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=data)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
 from bertscope_service.analyses.geometry import GeometryPlan, GeometryQuery, LayerSums
 from bertscope_service.api.checks import check_numbers, read_texts
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_names
@@ -61,10 +61,7 @@ def render_geometry(plan: GeometryPlan, results: Sequence[Any], model: LoadedMod
 def _render_layer(sums: LayerSums) -> geometry_pb2.LayerGeometry:
     moments = None
     if sums.moments is not None:
-        triangle = sums.moments[np.triu_indices(len(sums.moments))]
-        moments = common_pb2.Tensor(
-            dtype=common_pb2.DATA_TYPE_FLOAT32, shape=triangle.shape, data=triangle.astype("<f4", copy=False).tobytes()
-        )
+        moments = render_matrix(sums.moments[np.triu_indices(len(sums.moments))])
     return geometry_pb2.LayerGeometry(
         layer=sums.layer,
         directions=sums.directions.tolist(),

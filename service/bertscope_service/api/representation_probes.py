@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
@@ -25,6 +24,7 @@ from bertscope_service.api.limits import (
     MAX_PROBE_TEXTS,
     RequestLimits,
 )
+from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_states
@@ -257,10 +257,5 @@ def _render_run(outcome: Outcome, layer: int, group: int, seed: int) -> probes_p
 def render_weights(planned: PlannedProbes, trained: Trained, index: int) -> probes_pb2.ProbeWeights:
     """Renders the first probe of the layer with this index."""
     names = ("weights", "biases", "output_weights", "output_biases")
-    tensors = {name: _tensor(values[index]) for name, values in zip(names, trained.weights, strict=False)}
+    tensors = {name: render_matrix(values[index]) for name, values in zip(names, trained.weights, strict=False)}
     return probes_pb2.ProbeWeights(layer=planned.plan.query.layers[index], **tensors)
-
-
-def _tensor(values: NDArray[np.float32]) -> common_pb2.Tensor:
-    data = values.astype("<f4", copy=False).tobytes()
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=data)

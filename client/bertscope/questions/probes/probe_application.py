@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
@@ -20,6 +19,7 @@ from bertscope.values import messages as wire
 from bertscope.values import validation
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.messages import Asked, Numbers
+from bertscope.values.vectors import tensor
 
 GivenTexts = ProbeText | UnlabelledText | Iterable[ProbeText | UnlabelledText]
 
@@ -57,13 +57,8 @@ def with_probe(request: ApplyProbeRequest, probe: KeptProbe, *, layers: Numbers 
     for layer in validation.uint32s("layers", layers) or probe.layers:
         if layer not in probe.weights:
             raise invalid_argument("layers", f"has layer {layer}; the probes are of layers {list(probe.layers)}")
-        request.probes.add(layer=layer, **dict(zip(ARRAYS, map(_tensor, probe.weights[layer]), strict=False)))
+        request.probes.add(layer=layer, **dict(zip(ARRAYS, map(tensor, probe.weights[layer]), strict=False)))
     return request
-
-
-def _tensor(values: npt.NDArray[np.float32]) -> common_pb2.Tensor:
-    data = np.ascontiguousarray(values, "<f4").tobytes()
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=data)
 
 
 def with_span_texts(request: ApplyProbeRequest, texts: Sequence[AskedText]) -> ApplyProbeRequest:

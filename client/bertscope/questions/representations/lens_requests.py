@@ -9,8 +9,8 @@ from bertscope.errors import InvalidArgument, invalid_argument
 from bertscope.questions.representations.lens import NORMALISATIONS, LensText
 from bertscope.questions.representations.tuned_lens import TunedLens
 from bertscope.rpc.splitting import OnRejected
-from bertscope.v1 import common_pb2
 from bertscope.v1.representation_lens_pb2 import LensInput, ReadLayersRequest, Translator
+from bertscope.values.vectors import tensor
 
 MAPS_BYTES = 8 * 1024 * 1024
 """The maps that a call takes, unless one layer's are more: half of what a server takes in a message."""
@@ -46,11 +46,7 @@ def _groups(layers: Sequence[int], lens: TunedLens) -> Iterator[Sequence[int]]:
 
 
 def _translator(layer: int, lens: TunedLens) -> Translator:
-    values = lens.maps[layer]
-    affine = common_pb2.Tensor(
-        dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4", copy=False).tobytes()
-    )
-    return Translator(layer=layer, affine=affine)
+    return Translator(layer=layer, affine=tensor(lens.maps[layer]))
 
 
 class Rejected:
