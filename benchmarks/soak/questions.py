@@ -372,7 +372,7 @@ def _site_changes() -> list[bertscope.SiteIntervention]:
     return [
         bertscope.patch(2, source, positions="masks"),
         bertscope.scale_site(1, range(64), site="neurons", factor=2, positions="masks"),
-        bertscope.block_attention(3, [0], queries="masks", keys="first"),
+        bertscope.block_attention(1, [0], queries="masks", keys="first"),
     ]
 
 

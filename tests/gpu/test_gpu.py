@@ -81,11 +81,11 @@ def test_half_precisions_are_close(subject: Subject, precision: str, watch: bool
 
 
 @pytest.mark.parametrize("shape", [(1, 384, 384), (33, 3072, 64), (257, 768, 1000)])
-@pytest.mark.parametrize("device", [DEVICE, torch.device("cpu")], ids=str)
-def test_products_of_integers_are_exact(shape: tuple[int, int, int], device: torch.device) -> None:
+@pytest.mark.parametrize("processor", [DEVICE, torch.device("cpu")], ids=str)
+def test_products_of_integers_are_exact(shape: tuple[int, int, int], processor: torch.device) -> None:
     """On the CPU as well: the processor beside a GPU is seldom one that all other tests ran on."""
     steps, matrix = drawn(*shape)
-    found = integer_product(device)(matrix.to(device))(steps.to(device, copy=True)).cpu()
+    found = integer_product(processor)(matrix.to(processor))(steps.to(processor, copy=True)).cpu()
     assert torch.equal(found, exact(steps, matrix))
 
 
