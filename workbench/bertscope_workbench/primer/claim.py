@@ -1,0 +1,210 @@
+"""Reads claims: a TOML file for each section of the survey says what is claimed, how it is tested, and what settles it.
+
+An error names the file, the claim, the key and the remedy.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from bertscope.errors import invalid_argument
+from bertscope.values.display import record
+
+from bertscope_workbench.primer.measures import Measure, find_measure, options_of
+from bertscope_workbench.studies.definition import SUFFIX, Keys
+
+Holds = Literal["above", "below"]
+Rule = Literal["all", "each"]
+LEAST_ITEMS = 20
+"""Fewer independent items can't settle a claim, unless a test says how few can."""
+SECONDS = 5.0
+"""The time of a test unless it says one."""
+
+
+@record
+class Published:
+    """A figure that a paper gives."""
+
+    model: str
+    """The paper's model."""
+    figure: str
+    """The figure in words and numbers."""
+    source: str
+    """Where it was read: paper and section or table."""
+
+
+@record
+class ClaimTest:
+    """One way to settle a claim."""
+
+    name: str
+    measured: str
+    """The number, a phrase."""
+    unit: str
+    """Its unit: "share", "nats", "cosine"."""
+    control: str
+    """The number to beat, a phrase."""
+    holds: Holds
+    """The side of the threshold on which the claim holds."""
+    threshold: float
+    """The number that the difference of value and control is compared with."""
+    reason: str
+    """Why this threshold."""
+    measure: str
+    """The measure, "module.function"."""
+    options: Mapping[str, Any]
+    """The measure's options."""
+    least_items: int
+    """With fewer independent items, the test can't tell."""
+    commands: Sequence[str]
+    """Commands that ask the same; "{model}" stands for the model."""
+    seconds: float
+    """Roughly what it takes for the embedded model on two cores: for the estimate of the time that is left."""
+    function: Measure
+    """The measure itself."""
+
+
+@record
+class Claim:
+    """A finding of the literature, as a question to any model."""
+
+    name: str
+    """Its name on the command line."""
+    section: str
+    """The section of the survey, or "Dark Secrets 4.1", or "since"."""
+    section_title: str
+    title: str
+    claim: str
+    """The finding, in our words."""
+    explained: str
+    """The question and why it matters, for a reader who does not know BERT."""
+    paper: str
+    """The papers, with their sections."""
+    needs: Sequence[str]
+    """Capabilities that a model must have."""
+    languages: Sequence[str]
+    """The languages of the items; empty: any."""
+    learned: bool
+    """True if only training can bring it about: a model of random weights must not show it."""
+    learned_reason: str
+    """Why random weights may show it, if they may."""
+    verdict: Rule
+    """"all": it holds if all tests hold; "each": tests are several answers to one question, and may disagree."""
+    tests: Sequence[ClaimTest]
+    published: Sequence[Published]
+
+
+def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Claim]:
+    """Returns the shipped claims, or those of `files`, in the order of their sections; with `only`, those of these names or
+    sections.
+
+    Raises InvalidArgument for a broken file and for a name that is none, and OSError for a file that can't be read.
+    """
+    own = [*files]
+    texts = {str(path): path.read_text("utf-8") for path in own} or _shipped()
+    claims = sorted((claim for name, text in texts.items() for claim in _read(name, text)), key=_place)
+    names = [claim.name for claim in claims]
+    for claim in claims:
+        if names.count(claim.name) > 1:
+            raise invalid_argument(claim.name, "two claims have this name; name each differently")
+    for name in only:
+        if not any(name in (claim.name, claim.section) for claim in claims):
+            sections = ", ".join(dict.fromkeys(claim.section for claim in claims))
+            raise invalid_argument("only", f"{name!r} is no claim and no section; --list names claims; sections: {sections}")
+    return [claim for claim in claims if not only or claim.name in only or claim.section in only]
+
+
+def _shipped() -> dict[str, str]:
+    folder = importlib.resources.files("bertscope_workbench.primer").joinpath("claims")
+    files = sorted((each for each in folder.iterdir() if each.name.endswith(SUFFIX)), key=lambda each: each.name)
+    return {each.name: each.read_text("utf-8") for each in files}
+
+
+def _place(claim: Claim) -> tuple[bool, str]:
+    """Sorts sections of the survey by their numbers, then others by their names."""
+    return not claim.section[0].isdigit(), claim.section
+
+
+def _read(file: str, text: str) -> list[Claim]:
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise invalid_argument(file, f"is not TOML: {error}") from None
+    keys = Keys(file, "", values)
+    section, title = keys.take("section", str), keys.take("title", str)
+    tables = keys.take("claim", list, wanted="one or more tables [[claim]]")
+    keys.done()
+    return [_claim(Keys(file, f"claim {number}, ", table), section, title) for number, table in enumerate(tables, start=1)]
+
+
+def _claim(keys: Keys, section: str, section_title: str) -> Claim:
+    name = keys.take("name", str)
+    keys = Keys(keys.file, f"claim {name}, ", keys.values)
+    learned = keys.take("learned", bool, True)
+    found = Claim(
+        name=name,
+        section=section,
+        section_title=section_title,
+        title=keys.take("title", str),
+        claim=keys.take("claim", str),
+        explained=keys.take("explained", str),
+        paper=keys.take("paper", str),
+        needs=keys.texts("needs", ()),
+        languages=keys.texts("languages", ()),
+        learned=learned,
+        learned_reason="" if learned else keys.take("learned_reason", str),
+        verdict=cast(Rule, keys.choice("verdict", get_args(Rule), "all")),
+        tests=[
+            _test(Keys(keys.file, f"{keys.where}test {number}, ", each))
+            for number, each in enumerate(keys.take("test", list, wanted="one or more tables [[claim.test]]"), start=1)
+        ],
+        published=[
+            _published(Keys(keys.file, f"{keys.where}published {number}, ", each))
+            for number, each in enumerate(keys.take("published", list, []), start=1)
+        ],
+    )
+    keys.done()
+    return found
+
+
+def _test(keys: Keys) -> ClaimTest:
+    test: dict[str, Any] = {
+        "name": keys.take("name", str),
+        "measured": keys.take("measured", str),
+        "unit": keys.take("unit", str),
+        "control": keys.take("control", str),
+        "holds": keys.choice("holds", get_args(Holds)),
+        "threshold": keys.take("threshold", float),
+        "reason": keys.take("reason", str),
+        "least_items": keys.take("least_items", int, LEAST_ITEMS),
+        "commands": keys.texts("commands", ()),
+        "seconds": keys.take("seconds", float, SECONDS),
+    }
+    name, options = keys.take("measure", str), keys.take("options", dict, {})
+    keys.done()
+    return ClaimTest(measure=name, options=options, function=_measure(keys, name, options), **test)
+
+
+def _measure(keys: Keys, name: str, options: Mapping[str, Any]) -> Measure:
+    """Returns the measure of a test, which takes these options."""
+    measure = find_measure(name)
+    if measure is None:
+        raise keys.error("measure", f"{name!r} is no measure; write module.function of bertscope_workbench.primer.measures")
+    taken = options_of(measure)
+    for option in options:
+        if option not in taken:
+            raise keys.error("options", f"{option!r} is no option of {name}; it takes {', '.join(taken) or 'none'}")
+    missing = [each for each, parameter in taken.items() if parameter.default is parameter.empty and each not in options]
+    if missing:
+        raise keys.error("options", f"{name} needs {', '.join(missing)}")
+    return measure
+
+
+def _published(keys: Keys) -> Published:
+    found = Published(keys.take("model", str), keys.take("figure", str), keys.take("source", str))
+    keys.done()
+    return found

@@ -1,0 +1,37 @@
+"""The items that claims are asked on: those that ship, and the files of a folder of the user's."""
+
+from __future__ import annotations
+
+import importlib.resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from bertscope.errors import invalid_argument
+from bertscope.values.display import record
+
+
+@record
+class Data:
+    """Where items come from."""
+
+    folder: Path | None = None
+    """The folder of --data; None if only what ships is asked."""
+    limit: int | None = None
+    """The most items of each file; None: all."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for what is no folder."""
+        if self.folder is not None and not self.folder.is_dir():
+            raise invalid_argument("data", f"{self.folder} is not a folder; name one with public data")
+
+    def files(self, *patterns: str) -> list[Path]:
+        """Returns the folder's files, and those of the folders in it, whose names fit a pattern ("*.conllu"), by name."""
+        if self.folder is None:
+            return []
+        found = {path for pattern in patterns for path in self.folder.rglob(pattern) if path.is_file()}
+        return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(self.folder).parts))
+
+
+def shipped(name: str) -> Traversable:
+    """Returns a file of this package, such as "senses.toml"."""
+    return importlib.resources.files(__name__).joinpath(name)

@@ -1,0 +1,161 @@
+"""Keeps the answers of a run in a file of JSON Lines, one for each test and model, so that a run that was cut short goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bertscope import FailedPrecondition, Model, __version__
+from bertscope.errors import CLIENT_SIDE, invalid_argument
+from bertscope.values.models import short_name
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.claim import Claim, ClaimTest
+from bertscope_workbench.primer.estimates import Measured
+from bertscope_workbench.primer.pictures_data import number, picture_document, read_picture
+from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedTest, judge
+
+REMEDY = "take the file away, or name another"
+
+
+class KeptResults:
+    """The file of answers; without one, nothing is kept."""
+
+    def __init__(self, path: Path | None, *, resume: bool) -> None:
+        """Reads what there is. Raises FailedPrecondition for a file that has rows without `resume`, InvalidArgument for one
+        that holds something else, and OSError for one that can't be read."""
+        self._path = path
+        self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        if path is None or not path.exists():
+            return
+        if path.stat().st_size and not resume:
+            raise FailedPrecondition(
+                f"{path} has the answers of a run that was cut short; go on with them (--resume), or {REMEDY}",
+                reason=CLIENT_SIDE,
+            )
+        lines = path.read_text("utf-8").splitlines()
+        for place, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                self._rows[_key(row["model"], row["claim"], row["test"], row["question"])] = row
+            except (json.JSONDecodeError, KeyError, TypeError) as error:
+                if place == len(lines):  # A run that was killed may have left half a line.
+                    path.write_text("".join(f"{each}\n" for each in lines[:-1]), "utf-8")
+                    return
+                raise invalid_argument(f"{path}, line {place}", f"is no answer of a primer; {REMEDY}") from error
+
+    def begin(self, asking: Asking) -> None:
+        """Looks whether the answers about a model are of these weights, data and settings. Raises FailedPrecondition."""
+        now = identity(asking)
+        for row in self._rows.values():
+            if row["model"] == short_name(asking.model) and row["asked"] != now:
+                (name, *_) = (each for each in now if row["asked"].get(each) != now[each])
+                was = row["asked"].get(name)
+                raise FailedPrecondition(
+                    f"{self._path} can't go on: its answers about {row['model']} are of {name} {was}, and now it is "
+                    f"{now[name]}; {REMEDY}",
+                    reason=CLIENT_SIDE,
+                )
+
+    def find(self, asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest | None:
+        """Returns the answer to a test; None if there is none yet."""
+        row = self._rows.get(_key(short_name(asking.model), claim.name, test.name, _question(test)))
+        return None if row is None else read_result(test, row)
+
+    def add(self, asking: Asking, claim: Claim, test: ClaimTest, result: JudgedTest) -> None:
+        """Keeps an answer. Raises OSError."""
+        if self._path is None:
+            return
+        row = {
+            "model": short_name(asking.model),
+            "claim": claim.name,
+            "test": test.name,
+            "question": _question(test),
+            "asked": identity(asking),
+            **result_document(result),
+        }
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, allow_nan=False) + "\n")
+
+
+def identity(asking: Asking) -> dict[str, str]:
+    """Returns what answers depend on beside the test: weights, runtime, precision, data, and the models compared with."""
+
+    def weights(model: Model | None) -> str:
+        return "none" if model is None else model.weights_digest
+
+    files = [f"{path}:{path.stat().st_size}" for path in asking.data.files("*")]
+    return {
+        "bertscope": __version__,
+        "weights": asking.model.weights_digest,
+        "runtime": asking.model.runtime,
+        "precision": asking.model.precision,
+        "data": "what ships" if asking.data.folder is None else f"{asking.data.folder} {_digest(files)}",
+        "limit": str(asking.data.limit),
+        "languages": ",".join(asking.languages),
+        "against": weights(asking.against),
+        "fine_tuned": weights(asking.fine_tuned),
+    }
+
+
+def result_document(result: JudgedTest) -> dict[str, Any]:
+    """Returns an answer as JSON has it."""
+    found = result.measured
+    document: dict[str, Any] = {
+        "verdict": result.verdict,
+        "why": result.why,
+        "p_value": number(result.p_value),
+        "seconds": round(result.seconds, 2),
+    }
+    if found is None:
+        return document
+    numbers = {name: number(getattr(found, name)) for name in ("value", "difference", "low", "high")}
+    return document | {
+        **numbers,
+        "control": None if found.control is None else number(found.control),
+        "items": found.items,
+        "data": found.data,
+        "interval": found.interval,
+        "notes": [*found.notes],
+        "picture": picture_document(found.picture),
+    }
+
+
+def read_result(test: ClaimTest, row: Mapping[str, Any]) -> JudgedTest:
+    """Returns the answer of a document, judged anew."""
+    if row["verdict"] == NOT_ASKED:
+        return JudgedTest(test, NOT_ASKED, None, row["why"], seconds=row["seconds"])
+
+    def known(name: str) -> float:
+        return math.nan if row[name] is None else float(row[name])
+
+    measured = Measured(
+        value=known("value"),
+        difference=known("difference"),
+        low=known("low"),
+        high=known("high"),
+        control=row["control"],
+        items=row["items"],
+        data=row["data"],
+        interval=row["interval"],
+        notes=tuple(row["notes"]),
+        picture=read_picture(row["picture"]),
+    )
+    return judge(test, measured, row["seconds"])
+
+
+def _question(test: ClaimTest) -> str:
+    """Returns a digest of what is asked; thresholds may change without asking again."""
+    return _digest([test.measure, test.options])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _key(*parts: str) -> tuple[str, ...]:
+    return parts

@@ -1,0 +1,200 @@
+"""Asks a server's models all claims, keeps the answers as they come, and goes on with those that an earlier run kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Unimplemented
+from bertscope.errors import invalid_argument
+from bertscope.values.display import record
+from bertscope.values.models import short_name
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.claim import Claim, ClaimTest
+from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.estimates import Measured, NotAsked
+from bertscope_workbench.primer.kept_results import KeptResults
+from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
+from bertscope_workbench.studies.inquiry import Rejected
+from bertscope_workbench.studies.report import LeftOut
+
+HEADS = {"cloze": "masked-LM head", "interventions": "heads that can be changed"}
+"""By capability: what a model without it lacks, in words."""
+
+
+@record
+class ModelResults:
+    """All claims about one model."""
+
+    model: Model
+    step: float | None
+    """The number of training steps of this checkpoint, in a film of checkpoints."""
+    claims: tuple[JudgedClaim, ...]
+
+
+@record
+class Primer:
+    """The table of all claims."""
+
+    claims: tuple[Claim, ...]
+    models: tuple[ModelResults, ...]
+
+    def result(self, claim: str, model: int = 0) -> JudgedClaim:
+        """Returns what came of a claim. Raises KeyError for a name that is none."""
+        for result in self.models[model].claims:
+            if result.claim.name == claim:
+                return result
+        raise KeyError(claim)
+
+
+@record
+class PrimerProgress:
+    """How far a run is."""
+
+    model: str
+    claim: str
+    """The title of the claim that is asked."""
+    done: int
+    """Tests done, of all models."""
+    total: int
+    within: tuple[int, int | None]
+    """How much of the current test is done, and of how much, if that is known."""
+    seconds_left: float | None
+    """An estimate of the time that is left, by how long the tests took so far; None before the first."""
+
+
+OnProgress = Callable[[PrimerProgress], object]
+
+
+@record
+class Compared:
+    """Models and languages that some claims compare."""
+
+    against: str | None = None
+    """A second model, larger as a rule."""
+    fine_tuned: str | None = None
+    """A fine-tuned copy of the model."""
+    languages: tuple[str, ...] = ("en",)
+    """ISO 639-1 codes of the languages that the models read."""
+
+
+@record(frozen=False)
+class _Clock:
+    """Estimates the time that is left by the time that claims say they take, scaled by what they took."""
+
+    expected: float
+    total: int
+    on_progress: OnProgress | None
+    done: int = 0
+    passed: float = 0.0
+    taken: float = 0.0
+    kept: float = 0.0
+
+    def tell(self, model: Model, claim: Claim, within: tuple[int, int | None] = (0, None)) -> None:
+        if self.on_progress is not None:
+            left = (self.expected - self.passed - self.kept) * self.taken / self.passed if self.passed else None
+            self.on_progress(PrimerProgress(short_name(model), claim.title, self.done, self.total, within, left))
+
+    def finished(self, test: ClaimTest, seconds: float | None) -> None:
+        """Notes a test; without seconds it was answered earlier."""
+        self.done += 1
+        if seconds is None:
+            self.kept += test.seconds
+        else:
+            self.passed, self.taken = self.passed + test.seconds, self.taken + seconds
+
+
+def run_primer(
+    client: Client,
+    claims: Sequence[Claim],
+    *,
+    models: Sequence[str | Model | None] = (None,),
+    steps: Sequence[float] | None = None,
+    data: Data | None = None,
+    compared: Compared | None = None,
+    rows: Path | None = None,
+    resume: bool = False,
+    timeout: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> Primer:
+    """Asks every claim of every model. `steps` are the training steps of the models, if they are checkpoints of one.
+
+    `rows` is a file that keeps the answers, a line for each test and model; with `resume`, a run goes on with what it has.
+    Raises NotFound for a model that is not hosted, FailedPrecondition for a file that has rows without `resume`, or rows of
+    other weights, data or settings, InvalidArgument for steps that don't fit the models, and OSError for a file that can't be
+    written.
+    """
+
+    def named(name: str | None) -> Model | None:
+        return None if name is None else client.get_model(name)
+
+    hosted = [client.get_model(name) for name in models]
+    if steps is not None and (len(steps) != len(hosted) or sorted(set(steps)) != [*steps]):
+        raise invalid_argument("steps", "must be a number for each model, ascending")
+    options = compared or Compared()
+    tests = [test for claim in claims for test in claim.tests]
+    clock = _Clock(sum(test.seconds for test in tests) * len(hosted), len(tests) * len(hosted), on_progress)
+    kept = KeptResults(rows, resume=resume)
+    found = []
+    for index, model in enumerate(hosted):
+        asking = Asking(
+            client,
+            model,
+            data=data or Data(),
+            against=named(options.against),
+            fine_tuned=named(options.fine_tuned),
+            languages=options.languages,
+            timeout=timeout,
+        )
+        kept.begin(asking)
+        with closing(asking):
+            results = tuple(_claim(asking, claim, kept, clock) for claim in claims)
+        found.append(ModelResults(model, None if steps is None else steps[index], results))
+    return Primer(tuple(claims), tuple(found))
+
+
+def _claim(asking: Asking, claim: Claim, kept: KeptResults, clock: _Clock) -> JudgedClaim:
+    results = []
+    for test in claim.tests:
+        answer = kept.find(asking, claim, test)
+        if answer is None:
+            asking.on_stage = lambda done, total: clock.tell(asking.model, claim, (done, total))
+            clock.tell(asking.model, claim)
+            answer = _ask(asking, claim, test)
+            kept.add(asking, claim, test, answer)
+            clock.finished(test, answer.seconds)
+        else:
+            clock.finished(test, None)
+        results.append(answer)
+    return conclude(claim, results)
+
+
+def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
+    """Returns the answer to a test; one that can't be asked says why."""
+    if why := _unfit(asking, claim):
+        return JudgedTest(test, NOT_ASKED, None, why)
+    started = time.monotonic()
+    asking.rejected = Rejected()
+    try:
+        measured: Measured = test.function(asking, **test.options)
+    except (NotAsked, LeftOut) as error:
+        return JudgedTest(test, NOT_ASKED, None, str(error), seconds=time.monotonic() - started)
+    except (FailedPrecondition, InvalidArgument, Unimplemented) as error:
+        return JudgedTest(test, NOT_ASKED, None, f"the server's reason: {error}", seconds=time.monotonic() - started)
+    notes = (*measured.notes, *asking.rejected.lines())
+    return judge(test, replace(measured, notes=notes), time.monotonic() - started)
+
+
+def _unfit(asking: Asking, claim: Claim) -> str:
+    """Returns why a model can't be asked a claim; empty if it can."""
+    name = short_name(asking.model)
+    for capability in claim.needs:
+        if capability not in asking.model.capabilities:
+            return f"{name} has no {HEADS.get(capability, 'such head')} (capability {capability})"
+    if claim.languages and not set(claim.languages) & set(asking.languages):
+        return f"its items are in {', '.join(claim.languages)}, and {name} is asked in {', '.join(asking.languages)}"
+    return ""

@@ -1,0 +1,134 @@
+"""Judges measurements: a verdict for each test and claim, and how many tests would pass by chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Literal
+
+from bertscope.values.display import record
+
+from bertscope_workbench.primer.claim import Claim, ClaimTest
+from bertscope_workbench.primer.estimates import CONFIDENCE, Measured
+
+Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "tests disagree"]
+HOLDS: Verdict = "holds"
+FAILS: Verdict = "does not hold"
+UNKNOWN: Verdict = "can't be told"
+NOT_ASKED: Verdict = "not asked"
+DISAGREE: Verdict = "tests disagree"
+CHANCE = (1 - CONFIDENCE) / 2
+"""The share of tests that hold by chance where the truth lies on the threshold: half of what intervals miss."""
+
+
+@record
+class JudgedTest:
+    """The answer to one test of a model, judged."""
+
+    test: ClaimTest
+    verdict: Verdict
+    measured: Measured | None
+    """None if it was not asked."""
+    why: str = ""
+    """Why it was not asked, or can't be told."""
+    p_value: float = math.nan
+    """One-sided: how likely so much is, or more, if the truth lies on the threshold; NaN without an interval."""
+    seconds: float = 0.0
+    """How long it took."""
+
+
+@record
+class JudgedClaim:
+    """The verdict on one claim about a model."""
+
+    claim: Claim
+    verdict: Verdict
+    tests: tuple[JudgedTest, ...]
+
+    @property
+    def why(self) -> str:
+        """Why it has no other verdict; empty for one that is settled."""
+        return "" if self.verdict in (HOLDS, FAILS) else "; ".join(dict.fromkeys(each.why for each in self.tests if each.why))
+
+
+@record
+class Multiplicity:
+    """How far a table of many tests can be trusted as a whole."""
+
+    asked: int
+    """The tests that have an interval."""
+    hold: int
+    """The number of them that hold."""
+    by_chance: float
+    """The most that would hold by chance on average, if every truth lay exactly on its threshold."""
+    corrected: int
+    """The number that still holds if the chance that any one does so wrongly is to be 2.5 % (Holm 1979)."""
+    lost: tuple[str, ...]
+    """The tests that no longer hold then, "claim, test"."""
+
+
+def judge(test: ClaimTest, measured: Measured, seconds: float = 0.0) -> JudgedTest:
+    """Returns the verdict on a measurement: the interval of 95 % must lie wholly on one side of the threshold."""
+    p_value = chance_of(test, measured)
+    if not math.isfinite(measured.low) or not math.isfinite(measured.high):
+        return JudgedTest(test, UNKNOWN, measured, "too few items differ for an interval", p_value, seconds)
+    if measured.items < test.least_items:
+        why = f"{measured.items} independent items, and it takes {test.least_items}"
+        return JudgedTest(test, UNKNOWN, measured, why, p_value, seconds)
+    above, below = measured.low > test.threshold, measured.high < test.threshold
+    if not above and not below:
+        return JudgedTest(test, UNKNOWN, measured, "the interval crosses the threshold", p_value, seconds)
+    return JudgedTest(test, HOLDS if above == (test.holds == "above") else FAILS, measured, "", p_value, seconds)
+
+
+def chance_of(test: ClaimTest, measured: Measured) -> float:
+    """Returns the one-sided p-value that goes with the interval: normal, with the standard error of the interval's end towards
+    the threshold, so that it is below 2.5 % where the interval lies on the claimed side."""
+    sign = 1 if test.holds == "above" else -1
+    end = measured.low if sign > 0 else measured.high
+    reach, beyond = sign * (measured.difference - end), sign * (measured.difference - test.threshold)
+    if not math.isfinite(reach):
+        return math.nan
+    if reach <= 0:
+        return 0.0 if beyond > 0 else 1.0
+    return NormalDist().cdf(-beyond / reach * NormalDist().inv_cdf(1 - CHANCE))
+
+
+def conclude(claim: Claim, tests: Sequence[JudgedTest]) -> JudgedClaim:
+    """Returns the verdict on a claim by the rule that it names.
+
+    "all": it fails if one test does, holds if all do, is not asked if none could be, and else can't be told. "each": tests that
+    were asked must agree; one that can't tell does not disagree.
+    """
+    verdicts = [each.verdict for each in tests]
+    asked = [each for each in verdicts if each != NOT_ASKED]
+    settled = {each for each in asked if each != UNKNOWN}
+    verdict: Verdict = UNKNOWN
+    if not asked:
+        verdict = NOT_ASKED
+    elif claim.verdict == "all" and FAILS in settled:
+        verdict = FAILS
+    elif claim.verdict == "all":
+        verdict = HOLDS if verdicts.count(HOLDS) == len(verdicts) else UNKNOWN
+    elif len(settled) == 2:
+        verdict = DISAGREE
+    elif len(settled) == 1:
+        (verdict,) = settled
+    return JudgedClaim(claim, verdict, tuple(tests))
+
+
+def multiplicity(claims: Sequence[JudgedClaim]) -> Multiplicity:
+    """Returns how many tests would hold by chance, and which still do when corrected for their number."""
+    named = [(f"{claim.claim.name}, {each.test.name}", each) for claim in claims for each in claim.tests]
+    tested = sorted(
+        ((each.p_value, name, each.verdict) for name, each in named if math.isfinite(each.p_value)), key=lambda each: each[0]
+    )
+    survivors: set[str] = set()
+    for rank, (p_value, name, _) in enumerate(tested):
+        if p_value >= CHANCE / (len(tested) - rank):
+            break
+        survivors.add(name)
+    held = [name for _, name, verdict in tested if verdict == HOLDS]
+    lost = tuple(name for name in held if name not in survivors)
+    return Multiplicity(len(tested), len(held), len(tested) * CHANCE, len(held) - len(lost), lost)
