@@ -70,17 +70,8 @@ def read_conllu(path: File, *, subtypes: bool = True, limit: SupportsIndex | Non
     read, and InvalidArgument if no sentence of it can be.
     """
 
-    def dependencies(sentence: Sentence) -> RelationText:
-        pairs = []
-        for number, row in sentence.rows.items():
-            head, relation = int(row[HEAD]) if row[HEAD] != "_" else 0, row[DEPREL]
-            if head:
-                _require(sentence, number, "relation", relation)
-                pairs.append((relation if subtypes else relation.partition(":")[0], head, number))
-        return _related(sentence, pairs)
-
     validation.flag("subtypes", subtypes)
-    return read_sentences(path, limit, dependencies, PartialItems[RelationText]())
+    return read_sentences(path, limit, lambda sentence: relation_text(sentence, subtypes), PartialItems[RelationText]())
 
 
 def read_propbank(path: File, *, limit: SupportsIndex | None = None) -> PartialItems[RelationText]:
@@ -139,8 +130,8 @@ def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: Support
     the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and InvalidArgument if no
     sentence of it can be.
     """
-    label_of = validation.choice("label", label, LABELS)
-    return read_sentences(path, limit, lambda sentence: _labelled(sentence, label_of), ProbeTexts())
+    validation.choice("label", label, LABELS)
+    return read_sentences(path, limit, lambda sentence: probe_text(sentence, label), ProbeTexts())
 
 
 def read_tree_conllu(path: File, *, limit: SupportsIndex | None = None) -> TreeTexts:
@@ -151,7 +142,18 @@ def read_tree_conllu(path: File, *, limit: SupportsIndex | None = None) -> TreeT
     reported in `problems`; the others are read. `limit` reads that many. Raises OSError for a file that can't be read, and
     InvalidArgument if no sentence of it can be.
     """
-    return read_sentences(path, limit, _tree, TreeTexts())
+    return read_sentences(path, limit, tree_text, TreeTexts())
+
+
+def relation_text(sentence: Sentence, subtypes: bool = True) -> RelationText:
+    """Returns a sentence with its dependencies, as `read_conllu` reads them. Raises BadLine."""
+    pairs = []
+    for number, row in sentence.rows.items():
+        head, relation = int(row[HEAD]) if row[HEAD] != "_" else 0, row[DEPREL]
+        if head:
+            _require(sentence, number, "relation", relation)
+            pairs.append((relation if subtypes else relation.partition(":")[0], head, number))
+    return _related(sentence, pairs)
 
 
 def _require(sentence: Sentence, number: int, what: str, value: str) -> None:
@@ -166,7 +168,9 @@ def _related(sentence: Sentence, pairs: Iterable[tuple[str, int, int]]) -> Relat
     return RelationText(sentence.text, tuple(found), tuple(sentence.spans))
 
 
-def _labelled(sentence: Sentence, label_of: Callable[[Sentence, int], str]) -> ProbeText:
+def probe_text(sentence: Sentence, label: ConlluLabel) -> ProbeText:
+    """Returns a sentence with the labels of its words, as `read_probe_conllu` reads them. Raises BadLine."""
+    label_of = LABELS[label]
     labels: dict[int, Label] = {}
     for number in sentence.rows:
         name, place = label_of(sentence, number), sentence.places[number]
@@ -199,7 +203,8 @@ def _depth(sentence: Sentence, number: int) -> str:
     return head if head == "_" else str(steps)
 
 
-def _tree(sentence: Sentence) -> TreeText:
+def tree_text(sentence: Sentence) -> TreeText:
+    """Returns a sentence with its tree, as `read_tree_conllu` reads it. Raises BadLine for heads that make up none."""
     _check_tree(sentence)
     order = {number: index for index, number in enumerate(sentence.rows, start=1)}
     words, placed = [], set()
