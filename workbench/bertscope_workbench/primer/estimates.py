@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -170,6 +171,22 @@ def bootstrapped(
         interval="expanded percentiles of a bootstrap of the items",
         picture=picture,
         notes=tuple(notes),
+    )
+
+
+def rounded(measured: Measured) -> Measured:
+    """Returns the measurement with the digits that files keep, so that an answer that was kept is judged like a fresh one."""
+
+    def digits(value: float) -> float:
+        return float(f"{value:.6g}")
+
+    return replace(
+        measured,
+        value=digits(measured.value),
+        control=None if measured.control is None else digits(measured.control),
+        difference=digits(measured.difference),
+        low=digits(measured.low),
+        high=digits(measured.high),
     )
 
 

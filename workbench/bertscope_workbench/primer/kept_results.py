@@ -25,7 +25,7 @@ REMEDY = "take the file away, or name another"
 class KeptResults:
     """The file of answers; without one, nothing is kept."""
 
-    def __init__(self, path: Path | None, *, resume: bool) -> None:
+    def __init__(self, path: Path | None, *, resume: bool = False) -> None:
         """Reads what there is. Raises FailedPrecondition for a file that has rows without `resume`, InvalidArgument for one
         that holds something else, and OSError for one that can't be read."""
         self._path = path

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Unimplemented
 from bertscope.errors import invalid_argument
@@ -16,7 +15,7 @@ from bertscope.values.models import short_name
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import Claim, ClaimTest
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.estimates import Measured, NotAsked
+from bertscope_workbench.primer.estimates import Measured, NotAsked, rounded
 from bertscope_workbench.primer.kept_results import KeptResults
 from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
 from bertscope_workbench.studies.inquiry import Rejected
@@ -116,17 +115,15 @@ def run_primer(
     steps: Sequence[float] | None = None,
     data: Data | None = None,
     compared: Compared | None = None,
-    rows: Path | None = None,
-    resume: bool = False,
+    kept: KeptResults | None = None,
     timeout: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> Primer:
     """Asks every claim of every model. `steps` are the training steps of the models, if they are checkpoints of one.
 
-    `rows` is a file that keeps the answers, a line for each test and model; with `resume`, a run goes on with what it has.
-    Raises NotFound for a model that is not hosted, FailedPrecondition for a file that has rows without `resume`, or rows of
-    other weights, data or settings, InvalidArgument for steps that don't fit the models, and OSError for a file that can't be
-    written.
+    `kept` keeps the answers in a file as they come, and has those of an earlier run, which are not asked again. Raises NotFound
+    for a model that is not hosted, FailedPrecondition for kept answers of other weights, data or settings, InvalidArgument for
+    steps that don't fit the models, and OSError for a file that can't be written.
     """
 
     def named(name: str | None) -> Model | None:
@@ -138,7 +135,7 @@ def run_primer(
     options = compared or Compared()
     tests = [test for claim in claims for test in claim.tests]
     clock = _Clock(sum(test.seconds for test in tests) * len(hosted), len(tests) * len(hosted), on_progress)
-    kept = KeptResults(rows, resume=resume)
+    kept = kept or KeptResults(None)
     found = []
     for index, model in enumerate(hosted):
         asking = Asking(
@@ -186,7 +183,7 @@ def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
     except (FailedPrecondition, InvalidArgument, Unimplemented) as error:
         return JudgedTest(test, NOT_ASKED, None, f"the server's reason: {error}", seconds=time.monotonic() - started)
     notes = (*measured.notes, *asking.rejected.lines())
-    return judge(test, replace(measured, notes=notes), time.monotonic() - started)
+    return judge(test, replace(rounded(measured), notes=notes), time.monotonic() - started)
 
 
 def _unfit(asking: Asking, claim: Claim) -> str:

@@ -15,7 +15,7 @@ def study_page(study: Study, *, dark: bool = False) -> str:
     pages = Environment(
         loader=PackageLoader("bertscope_workbench", "studies"),
         autoescape=True,
-        finalize=_printable,
+        finalize=printable,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -25,7 +25,7 @@ def study_page(study: Study, *, dark: bool = False) -> str:
     return pages.get_template("page.html").render(study=study, dark=dark, unused=unused)
 
 
-def _printable(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """Returns a text without control characters, which HTML does not allow; another value as it is."""
     if type(value) is not str:  # The markup of a macro has been through here.
         return value

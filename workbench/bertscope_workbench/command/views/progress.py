@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         Trace,
     )
 
+    from bertscope_workbench.primer.run import PrimerProgress
+
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 LINE_SECONDS = 30.0
 """Between two lines of progress where there is no terminal."""
@@ -135,6 +137,25 @@ def studying() -> Iterator[Callable[[str, int, int | None], None]]:
                 current.clear()
                 current[stage] = progress.add_task(stage, total=None)
             progress.update(current[stage], completed=done, total=total)
+
+        yield show
+
+
+@contextmanager
+def asking_claims() -> Iterator[Callable[[PrimerProgress], None]]:
+    """Shows how many tests of claims are done, the one that is asked, and an estimate of the time that is left."""
+    with _progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+        task = progress.add_task("asking", total=None)
+
+        def show(event: PrimerProgress) -> None:
+            left = ""
+            if event.seconds_left is not None:
+                left = f", about {datetime.timedelta(seconds=round(event.seconds_left))} left"
+            done, total = event.within
+            within = f", {done} of {total}" if total else ""
+            progress.update(
+                task, description=f"{event.model}: {event.claim}{within}{left}", completed=event.done, total=event.total
+            )
 
         yield show
 

@@ -1,0 +1,65 @@
+"""Asks all claims of the checkpoints of one model, each loaded for as long as it is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from bertscope import Client, Model
+from bertscope.errors import invalid_argument
+from bertscope.values.models import short_name
+
+from bertscope_workbench.primer.claim import Claim
+from bertscope_workbench.primer.kept_results import KeptResults
+from bertscope_workbench.primer.run import ModelResults, Primer, run_primer
+
+NUMBER = re.compile(r"\d+")
+
+
+def run_film(
+    client: Client,
+    claims: Sequence[Claim],
+    revisions: Sequence[str],
+    *,
+    model: str | Model | None = None,
+    kept: KeptResults | None = None,
+    **options: Any,
+) -> Primer:
+    """Asks every claim of every checkpoint. A revision is a branch, tag or commit of the model's hub id, or a folder on the
+    server, with a "/" in it; its last number is the training step. `options` are those of `run_primer`.
+
+    The server must allow loads. Raises InvalidArgument for revisions without a number, or not in the order of training, and as
+    `load_model` and `run_primer`.
+    """
+    found, steps = client.get_model(model), [step_of(each) for each in revisions]
+    if sorted(set(steps)) != steps:
+        raise invalid_argument("revisions", "must be in the order of training, by the last number of each, none twice")
+    kept = kept or KeptResults(None)
+    results: list[ModelResults] = []
+    for revision, step in zip(revisions, steps, strict=True):
+        with _loaded(client, found, revision, step) as checkpoint:
+            results += run_primer(client, claims, models=[checkpoint], steps=[step], kept=kept, **options).models
+    return Primer(tuple(claims), tuple(results))
+
+
+def step_of(revision: str) -> float:
+    """Returns the last number of a revision's name: 2000 of "checkpoint-2000". Raises InvalidArgument if there is none."""
+    numbers = NUMBER.findall(revision.rstrip("/").rpartition("/")[2])
+    if not numbers:
+        raise invalid_argument("revisions", f"{revision!r} has no number in its name, which would be the training step")
+    return float(numbers[-1])
+
+
+@contextmanager
+def _loaded(client: Client, model: Model, revision: str, step: float) -> Iterator[Model]:
+    name = f"{short_name(model)}-{step:g}"
+    if "/" in revision:
+        loaded = client.load_model(name, source=revision)
+    else:
+        loaded = client.load_model(name, source=model.source, revision=revision)
+    try:
+        yield loaded
+    finally:
+        client.unload_model(loaded)

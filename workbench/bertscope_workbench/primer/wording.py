@@ -1,0 +1,39 @@
+"""Writes verdicts and numbers as a screen and a page show them."""
+
+from __future__ import annotations
+
+import math
+
+from bertscope.values.models import short_name
+
+from bertscope_workbench.primer.estimates import Measured
+from bertscope_workbench.primer.run import Primer
+from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN
+
+SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?", DISAGREE: "≠", NOT_ASKED: "–"}
+"""Signs of verdicts, so that colour is not all that tells them apart."""
+
+
+def model_names(primer: Primer) -> list[str]:
+    """Returns the models' names; of checkpoints with their steps."""
+    return [short_name(each.model) + ("" if each.step is None else f", step {each.step:g}") for each in primer.models]
+
+
+def shown_number(value: float | None, unit: str = "") -> str:
+    """Returns a number as the page shows it: shares in percent, others with three digits; a dash for none."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
+
+
+def interval(measured: Measured, unit: str) -> str:
+    """Returns a difference with its interval; shares in points of 100."""
+    scale, end = (100, " points") if unit == "share" and measured.control is not None else (1, "")
+    if unit == "share" and measured.control is None:
+        scale, end = 100, " %"
+    form = "+.1f" if scale == 100 else "+.3f"
+    if not math.isfinite(measured.low):
+        return f"{scale * measured.difference:{form}}{end}, no interval"
+    return f"{scale * measured.difference:{form}} [{scale * measured.low:{form}}, {scale * measured.high:{form}}]{end}"
