@@ -1,0 +1,51 @@
+"""Heads are chosen on other items than they are scored on, and sets of heads are spread over the layers."""
+
+import importlib.resources
+from collections import Counter
+
+import numpy as np
+import pytest
+from bertscope_workbench.primer.estimates import NotAsked
+from bertscope_workbench.primer.measures.sentences import crossed, head_names
+from bertscope_workbench.primer.measures.silencing import spread_sets
+
+
+def test_the_best_of_noise_is_noise() -> None:
+    generator = np.random.default_rng(1)
+    means = [crossed(generator.normal(size=(40, 100)))[0].mean() for _ in range(200)]
+    assert abs(np.mean(means)) < 0.05  # the best of 100 on the items that chose it would have 0.4
+    assert generator.normal(size=(40, 100)).mean(0).max() > 0.25
+
+
+def test_each_half_is_scored_by_the_choice_of_the_other() -> None:
+    values = np.array([[1.0, 0], [0, 2], [1, 0], [0, 2]])
+    scored, best = crossed(values)
+    assert best == [0, 1]
+    assert scored.tolist() == [0, 0, 0, 0]
+    assert head_names(best, 2) == "chosen on one half of the items and scored on the other, both ways: 0:0, 0:1"
+
+
+def test_one_item_has_no_halves() -> None:
+    with pytest.raises(NotAsked, match="one item"):
+        crossed(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (12, 12), (2, 4), (3, 2)])
+def test_spread_sets_hold_each_head_once(layers: int, heads: int) -> None:
+    sets = spread_sets(layers, heads)
+    assert len(sets) == layers
+    assert [sum(len(own or ()) for own in each.values()) for each in sets] == [heads] * layers
+    counts = Counter((layer, head) for each in sets for layer, own in each.items() for head in own or ())
+    assert len(counts) == layers * heads
+    assert set(counts.values()) == {1}
+    sizes = {len(each.get(layer) or ()) for each in sets for layer in range(layers)}
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_sentences_are_parallel() -> None:
+    folder = importlib.resources.files("bertscope_workbench.primer.data").joinpath("sentences")
+    found = {file.name: file.read_text("utf-8").splitlines() for file in folder.iterdir()}
+    assert {*found} == {"de.txt", "en.txt", "es.txt", "fr.txt", "ko.txt", "zh.txt"}
+    for lines in found.values():
+        assert len(set(lines)) == 60
+        assert all(line.strip() == line and line for line in lines)

@@ -1,0 +1,105 @@
+"""Asks attention about plain sentences, one after the other, so that intervals are over sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from bertscope import AttentionDescription, Quantity
+from bertscope.values.validation import TextOrPair
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.primer.estimates import NotAsked, halves
+
+T = TypeVar("T")
+R = TypeVar("R")
+Values = npt.NDArray[np.float64]
+
+
+def sentences(asking: Asking) -> list[str]:
+    """Returns sixty plain sentences in the language of the claims, the same ones in each language, in the same order; as many
+    of them as --limit says.
+
+    Raises NotAsked for a language that has none.
+    """
+    file = shipped("sentences").joinpath(f"{asking.language}.txt")
+    if not file.is_file():
+        raise NotAsked(f"no plain sentences in the language {asking.language!r} ship")
+    return file.read_text("utf-8").splitlines()[: asking.data.limit]
+
+
+def source(asking: Asking, count: int) -> str:
+    """Returns what the sentences are, in words."""
+    return f"{count} plain sentences of our own in the language {asking.language!r} (licence of the project)"
+
+
+def each(asking: Asking, items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
+    """Returns the answer to each item, and tells how far it is."""
+    found = []
+    for index, item in enumerate(items):
+        found.append(ask(item))
+        asking.show(index + 1, len(items))
+    return found
+
+
+def described(asking: Asking, quantity: Quantity = "weights", *, pairs: bool = False) -> list[AttentionDescription]:
+    """Returns the description of the heads of each sentence; with `pairs`, of each sentence with the next one as its second
+    text."""
+    texts = sentences(asking)
+    inputs: list[TextOrPair] = [*zip(texts, [*texts[1:], texts[0]], strict=True)] if pairs else [*texts]
+
+    def make() -> list[AttentionDescription]:
+        return each(
+            asking,
+            inputs,
+            lambda text: asking.client.describe_attention(
+                [text], model=asking.model, quantity=quantity, head_distances=not pairs, truncate=True, timeout=asking.timeout
+            ),
+        )
+
+    return asking.kept(f"described {quantity} {pairs}", make)
+
+
+def statistic(asking: Asking, name: str, quantity: Quantity = "weights") -> Values:
+    """Returns [sentences, layers, heads]: a statistic of `describe_attention`. Raises NotAsked if no sentence has it."""
+    found = described(asking, quantity)
+    if name not in found[0].statistics:
+        raise NotAsked(f"texts of this model have no statistic {name!r}: its tokenizer adds no such token")
+    return np.stack([text.mean(name) for text in found])
+
+
+def special_tokens(asking: Asking) -> int:
+    """Returns the number of special tokens that the tokenizer adds to a text."""
+
+    def make() -> int:
+        (maps,) = asking.client.extract_attention(
+            sentences(asking)[:1], model=asking.model, layers=[0], heads=[0], timeout=asking.timeout
+        )
+        return sum(token.special for token in maps.tokens)
+
+    return asking.kept("special tokens", make)
+
+
+def crossed(values: Values) -> tuple[Values, list[int]]:
+    """Returns the number of each item of the candidate with the highest mean among the items of the other half, [items], and
+    both chosen candidates. `values` are [items, candidates].
+
+    So no candidate is scored on items that it was chosen on (Dwork et al. 2015, on adaptive choice).
+    """
+    scored, best = np.full(len(values), np.nan), []
+    first, second = halves(len(values))
+    if not len(second):
+        raise NotAsked("one item can't be divided into items to choose on and items to score")
+    for chosen_on, scored_on in ((first, second), (second, first)):
+        best.append(int(np.nanargmax(np.nanmean(values[chosen_on], axis=0))))
+        scored[scored_on] = values[scored_on, best[-1]]
+    return scored, best
+
+
+def head_names(best: Sequence[int], heads: int) -> str:
+    """Returns chosen heads in words, numbered layer:head."""
+    names = dict.fromkeys(f"{index // heads}:{index % heads}" for index in best)
+    return "chosen on one half of the items and scored on the other, both ways: " + ", ".join(names)
