@@ -3,13 +3,18 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import bertscope
 import pytest
+from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
+from bertscope_workbench.primer.documents import primer_document
+from bertscope_workbench.primer.run import run_primer
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
+from tests.support.claims import CLAIMS, Hosted
 
 pytestmark = pytest.mark.slow
 
@@ -54,3 +59,18 @@ def test_a_greedy_sweep_is_a_curve_for_each_metric(visit: Callable[..., Watched]
     said = f"loss: score, {100 * last.share_removed:.0f}\u00a0%: {last.metrics['loss'].score:.3g}"
     expect(drawing.locator("title", has_text=said)).to_have_count(1)
     assert "measure=loss" in tab.url
+
+
+def test_claims_open_to_their_tests(visit: Callable[..., Watched], tmp_path: Path) -> None:
+    primer = run_primer(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
+    (tmp_path / "primer.json").write_text(json_text(primer_document(primer)))
+    tab = visit("#results").tab
+    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "primer.json")
+    section = tab.get_by_role("region", name="4 Knowledge")
+    expect(section.locator("summary")).to_have_count(len(CLAIMS))
+    expect(section.locator("summary").first).to_contain_text("holds")
+    expect(section.get_by_text("A model knows <something>.").first).to_be_hidden()
+    section.locator("summary").first.press("Enter")
+    expect(section.get_by_text("A model knows <something>.").first).to_be_visible()
+    expect(section.get_by_role("cell", name="+40.0 [+28.6, +45.7] points").first).to_be_visible()
+    expect(section.get_by_text("no treebank is there").first).to_be_hidden()

@@ -6,7 +6,10 @@ import pytest
 from bertscope_workbench.command.views.benchmark_files import document as benchmark_document
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
+from bertscope_workbench.primer.documents import primer_document
+from bertscope_workbench.primer.run import run_primer
 
+from tests.support.claims import CLAIMS, Hosted
 from tests.support.page import Page, opened
 
 
@@ -97,3 +100,18 @@ def test_a_grid_has_a_limit(page):
 )
 def test_wrong_files(page, body, part):
     assert part in page.refusal("results", body)["message"]
+
+
+def test_claims(page):
+    primer = run_primer(Hosted("a", "b"), CLAIMS, models=["a", "b"])
+    document = primer_document(primer)
+    (event,) = page.ask("results", opened("primer.json", json_text(document).encode()))
+    found = event["claims"]
+    assert found["models"] == ["a", "b"]
+    assert [claim["verdicts"] for claim in found["claims"]] == [claim["verdicts"] for claim in document["claims"]]
+    first = found["claims"][0]["tests"][0]
+    assert first["measured"] == "share of right answers"
+    assert first["results"][1]["value"] == 0.9
+    assert "picture" not in first["results"][0]
+    broken = document | {"claims": [{"name": "no verdicts"}]}
+    assert "is no .json file" in page.refusal("results", opened("primer.json", json_text(broken).encode()))["message"]

@@ -20,15 +20,16 @@ Event = dict[str, Any]
 
 
 def events_of(suffix: str, raw: bytes) -> Iterator[Event]:
-    """Yields `{"report": ...}` for a benchmark; else `{"table": {"columns", "rows", "total"}}`, and before it, if the rows are
-    effects or importances of single heads, `{"effects": {metric: [{"layer", "head", "difference", "low", "high"}]}}`; if they
-    are curves, `{"curves": ...}`, see `curves_of`; if they are speeds of published systems, `{"speedups": ...}`.
+    """Yields `{"report": ...}` for a benchmark and `{"claims": ...}` for claims, see `claims_of`; else
+    `{"table": {"columns", "rows", "total"}}`, and before it, if the rows are effects or importances of single heads,
+    `{"effects": {metric: [{"layer", "head", "difference", "low", "high"}]}}`; if they are curves, `{"curves": ...}`, see
+    `curves_of`; if they are speeds of published systems, `{"speedups": ...}`.
 
     Raises WrongFile.
     """
     found = read(suffix, raw)
     if isinstance(found, dict):
-        yield {"report": found}
+        yield found
         return
     if effects := _effects(found):
         yield {"effects": effects}

@@ -1,4 +1,4 @@
-"""Reads results by the end of a file's name: rows, or a benchmark's document."""
+"""Reads results by the end of a file's name: rows, or the document of a benchmark or of claims."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from .cells import cell, cells
+from .claims import PRIMER, claims_of
 
 MAX_COLUMNS = 60
 """Columns that the page shows."""
@@ -28,7 +29,8 @@ class WrongFile(Exception):
 
 
 def read(suffix: str, raw: bytes) -> Rows | dict[str, Any]:
-    """Returns the rows of a file, or the document of a benchmark. Raises WrongFile."""
+    """Returns the rows of a file, or what is shown of a document: `{"report": ...}` of a benchmark, `{"claims": ...}` of
+    claims. Raises WrongFile."""
     try:
         found = READERS[suffix](raw)
     except (WrongFile, MemoryError):
@@ -53,13 +55,14 @@ def _too_many(what: str, most: int) -> WrongFile:
 
 
 def _json(raw: bytes) -> Rows | dict[str, Any]:
-    """Reads a document: a benchmark as it is, of others the rows of their longest list."""
+    """Reads a document: a benchmark as it is, claims with their tests, of others the rows of their longest list."""
     document = json.loads(raw)
     if not isinstance(document, (dict, list)):
         raise TypeError("a document is an object or a list")
     if isinstance(document, dict) and {"machine", "models", "baseline"} <= document.keys():
-        report: dict[str, Any] = cells(document)
-        return report
+        return {"report": cells(document)}
+    if isinstance(document, dict) and document.keys() >= PRIMER:
+        return {"claims": claims_of(document)}
     if isinstance(document, dict) and "importance" in document:
         return _importances(document["importance"])
     if isinstance(document, dict) and {"studies", "summary"} <= document.keys():

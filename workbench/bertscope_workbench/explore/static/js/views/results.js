@@ -1,6 +1,7 @@
 // The Results view: a file that the command wrote. Benchmarks, effects of heads and curves are drawn; every file but a benchmark is a table, too.
 
 import {choice, h, replace} from "../dom.js";
+import {claimsOf} from "../parts/claims.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios} from "../parts/ratios.js";
@@ -55,9 +56,9 @@ export function mount(container, context) {
   function draw() {
     results.hidden = !opened;
     if (!opened) return;
-    const {report, effects, curves: found, speedups, table} = opened.events;
+    const {report, claims, effects, curves: found, speedups, table} = opened.events;
     if (found) curves.update(found);
-    replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), effects && effectsOf(effects), found && curves.element, speedups && speedupsOf(speedups), table && tableOf(table));
+    replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), claims && claimsOf(claims), effects && effectsOf(effects), found && curves.element, speedups && speedupsOf(speedups), table && tableOf(table));
   }
 
   /** @param {Record<string, any[]>} effects */
