@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.lens import plot_lens as plot_lens
     from bertscope_workbench.plots.lens import save_lens as save_lens
     from bertscope_workbench.plots.probes import plot_probe as plot_probe
+    from bertscope_workbench.plots.probes import plot_regression_probe as plot_regression_probe
     from bertscope_workbench.plots.probes import save_probe as save_probe
+    from bertscope_workbench.plots.probes import save_regression_probe as save_regression_probe
     from bertscope_workbench.plots.relations import plot_features as plot_features
     from bertscope_workbench.plots.relations import plot_relations as plot_relations
     from bertscope_workbench.plots.relations import save_features as save_features
@@ -97,10 +99,12 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.items.sources import ItemFile as ItemFile
     from bertscope_workbench.readers.set_files import read_sets as read_sets
     from bertscope_workbench.readers.span_files import SpanTexts as SpanTexts
+    from bertscope_workbench.readers.span_files import ValuedTexts as ValuedTexts
     from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
     from bertscope_workbench.readers.span_files import read_probe_texts as read_probe_texts
     from bertscope_workbench.readers.span_files import read_relation_texts as read_relation_texts
     from bertscope_workbench.readers.span_files import read_span_texts as read_span_texts
+    from bertscope_workbench.readers.span_files import read_valued_texts as read_valued_texts
     from bertscope_workbench.readers.state_files import WrittenStates as WrittenStates
     from bertscope_workbench.readers.state_files import write_states as write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments as read_gold_alignments
@@ -222,6 +226,7 @@ if TYPE_CHECKING:
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
     from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
     from bertscope.questions.probes.probes import LayerProbe, Pooling, ProbeEnding, ProbePart, ProbeProgress, ProbeResult
+    from bertscope.questions.probes.regression import LayerRegression, RegressionResult
     from bertscope.questions.probes.structural_probes import (
         LayerStructuralProbe,
         StructuralProbeProgress,
@@ -286,7 +291,7 @@ if TYPE_CHECKING:
     )
     from bertscope.values.intervals import Interval
     from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
-    from bertscope.values.labelled_texts import ProbeText, UnlabelledText
+    from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
     from bertscope.values.mask_predictions import FilledMask, Prediction
     from bertscope.values.models import Model, RuntimeChoice, RuntimeTimes
     from bertscope.values.results import AppliedStep, Provenance, TextsProgress, Token
@@ -402,6 +407,7 @@ _PLACES = {
     "LayerMix": "bertscope.questions.probes.layer_mix",
     "LayerProbe": "bertscope.questions.probes.probes",
     "LayerReading": "bertscope.questions.representations.lens",
+    "LayerRegression": "bertscope.questions.probes.regression",
     "LayerStructuralProbe": "bertscope.questions.probes.structural_probes",
     "LensInput": "bertscope.questions.representations.lens",
     "LensNormalisation": "bertscope.values.choices",
@@ -463,6 +469,7 @@ _PLACES = {
     "RankedCandidates": "bertscope.questions.labels.regression",
     "RatedTexts": "bertscope.questions.ablation.task_objectives",
     "Ratio": "bertscope.questions.benchmark.reports",
+    "RegressionResult": "bertscope.questions.probes.regression",
     "RelationKnowledge": "bertscope.questions.facts.metrics",
     "RelationScore": "bertscope.questions.attention.relation_scores",
     "RelationScores": "bertscope.questions.attention.relation_scores",
@@ -529,6 +536,7 @@ _PLACES = {
     "Unavailable": "bertscope.errors",
     "Unimplemented": "bertscope.errors",
     "UnlabelledText": "bertscope.values.labelled_texts",
+    "ValuedText": "bertscope.values.labelled_texts",
     "ViewedMaps": "bertscope.questions.inspection.results",
     "WordAlignment": "bertscope.questions.representations.alignment",
     "WordAttribution": "bertscope.questions.attribution.words",
@@ -584,6 +592,7 @@ _WORKBENCH = {
     "SpanTexts",
     "TEXTS",
     "TreeTexts",
+    "ValuedTexts",
     "WrittenItems",
     "WrittenStates",
     "attention_page",
@@ -602,6 +611,7 @@ _WORKBENCH = {
     "plot_lens",
     "plot_probe",
     "plot_ranking",
+    "plot_regression_probe",
     "plot_relations",
     "plot_representations",
     "plot_retrieval",
@@ -637,6 +647,7 @@ _WORKBENCH = {
     "read_texts",
     "read_translations",
     "read_tree_conllu",
+    "read_valued_texts",
     "read_words",
     "save_accuracy",
     "save_alignment",
@@ -653,6 +664,7 @@ _WORKBENCH = {
     "save_lens",
     "save_probe",
     "save_ranking",
+    "save_regression_probe",
     "save_relations",
     "save_representations",
     "save_retrieval",
@@ -774,6 +786,7 @@ __all__ = [
     "LayerMix",
     "LayerProbe",
     "LayerReading",
+    "LayerRegression",
     "LayerStructuralProbe",
     "LensInput",
     "LensNormalisation",
@@ -835,6 +848,7 @@ __all__ = [
     "RankedCandidates",
     "RatedTexts",
     "Ratio",
+    "RegressionResult",
     "RelationKnowledge",
     "RelationScore",
     "RelationScores",
@@ -901,6 +915,7 @@ __all__ = [
     "Unavailable",
     "Unimplemented",
     "UnlabelledText",
+    "ValuedText",
     "ViewedMaps",
     "WordAlignment",
     "WordAttribution",

@@ -196,6 +196,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("Inspect", inspection.InspectRequest(input=INPUT, maps=[inspection.MapView(pixels=129)])),
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
+    ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
     ("TrainEraser", erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID], rank=2)),
     ("TrainLens", tuned.TrainLensRequest(train=[INPUT], dev=[INPUT], mask_rate=2)),

@@ -166,7 +166,7 @@ def _count(rules: Rules, name: str, path: str, field: str) -> Iterator[str]:
     if rules.least:
         of_texts = rules.limit == "texts"
         usual = Refusal("NO_TEXT" if of_texts else "NO_ITEM", "is empty", f"give at least one{' text' if of_texts else ''}")
-        condition = f"not {name}" if rules.least == 1 else f"{count} < {rules.least}"
+        condition = f"not {name}" if rules.least == 1 else f"{'0 < ' * rules.zero}{count} < {rules.least}"
         bound: dict[str, float | str] = {} if rules.most is None else {"max": rules.most}
         values = {"value": count} | (bound if "{max}" in rules.empty.remedy else {})
         yield from _refuse(condition, path, rules.empty, usual, values)

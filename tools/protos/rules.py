@@ -56,7 +56,7 @@ class Rules:
 
     finite: bool = False
     zero: bool = False
-    """True if 0 means that the number is unset."""
+    """True if a number of 0, or a list without entries, is unset: the lower bound doesn't hold for it."""
 
     not_blank: bool = False
     unique: bool = False
@@ -180,6 +180,7 @@ def _rules(kind: str, standard: Any, own: Any, name: str, values: Any) -> Rules:
         found[part] = Refusal(refusal.reason, refusal.problem, refusal.remedy)
     if kind == "list":
         found |= {"least": _set(given, "min_items"), "most": _set(given, "max_items"), "unique": given.unique}
+        found["zero"] = standard.ignore == IF_ZERO
     elif kind == "text":
         found |= {"least": _set(given, "min_len"), "most": _set(given, "max_len"), "not_blank": blank}
         if blank and not given.HasField("max_len"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.geometry import plot_geometry, save_geometry
     from bertscope_workbench.plots.inspection import plot_inspection, save_inspection
     from bertscope_workbench.plots.lens import plot_lens, save_lens
-    from bertscope_workbench.plots.probes import plot_probe, save_probe
+    from bertscope_workbench.plots.probes import plot_probe, plot_regression_probe, save_probe, save_regression_probe
     from bertscope_workbench.plots.relations import plot_features, plot_relations, save_features, save_relations
     from bertscope_workbench.plots.representation_comparison import plot_representations, save_representations
     from bertscope_workbench.plots.retrieval import plot_retrieval, save_retrieval
@@ -58,10 +58,12 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.set_files import read_sets
     from bertscope_workbench.readers.span_files import (
         SpanTexts,
+        ValuedTexts,
         read_feature_texts,
         read_probe_texts,
         read_relation_texts,
         read_span_texts,
+        read_valued_texts,
     )
     from bertscope_workbench.readers.state_files import WrittenStates, write_states
     from bertscope_workbench.readers.translation_files import read_gold_alignments, read_translations
@@ -94,6 +96,7 @@ _PLACES = {
     "SpanTexts": "bertscope_workbench.readers.span_files",
     "TEXTS": "bertscope_workbench.readers.files",
     "TreeTexts": "bertscope_workbench.readers.treebanks",
+    "ValuedTexts": "bertscope_workbench.readers.span_files",
     "WrittenItems": "bertscope_workbench.readers.items.run",
     "WrittenStates": "bertscope_workbench.readers.state_files",
     "attention_page": "bertscope_workbench.plots.attention_page",
@@ -112,6 +115,7 @@ _PLACES = {
     "plot_lens": "bertscope_workbench.plots.lens",
     "plot_probe": "bertscope_workbench.plots.probes",
     "plot_ranking": "bertscope_workbench.plots.sweeps",
+    "plot_regression_probe": "bertscope_workbench.plots.probes",
     "plot_relations": "bertscope_workbench.plots.relations",
     "plot_representations": "bertscope_workbench.plots.representation_comparison",
     "plot_retrieval": "bertscope_workbench.plots.retrieval",
@@ -147,6 +151,7 @@ _PLACES = {
     "read_texts": "bertscope_workbench.readers.files",
     "read_translations": "bertscope_workbench.readers.translation_files",
     "read_tree_conllu": "bertscope_workbench.readers.treebanks",
+    "read_valued_texts": "bertscope_workbench.readers.span_files",
     "read_words": "bertscope_workbench.readers.fact_files",
     "save_accuracy": "bertscope_workbench.plots.text_sets",
     "save_alignment": "bertscope_workbench.plots.alignment",
@@ -163,6 +168,7 @@ _PLACES = {
     "save_lens": "bertscope_workbench.plots.lens",
     "save_probe": "bertscope_workbench.plots.probes",
     "save_ranking": "bertscope_workbench.plots.sweeps",
+    "save_regression_probe": "bertscope_workbench.plots.probes",
     "save_relations": "bertscope_workbench.plots.relations",
     "save_representations": "bertscope_workbench.plots.representation_comparison",
     "save_retrieval": "bertscope_workbench.plots.retrieval",
@@ -194,6 +200,7 @@ __all__ = [
     "RowsProgress",
     "SpanTexts",
     "TreeTexts",
+    "ValuedTexts",
     "WrittenItems",
     "WrittenStates",
     "attention_page",
@@ -212,6 +219,7 @@ __all__ = [
     "plot_lens",
     "plot_probe",
     "plot_ranking",
+    "plot_regression_probe",
     "plot_relations",
     "plot_representations",
     "plot_retrieval",
@@ -247,6 +255,7 @@ __all__ = [
     "read_texts",
     "read_translations",
     "read_tree_conllu",
+    "read_valued_texts",
     "read_words",
     "save_accuracy",
     "save_alignment",
@@ -263,6 +272,7 @@ __all__ = [
     "save_lens",
     "save_probe",
     "save_ranking",
+    "save_regression_probe",
     "save_relations",
     "save_representations",
     "save_retrieval",

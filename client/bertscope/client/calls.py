@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bertscope.client.probes_application import ProbeApplicationCalls
     from bertscope.client.probes_code_length import CodeLengthCalls
     from bertscope.client.probes_eraser import EraserCalls
+    from bertscope.client.probes_regression import RegressionProbeCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         ProbeApplicationCalls,
         ProteinCalls,
         RankingCalls,
+        RegressionProbeCalls,
         RelationCalls,
         ScoreCalls,
         StructuralProbeCalls,
@@ -149,6 +151,7 @@ else:
         train_eraser = Deferred("bertscope.client.probes_eraser", "EraserCalls")
         train_lens = Deferred("bertscope.client.representations_tuned_lens", "TunedLensCalls")
         train_probe = Deferred("bertscope.client.probes", "ProbeCalls")
+        train_regression_probe = Deferred("bertscope.client.probes_regression", "RegressionProbeCalls")
         train_structural_probe = Deferred("bertscope.client.probes_structural", "StructuralProbeCalls")
         unload_model = Deferred("bertscope.client.models", "ModelCalls")
         wait_until_serving = Deferred("bertscope.client.health", "HealthCalls")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
     from bertscope.questions.probes.code_length_calls import AsyncCodeLengthCalls
     from bertscope.questions.probes.eraser_calls import AsyncEraserCalls
+    from bertscope.questions.probes.regression_calls import AsyncRegressionProbeCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         AsyncProbeApplicationCalls,
         AsyncProteinCalls,
         AsyncRankingCalls,
+        AsyncRegressionProbeCalls,
         AsyncRelationCalls,
         AsyncScoreCalls,
         AsyncStructuralProbeCalls,
@@ -148,6 +150,7 @@ else:
         train_eraser = Deferred("bertscope.questions.probes.eraser_calls", "AsyncEraserCalls")
         train_lens = Deferred("bertscope.questions.representations.tuned_lens_calls", "AsyncTunedLensCalls")
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")
+        train_regression_probe = Deferred("bertscope.questions.probes.regression_calls", "AsyncRegressionProbeCalls")
         train_structural_probe = Deferred("bertscope.questions.probes.structural_calls", "AsyncStructuralProbeCalls")
         unload_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         wait_until_serving = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")

@@ -26,7 +26,7 @@ from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(bertscope/v1/representation_probes.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"t\n\x0cLabelledSpan\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\r\n\x05label\x18\x02 \x01(\r\x12*\n\x05other\x18\x03 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"^\n\tProbeText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12)\n\x05spans\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.LabelledSpan\"\xa3\x06\n\x11TrainProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05train\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12$\n\x03\x64\x65v\x18\x03 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12%\n\x04test\x18\x04 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12\x0e\n\x06labels\x18\x05 \x03(\t\x12\x0e\n\x06layers\x18\x06 \x03(\r\x12\x38\n\x07pooling\x18\x07 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x02l2\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nmax_epochs\x18\t \x01(\r\x12\x10\n\x08patience\x18\n \x01(\r\x12\r\n\x05seeds\x18\x0b \x01(\r\x12\x0c\n\x04seed\x18\x0c \x01(\x04\x12\x0f\n\x07weights\x18\r \x01(\x08\x12\x10\n\x08truncate\x18\x0e \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\x0f \x01(\x04H\x01\x88\x01\x01\x12\x35\n\rinterventions\x18\x10 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x15 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x11 \x03(\t\x12\x36\n\x06\x65nding\x18\x12 \x01(\x0e\x32&.bertscope.v1.TrainProbeRequest.Ending\x12\x14\n\x0chidden_units\x18\x13 \x01(\r\x12\x0b\n\x03mix\x18\x14 \x01(\x08\"Y\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x10\n\x0cPOOLING_MEAN\x10\x01\x12\x11\n\rPOOLING_FIRST\x10\x02\x12\x10\n\x0cPOOLING_LAST\x10\x03\"D\n\x06\x45nding\x12\x16\n\x12\x45NDING_UNSPECIFIED\x10\x00\x12\x0e\n\nENDING_DEV\x10\x01\x12\x12\n\x0e\x45NDING_MINIMUM\x10\x02\x42\x05\n\x03_l2B\x0f\n\r_memory_bytes\"\xaa\x01\n\x12TrainProbeResponse\x12/\n\x08progress\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.ProbeProgressH\x00\x12+\n\x06report\x18\x02 \x01(\x0b\x32\x19.bertscope.v1.ProbeReportH\x00\x12-\n\x07weights\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.ProbeWeightsH\x00\x42\x07\n\x05\x65vent\"\xbf\x01\n\rProbeProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x19\n\x11\x62\x65st_dev_accuracy\x18\x04 \x01(\x01\"D\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTAGE_STATES\x10\x01\x12\x12\n\x0eSTAGE_TRAINING\x10\x02\"\x86\x01\n\tProbePart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\r\n\x05spans\x18\x02 \x01(\x04\x12\x17\n\x0ftruncated_spans\x18\x03 \x01(\x04\x12\x13\n\x0b\x65mpty_spans\x18\x04 \x01(\x04\x12\x13\n\x0blabel_spans\x18\x05 \x03(\x04\x12\x18\n\x10majority_correct\x18\x06 \x01(\x04\"+\n\nProbeScore\x12\x0f\n\x07\x63orrect\x18\x01 \x01(\x04\x12\x0c\n\x04loss\x18\x02 \x01(\x01\"\x9f\x01\n\x08ProbeRun\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x12\n\nbest_epoch\x18\x02 \x01(\r\x12%\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.ProbeScore\x12&\n\x04test\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProbeScore\x12\x15\n\x08gradient\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_gradient\"9\n\x08TextHits\x12\r\n\x05spans\x18\x01 \x01(\r\x12\x0f\n\x07\x63orrect\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\r\"\x91\x01\n\x0bLayerProbes\x12\r\n\x05layer\x18\x01 \x01(\r\x12$\n\x04task\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.ProbeRun\x12\'\n\x07\x63ontrol\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.ProbeRun\x12$\n\x04hits\x18\x04 \x03(\x0b\x32\x16.bertscope.v1.TextHits\"\xb0\x03\n\x0bProbeReport\x12)\n\x06layers\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.LayerProbes\x12&\n\x05train\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12$\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12%\n\x04test\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12\x16\n\x0emajority_label\x18\x05 \x01(\r\x12\x12\n\nbest_layer\x18\x06 \x01(\r\x12\x11\n\tconfusion\x18\x07 \x03(\x04\x12\x13\n\x0bhidden_size\x18\x08 \x01(\r\x12\x38\n\x07pooling\x18\t \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x07on_disk\x18\n \x01(\x08\x12\x0f\n\x07seconds\x18\x0b \x01(\x01\x12,\n\nprovenance\x18\x0c \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12#\n\x03mix\x18\r \x01(\x0b\x32\x16.bertscope.v1.LayerMix\"g\n\x08LayerMix\x12-\n\ncumulative\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.LayerProbes\x12,\n\x07weights\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.MixingWeights\"<\n\rMixingWeights\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\r\n\x05scale\x18\x02 \x01(\x01\x12\x0e\n\x06shares\x18\x03 \x03(\x01\"\xc5\x01\n\x0cProbeWeights\x12\r\n\x05layer\x18\x01 \x01(\r\x12%\n\x07weights\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12$\n\x06\x62iases\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12,\n\x0eoutput_weights\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12+\n\routput_biases\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.TensorBT\n\x0c\x62\x65rtscope.v1B\x19RepresentationProbesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(bertscope/v1/representation_probes.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x17\x62\x65rtscope/v1/site.proto\"\x92\x01\n\x0cLabelledSpan\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\r\n\x05label\x18\x02 \x01(\r\x12*\n\x05other\x18\x03 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\x12\n\x05value\x18\x04 \x01(\x01H\x00\x88\x01\x01\x42\x08\n\x06_value\"^\n\tProbeText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12)\n\x05spans\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.LabelledSpan\"\xa3\x06\n\x11TrainProbeRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12&\n\x05train\x18\x02 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12$\n\x03\x64\x65v\x18\x03 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12%\n\x04test\x18\x04 \x03(\x0b\x32\x17.bertscope.v1.ProbeText\x12\x0e\n\x06labels\x18\x05 \x03(\t\x12\x0e\n\x06layers\x18\x06 \x03(\r\x12\x38\n\x07pooling\x18\x07 \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x02l2\x18\x08 \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nmax_epochs\x18\t \x01(\r\x12\x10\n\x08patience\x18\n \x01(\r\x12\r\n\x05seeds\x18\x0b \x01(\r\x12\x0c\n\x04seed\x18\x0c \x01(\x04\x12\x0f\n\x07weights\x18\r \x01(\x08\x12\x10\n\x08truncate\x18\x0e \x01(\x08\x12\x19\n\x0cmemory_bytes\x18\x0f \x01(\x04H\x01\x88\x01\x01\x12\x35\n\rinterventions\x18\x10 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x15 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x11 \x03(\t\x12\x36\n\x06\x65nding\x18\x12 \x01(\x0e\x32&.bertscope.v1.TrainProbeRequest.Ending\x12\x14\n\x0chidden_units\x18\x13 \x01(\r\x12\x0b\n\x03mix\x18\x14 \x01(\x08\"Y\n\x07Pooling\x12\x17\n\x13POOLING_UNSPECIFIED\x10\x00\x12\x10\n\x0cPOOLING_MEAN\x10\x01\x12\x11\n\rPOOLING_FIRST\x10\x02\x12\x10\n\x0cPOOLING_LAST\x10\x03\"D\n\x06\x45nding\x12\x16\n\x12\x45NDING_UNSPECIFIED\x10\x00\x12\x0e\n\nENDING_DEV\x10\x01\x12\x12\n\x0e\x45NDING_MINIMUM\x10\x02\x42\x05\n\x03_l2B\x0f\n\r_memory_bytes\"\xaa\x01\n\x12TrainProbeResponse\x12/\n\x08progress\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.ProbeProgressH\x00\x12+\n\x06report\x18\x02 \x01(\x0b\x32\x19.bertscope.v1.ProbeReportH\x00\x12-\n\x07weights\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.ProbeWeightsH\x00\x42\x07\n\x05\x65vent\"\xbf\x01\n\rProbeProgress\x12\x30\n\x05stage\x18\x01 \x01(\x0e\x32!.bertscope.v1.ProbeProgress.Stage\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\x19\n\x11\x62\x65st_dev_accuracy\x18\x04 \x01(\x01\"D\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x10\n\x0cSTAGE_STATES\x10\x01\x12\x12\n\x0eSTAGE_TRAINING\x10\x02\"\xb2\x01\n\tProbePart\x12\r\n\x05texts\x18\x01 \x01(\r\x12\r\n\x05spans\x18\x02 \x01(\x04\x12\x17\n\x0ftruncated_spans\x18\x03 \x01(\x04\x12\x13\n\x0b\x65mpty_spans\x18\x04 \x01(\x04\x12\x13\n\x0blabel_spans\x18\x05 \x03(\x04\x12\x18\n\x10majority_correct\x18\x06 \x01(\x04\x12\x12\n\nvalue_mean\x18\x07 \x01(\x01\x12\x16\n\x0evalue_variance\x18\x08 \x01(\x01\"=\n\nProbeScore\x12\x0f\n\x07\x63orrect\x18\x01 \x01(\x04\x12\x0c\n\x04loss\x18\x02 \x01(\x01\x12\x10\n\x08variance\x18\x03 \x01(\x01\"\x9f\x01\n\x08ProbeRun\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\x12\n\nbest_epoch\x18\x02 \x01(\r\x12%\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.ProbeScore\x12&\n\x04test\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProbeScore\x12\x15\n\x08gradient\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_gradient\"9\n\x08TextHits\x12\r\n\x05spans\x18\x01 \x01(\r\x12\x0f\n\x07\x63orrect\x18\x02 \x01(\r\x12\r\n\x05texts\x18\x03 \x01(\r\"9\n\nTextValues\x12\r\n\x05spans\x18\x01 \x01(\r\x12\x0b\n\x03sum\x18\x02 \x01(\x01\x12\x0f\n\x07squares\x18\x03 \x01(\x01\"\xa1\x01\n\x0bLayerProbes\x12\r\n\x05layer\x18\x01 \x01(\r\x12$\n\x04task\x18\x02 \x03(\x0b\x32\x16.bertscope.v1.ProbeRun\x12\'\n\x07\x63ontrol\x18\x03 \x03(\x0b\x32\x16.bertscope.v1.ProbeRun\x12$\n\x04hits\x18\x04 \x03(\x0b\x32\x16.bertscope.v1.TextHits\x12\x0e\n\x06\x65rrors\x18\x05 \x03(\x01\"\xda\x03\n\x0bProbeReport\x12)\n\x06layers\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.LayerProbes\x12&\n\x05train\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12$\n\x03\x64\x65v\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12%\n\x04test\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.ProbePart\x12\x16\n\x0emajority_label\x18\x05 \x01(\r\x12\x12\n\nbest_layer\x18\x06 \x01(\r\x12\x11\n\tconfusion\x18\x07 \x03(\x04\x12\x13\n\x0bhidden_size\x18\x08 \x01(\r\x12\x38\n\x07pooling\x18\t \x01(\x0e\x32\'.bertscope.v1.TrainProbeRequest.Pooling\x12\x0f\n\x07on_disk\x18\n \x01(\x08\x12\x0f\n\x07seconds\x18\x0b \x01(\x01\x12,\n\nprovenance\x18\x0c \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12#\n\x03mix\x18\r \x01(\x0b\x32\x16.bertscope.v1.LayerMix\x12(\n\x06values\x18\x0e \x03(\x0b\x32\x18.bertscope.v1.TextValues\"g\n\x08LayerMix\x12-\n\ncumulative\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.LayerProbes\x12,\n\x07weights\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.MixingWeights\"<\n\rMixingWeights\x12\x0c\n\x04seed\x18\x01 \x01(\x04\x12\r\n\x05scale\x18\x02 \x01(\x01\x12\x0e\n\x06shares\x18\x03 \x03(\x01\"\xc5\x01\n\x0cProbeWeights\x12\r\n\x05layer\x18\x01 \x01(\r\x12%\n\x07weights\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12$\n\x06\x62iases\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12,\n\x0eoutput_weights\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12+\n\routput_biases\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.TensorBT\n\x0c\x62\x65rtscope.v1B\x19RepresentationProbesProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,38 +34,40 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.representation
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\031RepresentationProbesProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_LABELLEDSPAN']._serialized_start=110
-  _globals['_LABELLEDSPAN']._serialized_end=226
-  _globals['_PROBETEXT']._serialized_start=228
-  _globals['_PROBETEXT']._serialized_end=322
-  _globals['_TRAINPROBEREQUEST']._serialized_start=325
-  _globals['_TRAINPROBEREQUEST']._serialized_end=1128
-  _globals['_TRAINPROBEREQUEST_POOLING']._serialized_start=945
-  _globals['_TRAINPROBEREQUEST_POOLING']._serialized_end=1034
-  _globals['_TRAINPROBEREQUEST_ENDING']._serialized_start=1036
-  _globals['_TRAINPROBEREQUEST_ENDING']._serialized_end=1104
-  _globals['_TRAINPROBERESPONSE']._serialized_start=1131
-  _globals['_TRAINPROBERESPONSE']._serialized_end=1301
-  _globals['_PROBEPROGRESS']._serialized_start=1304
-  _globals['_PROBEPROGRESS']._serialized_end=1495
-  _globals['_PROBEPROGRESS_STAGE']._serialized_start=1427
-  _globals['_PROBEPROGRESS_STAGE']._serialized_end=1495
-  _globals['_PROBEPART']._serialized_start=1498
-  _globals['_PROBEPART']._serialized_end=1632
-  _globals['_PROBESCORE']._serialized_start=1634
-  _globals['_PROBESCORE']._serialized_end=1677
-  _globals['_PROBERUN']._serialized_start=1680
-  _globals['_PROBERUN']._serialized_end=1839
-  _globals['_TEXTHITS']._serialized_start=1841
-  _globals['_TEXTHITS']._serialized_end=1898
-  _globals['_LAYERPROBES']._serialized_start=1901
-  _globals['_LAYERPROBES']._serialized_end=2046
-  _globals['_PROBEREPORT']._serialized_start=2049
-  _globals['_PROBEREPORT']._serialized_end=2481
-  _globals['_LAYERMIX']._serialized_start=2483
-  _globals['_LAYERMIX']._serialized_end=2586
-  _globals['_MIXINGWEIGHTS']._serialized_start=2588
-  _globals['_MIXINGWEIGHTS']._serialized_end=2648
-  _globals['_PROBEWEIGHTS']._serialized_start=2651
-  _globals['_PROBEWEIGHTS']._serialized_end=2848
+  _globals['_LABELLEDSPAN']._serialized_start=111
+  _globals['_LABELLEDSPAN']._serialized_end=257
+  _globals['_PROBETEXT']._serialized_start=259
+  _globals['_PROBETEXT']._serialized_end=353
+  _globals['_TRAINPROBEREQUEST']._serialized_start=356
+  _globals['_TRAINPROBEREQUEST']._serialized_end=1159
+  _globals['_TRAINPROBEREQUEST_POOLING']._serialized_start=976
+  _globals['_TRAINPROBEREQUEST_POOLING']._serialized_end=1065
+  _globals['_TRAINPROBEREQUEST_ENDING']._serialized_start=1067
+  _globals['_TRAINPROBEREQUEST_ENDING']._serialized_end=1135
+  _globals['_TRAINPROBERESPONSE']._serialized_start=1162
+  _globals['_TRAINPROBERESPONSE']._serialized_end=1332
+  _globals['_PROBEPROGRESS']._serialized_start=1335
+  _globals['_PROBEPROGRESS']._serialized_end=1526
+  _globals['_PROBEPROGRESS_STAGE']._serialized_start=1458
+  _globals['_PROBEPROGRESS_STAGE']._serialized_end=1526
+  _globals['_PROBEPART']._serialized_start=1529
+  _globals['_PROBEPART']._serialized_end=1707
+  _globals['_PROBESCORE']._serialized_start=1709
+  _globals['_PROBESCORE']._serialized_end=1770
+  _globals['_PROBERUN']._serialized_start=1773
+  _globals['_PROBERUN']._serialized_end=1932
+  _globals['_TEXTHITS']._serialized_start=1934
+  _globals['_TEXTHITS']._serialized_end=1991
+  _globals['_TEXTVALUES']._serialized_start=1993
+  _globals['_TEXTVALUES']._serialized_end=2050
+  _globals['_LAYERPROBES']._serialized_start=2053
+  _globals['_LAYERPROBES']._serialized_end=2214
+  _globals['_PROBEREPORT']._serialized_start=2217
+  _globals['_PROBEREPORT']._serialized_end=2691
+  _globals['_LAYERMIX']._serialized_start=2693
+  _globals['_LAYERMIX']._serialized_end=2796
+  _globals['_MIXINGWEIGHTS']._serialized_start=2798
+  _globals['_MIXINGWEIGHTS']._serialized_end=2858
+  _globals['_PROBEWEIGHTS']._serialized_start=2861
+  _globals['_PROBEWEIGHTS']._serialized_end=3058
 # @@protoc_insertion_point(module_scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
@@ -11,7 +11,7 @@ from bertscope.values.display import record
 from bertscope.values.spans import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
-__all__ = ["ProbeText", "UnlabelledText"]
+__all__ = ["ProbeText", "UnlabelledText", "ValuedText"]
 
 
 class Label(NamedTuple):
@@ -51,15 +51,64 @@ class ProbeText:
 
 
 def _label(field: str, value: object) -> Label:
-    name, *place = parts(field, value, (3, 4, 5), "(label, start, end), (label, start, end, segment) or (label, part, part)")
-    other = place.pop() if len(place) == 4 else None
-    if len(place) == 2 and isinstance(place[0], tuple):
-        place, other = list(span(f"{field}'s first part", place[0])), place[1]
+    name, place, other = _placed(field, value, "label")
     name = validation.text(f"{field}'s label", name)
     if not name:
         raise invalid_argument(f"{field}'s label", "is empty; name it")
-    start, end, segment = span(field, tuple(place))
-    return Label(name, start, end, segment, None if other is None else span(f"{field}'s second part", other))
+    return Label(name, *place, other)
+
+
+def _placed(field: str, value: object, kind: str) -> tuple[Any, Span, Span | None]:
+    """Returns a label or number with its part, and the second part of a pair."""
+    wanted = f"({kind}, start, end), ({kind}, start, end, segment) or ({kind}, part, part)"
+    name, *place = parts(field, value, (3, 4, 5), wanted)
+    other = place.pop() if len(place) == 4 else None
+    if len(place) == 2 and isinstance(place[0], tuple):
+        place, other = list(span(f"{field}'s first part", place[0])), place[1]
+    return name, span(field, tuple(place)), None if other is None else span(f"{field}'s second part", other)
+
+
+class Value(NamedTuple):
+    """A part of a text with its number."""
+
+    value: float
+    """The number."""
+    start: int
+    """First code point."""
+    end: int
+    """One past the last code point."""
+    segment: int = 0
+    """0 for the text, 1 for the second text of a pair."""
+    other: Span | None = None
+    """The second part, of a number that is of a pair of parts."""
+
+
+@record
+class ValuedText:
+    """A text with words or spans that have a number.
+
+    >>> ValuedText("The bag weighs 37 kilograms.", [(37, 15, 17)]).values
+    (Value(value=37.0, start=15, end=17, segment=0, other=None),)
+    """
+
+    text: TextOrPair
+    """The text, or a pair (text, text_pair)."""
+    values: Sequence[
+        Value | tuple[float, int, int] | tuple[float, int, int, int] | tuple[float, tuple[int, ...], tuple[int, ...]]
+    ]
+    """The parts with their numbers, finite: (value, start, end) or (value, start, end, segment), code points; or of pairs
+    (value, part, part), each (start, end) or (start, end, segment)."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent; the server judges the others."""
+        validation.text_or_pair("text", self.text)
+        given = validation.many("values", self.values, "tuples")
+        object.__setattr__(self, "values", tuple(_value(f"values[{index}]", value) for index, value in enumerate(given)))
+
+
+def _value(field: str, given: object) -> Value:
+    value, place, other = _placed(field, given, "value")
+    return Value(validation.finite_number(f"{field}'s value", value), *place, other)
 
 
 def names_of(texts: Iterable[ProbeText]) -> list[str]:

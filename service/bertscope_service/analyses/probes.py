@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,21 @@ DEV_SHARE = 0.1
 """The share of the training texts that decide when training ends, if no others are given."""
 SPANS_OF_A_PIECE = 4
 """Spans of a text that a piece may be in, on average: those of a tree's arcs are fewer."""
+ALIKE = 1e-12
+"""Numbers to train on whose standard deviation is a smaller share of the largest number are one number, but for rounding."""
 MAX_OVERLAP = 250_000
 """Maximum number of pieces in the spans of a call beyond those; one that is in several spans counts in each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledText:
-    """A text of a part: its field, its text or pair, its spans, and their labels, int64 [spans]. others: the second
-    span of each pair, or none."""
+    """A text of a part: its field, its text or pair, its spans, and their labels, [spans]: classes, int64, or numbers, float64.
+    others: the second span of each pair, or none."""
 
     field: str
     input: tuple[str, str | None]
     spans: Sequence[Span]
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     others: Sequence[Span] = ()
 
 
@@ -65,13 +67,13 @@ class ProbePart:
     """Spans of one part of the texts, those without a piece left out.
 
     rows: each text with a span, with what reads its spans' states: of pairs all first ones, then all second ones. labels: class
-    of each span or pair. names: their texts. counts: the number of spans or pairs of each row, int64.
-    truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
+    of each span or pair, int64, or its number, float64. names: their texts. counts: the number of spans or pairs of
+    each row, int64. truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
     """
 
     texts: int = 0
     rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)
-    labels: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    labels: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     names: list[tuple[str, ...]] = field(default_factory=list)
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     truncated: int = 0
@@ -81,8 +83,10 @@ class ProbePart:
 class ProbePlan:
     """The parts to train on, to end training by, and to test on.
 
-    Raises InvalidArgument for a text that is too long or holds no token, for training spans of fewer than two classes, for a
-    part without a span, and for spans that overlap too much.
+    target: mean and standard deviation of the training spans' numbers; of classes, they mean nothing.
+
+    Raises InvalidArgument for a text that is too long or holds no token, for training spans of fewer than two classes or
+    numbers, for a part without a span, and for spans that overlap too much.
     """
 
     def __init__(self, query: ProbeQuery, tokenizer: TextTokenizer) -> None:
@@ -98,7 +102,13 @@ class ProbePlan:
             if not len(part.labels) and (part.texts or name == "train"):
                 message = f"{name} has no span with a piece of its own; give texts with at least one"
                 raise InvalidArgument(name, message, "NO_SPAN")
-        if len(np.unique(self.train.labels)) < 2:
+        labels = self.train.labels
+        self.target = float(labels.mean()), float(labels.std())
+        largest = max(float(np.abs(part.labels).max(initial=0)) for part in self.parts)
+        if labels.dtype == np.float64 and self.target[1] <= ALIKE * largest:
+            message = f"train has numbers that differ by less than rounding, beside one of {largest:g}; give different ones"
+            raise InvalidArgument("train", message, "ONE_VALUE")
+        if len(np.unique(labels)) < 2:
             message = "train has spans of one class alone, so there is nothing to tell apart; give spans of at least two"
             raise InvalidArgument("train", message, "ONE_CLASS")
 
@@ -111,10 +121,10 @@ class ProbePlan:
         """The spans of all parts."""
         return sum(len(part.labels) for part in self.parts)
 
-    def control_labels(self, seed: int) -> NDArray[np.int64]:
+    def control_labels(self, seed: int) -> NDArray[Any]:
         """Returns the labels of the control task of all parts' spans, in order (Hewitt and Liang 2019, section 2).
 
-        Each different text of a span has one class in all parts, drawn from the classes of the training spans.
+        Each different text of a span has one class, or number, in all parts, drawn from those of the training spans.
         """
         generator = np.random.default_rng([seed, 1])
         numbers: dict[tuple[str, ...], int] = {}

@@ -1491,10 +1491,18 @@ def check_map_view(message: inspection_pb2.MapView, limits: RequestLimits, path:
         raise invalid(f"{path}.format", f"is {message.format}; set MAP_FORMAT_UINT8, MAP_FORMAT_FLOAT16 or MAP_FORMAT_FLOAT32", "UNKNOWN_FORMAT")
 
 
+def check_labelled_span(message: representation_probes_pb2.LabelledSpan, limits: RequestLimits, path: str) -> None:
+    if message.HasField("value") and not -1000000000000 <= message.value <= 1000000000000:
+        raise invalid(f"{path}.value", f"is {message.value:g}; use -1e+12 to 1e+12, in another unit", "VALUE_OUT_OF_RANGE", limit=1000000000000)
+
+
 def check_probe_text(message: representation_probes_pb2.ProbeText, limits: RequestLimits, path: str) -> None:
     check_text_input(message.input, limits, f"{path}.input")
     if len(message.spans) > 10000:
         raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 10000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=10000)
+    for index, span in enumerate(message.spans):
+        cancellation.check()
+        check_labelled_span(span, limits, f"{path}.spans[{index}]")
 
 
 def check_train_probe_request(message: representation_probes_pb2.TrainProbeRequest, limits: RequestLimits) -> None:
@@ -1509,7 +1517,7 @@ def check_train_probe_request(message: representation_probes_pb2.TrainProbeReque
     for index, test_ in enumerate(message.test):
         cancellation.check()
         check_probe_text(test_, limits, f"test[{index}]")
-    if len(message.labels) < 2:
+    if 0 < len(message.labels) < 2:
         raise invalid("labels", f"has {len(message.labels)} entries; name 2 to 1000 classes", "ONE_CLASS", limit=1000)
     if len(message.labels) > 1000:
         raise invalid("labels", f"has {len(message.labels)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_NAMES", limit=1000)

@@ -54,6 +54,8 @@ class PlannedProbes:
     plan: ProbePlan
     settings: Settings
     memory_bytes: int
+    outputs: int
+    """The classes, or 1 for numbers."""
 
 
 async def train_probe(
@@ -67,7 +69,7 @@ async def train_probe(
             return plan_probes(request, model, limits, space.memory_bytes)
 
         planned, conditions = await call.read(request, plan)
-        probes, encoder, classes = planned.plan, model.encoder, len(request.labels)
+        probes, encoder, classes = planned.plan, model.encoder, planned.outputs
         needed = probe_bytes(probes, encoder, classes, planned.settings)
         with space.hold(state_bytes(probes, encoder), needed, planned.memory_bytes) as on_disk:
             found: list[Trained] = []
@@ -103,7 +105,7 @@ def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, mem
         seed=request.seed,
     )
     allowed = parse_memory_bytes(request, memory_bytes)
-    return PlannedProbes(ProbePlan(query, model.tokenizer), settings, allowed)
+    return PlannedProbes(ProbePlan(query, model.tokenizer), settings, allowed, len(request.labels) or 1)
 
 
 def parse_settings(request: Request) -> Settings:
@@ -119,6 +121,9 @@ def parse_settings(request: Request) -> Settings:
         if to_minimum and getattr(request, field):
             message = f"{field} goes with ENDING_DEV: what such probes minimise has more than one minimum"
             raise InvalidArgument(field, message, "NOT_CONVEX")
+    if request.mix and not request.labels:
+        message = "mix goes with labels; probes of numbers are of single layers, so leave it out"
+        raise InvalidArgument("mix", message, "MIX_OF_NUMBERS")
     epochs = MINIMUM_EPOCHS if to_minimum else usual.max_epochs
     return Settings(
         l2,
@@ -128,6 +133,7 @@ def parse_settings(request: Request) -> Settings:
         to_minimum,
         request.hidden_units,
         request.mix,
+        regression=not request.labels,
     )
 
 
@@ -146,6 +152,9 @@ def parse_memory_bytes(
 def _parts(request: Request) -> list[list[LabelledText]]:
     """Returns the texts of the three parts, checked."""
     pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
+    if not request.labels and not any(span.HasField("value") for text in request.train for span in text.spans):
+        message = "labels has 0 entries; name 2 to 1000 classes, or give each span a value"
+        raise InvalidArgument("labels", message, "ONE_CLASS")
     parts = {"train": request.train, "dev": request.dev, "test": request.test}
     return read_parts(parts, len(request.labels), pairs=pairs)
 
@@ -153,8 +162,8 @@ def _parts(request: Request) -> list[list[LabelledText]]:
 def read_parts(
     parts: Mapping[str, Sequence[probes_pb2.ProbeText]], classes: int, *, pairs: bool = False
 ) -> list[list[LabelledText]]:
-    """Returns the texts of all parts, by their fields, checked. `pairs`: all spans have a second one, else none. Raises
-    InvalidArgument."""
+    """Returns the texts of all parts, by their fields, checked. `classes`: 0 for spans that have numbers. `pairs`: all spans
+    have a second one, else none. Raises InvalidArgument."""
     texts, spans = (sum(counts) for counts in (map(len, parts.values()), map(_span_count, parts.values())))
     for what, count, most in (("texts", texts, MAX_PROBE_TEXTS), ("spans", spans, MAX_PROBE_SPANS)):
         if count > most:
@@ -175,6 +184,10 @@ def _text(text: probes_pb2.ProbeText, field: str, classes: int, *, pairs: bool) 
     given = read_text(text.input)
     spans = [check_span(entry.span, f"{field}.spans[{index}].span", given) for index, entry in enumerate(text.spans)]
     others = check_others(text.spans, f"{field}.spans", given, "train", pairs=pairs)
+    _check_values(text, field, numbers=not classes)
+    if not classes:
+        values = np.array([entry.value for entry in text.spans], dtype=np.float64)
+        return LabelledText(f"{field}.input", given, spans, values, others)
     labels = np.array([entry.label for entry in text.spans], dtype=np.int64)
     if len(labels) and int(labels.max()) >= classes:
         index = int((labels >= classes).argmax())
@@ -184,15 +197,31 @@ def _text(text: probes_pb2.ProbeText, field: str, classes: int, *, pairs: bool) 
     return LabelledText(f"{field}.input", given, spans, labels, others)
 
 
+def _check_values(text: probes_pb2.ProbeText, field: str, *, numbers: bool) -> None:
+    """Raises InvalidArgument for a span that has a number beside classes, or none where others have."""
+    for index, entry in enumerate(text.spans):
+        if entry.HasField("value") != numbers:
+            place = f"{field}.spans[{index}].value"
+            message = f"{place} is missing; give each span one, as labels name no classes"
+            if not numbers:
+                message = f"{place} is set beside classes; leave it out, or for probes of numbers leave labels out"
+            raise InvalidArgument(place, message, "VALUES_MIXED")
+        if numbers and entry.label:
+            place = f"{field}.spans[{index}].label"
+            raise InvalidArgument(place, f"{place} is {entry.label} beside a value; leave it out", "VALUES_MIXED")
+
+
 def render_progress(progress: Progress) -> probes_pb2.ProbeProgress:
     stage = probes_pb2.ProbeProgress.STAGE_TRAINING if progress.training else probes_pb2.ProbeProgress.STAGE_STATES
     return probes_pb2.ProbeProgress(stage=stage, done=progress.done, total=progress.total, best_dev_accuracy=progress.accuracy)
 
 
 def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) -> probes_pb2.ProbeReport:
-    plan, seeds = planned.plan, planned.settings.seeds
+    plan, seeds, regression = planned.plan, planned.settings.seeds, planned.settings.regression
     classes = len(trained.confusion)
-    majority = int(np.bincount(plan.train.labels, minlength=classes).argmax())
+    majority = 0 if regression else int(np.bincount(plan.train.labels, minlength=classes).argmax())
+    # Squared errors of standardised numbers times this are squares of the numbers' unit.
+    unit = plan.target[1] ** 2 if regression else 1.0
     report = probes_pb2.ProbeReport(
         train=render_part(plan.train, classes, majority),
         dev=render_part(plan.dev, classes, majority),
@@ -206,16 +235,23 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
         seconds=trained.seconds,
         provenance=render_provenance(model),
     )
+    part = plan.test if plan.test.texts else plan.dev
+
     for index, layer in enumerate(plan.query.layers):
         task, control = (
-            [_render_run(trained.probes, index, group + first, seed) for group, seed in enumerate(seeds)]
+            [_render_run(trained, trained.probes, index, group + first, seed, unit) for group, seed in enumerate(seeds)]
             for first in (0, len(seeds))
         )
-        counts = (plan.test if plan.test.texts else plan.dev).counts
-        report.layers.add(layer=layer, task=task, control=control, hits=_render_hits(counts, trained.probes.hits[index]))
+        found = report.layers.add(layer=layer, task=task, control=control)
+        if regression:
+            found.errors.extend((trained.probes.hits[index] * unit).tolist())
+            continue
+        found.hits.extend(_render_hits(part.counts, trained.probes.hits[index]))
         if trained.mix is not None:
-            mixed = [_render_run(trained.mix, index, group, seed) for group, seed in enumerate(seeds)]
-            report.mix.cumulative.add(layer=layer, task=mixed, hits=_render_hits(counts, trained.mix.hits[index]))
+            mixed = [_render_run(trained, trained.mix, index, group, seed, unit) for group, seed in enumerate(seeds)]
+            report.mix.cumulative.add(layer=layer, task=mixed, hits=_render_hits(part.counts, trained.mix.hits[index]))
+    if regression:
+        report.values.extend(_render_values(part))
     if trained.mixing is not None:
         for seed, (scale, *shares) in zip(seeds, trained.mixing.tolist(), strict=True):
             report.mix.weights.add(seed=seed, scale=scale, shares=shares)
@@ -223,15 +259,26 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
 
 
 def render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.ProbePart:
-    counts = np.bincount(part.labels, minlength=classes)
-    return probes_pb2.ProbePart(
-        texts=part.texts,
-        spans=len(part.labels),
-        truncated_spans=part.truncated,
-        empty_spans=part.empty,
-        label_spans=counts.tolist(),
-        majority_correct=int(counts[majority]),
+    found = probes_pb2.ProbePart(
+        texts=part.texts, spans=len(part.labels), truncated_spans=part.truncated, empty_spans=part.empty
     )
+    if part.labels.dtype == np.float64:
+        found.value_mean, found.value_variance = float(part.labels.mean()), float(part.labels.var())
+    else:
+        counts = np.bincount(part.labels, minlength=classes)
+        found.label_spans.extend(counts.tolist())
+        found.majority_correct = int(counts[majority])
+    return found
+
+
+def _render_values(part: ProbePart) -> list[probes_pb2.TextValues]:
+    """Renders the sums of each scored text's differences from the mean, and of their squares."""
+    begins, away = np.cumsum(part.counts) - part.counts, part.labels - part.labels.mean()
+    sums = [np.add.reduceat(values, begins).tolist() for values in (away, away**2)]
+    return [
+        probes_pb2.TextValues(spans=spans, sum=total, squares=squares)
+        for spans, total, squares in zip(part.counts.tolist(), *sums, strict=True)
+    ]
 
 
 def _render_hits(counts: NDArray[np.int64], hits: NDArray[np.int64]) -> list[probes_pb2.TextHits]:
@@ -241,15 +288,18 @@ def _render_hits(counts: NDArray[np.int64], hits: NDArray[np.int64]) -> list[pro
     return [probes_pb2.TextHits(spans=spans, correct=correct, texts=number) for spans, correct, number in found]
 
 
-def _render_run(outcome: Outcome, layer: int, group: int, seed: int) -> probes_pb2.ProbeRun:
-    def score(found: Score) -> probes_pb2.ProbeScore:
-        return probes_pb2.ProbeScore(correct=int(found.correct[layer, group]), loss=float(found.loss[layer, group]))
+def _render_run(trained: Trained, outcome: Outcome, layer: int, group: int, seed: int, unit: float) -> probes_pb2.ProbeRun:
+    def score(found: Score, part: int) -> probes_pb2.ProbeScore:
+        loss = float(found.loss[layer, group])
+        if trained.variances is None:
+            return probes_pb2.ProbeScore(correct=int(found.correct[layer, group]), loss=loss)
+        return probes_pb2.ProbeScore(loss=2 * unit * loss, variance=unit * float(trained.variances[part, group]))
 
     return probes_pb2.ProbeRun(
         seed=seed,
         best_epoch=int(outcome.best_epoch[layer, group]),
-        dev=score(outcome.dev),
-        test=None if outcome.test is None else score(outcome.test),
+        dev=score(outcome.dev, 0),
+        test=None if outcome.test is None else score(outcome.test, 1),
         gradient=None if outcome.gradient is None else float(outcome.gradient[layer, group]),
     )
 

@@ -51,6 +51,9 @@ TO_MINIMUM = Curvature(0.1, 1e-4)
 """Few passes to the minimum."""
 BY_DEV = Curvature(0.2, 0.1)
 """Directions in which states hardly vary are learned last: the dev spans end training before probes use them to overfit."""
+SQUARES = {True: Curvature(1.0, 1e-4), False: Curvature(1.0, 0.5)}
+"""Guesses for numbers, to the minimum or not: the curvature of squared errors is the second moments and the penalty, so the
+first step to the minimum goes all the way but for rounding."""
 
 
 class LbfgsProbes(Probes):
@@ -81,7 +84,8 @@ class LbfgsProbes(Probes):
         # The layers and the groups between the first and the last that still move.
         self._going = slice(0, size.layers), slice(0, size.groups)
         # Second moments of the states; then the first matrix of the two loops, [layers, hidden, hidden].
-        self._curvature = TO_MINIMUM if settings.to_minimum else BY_DEV
+        of_classes = TO_MINIMUM if settings.to_minimum else BY_DEV
+        self._curvature = SQUARES[settings.to_minimum] if settings.regression else of_classes
         side = math.isqrt(_square(size))
         self._inverse = torch.zeros((size.layers, side, side), dtype=torch.float32, device=device)
 
@@ -115,11 +119,8 @@ class LbfgsProbes(Probes):
         layers, groups = self._going
         states, labels = states[:, layers], labels[:, groups]
         scores = self._kind.scores(states, [values[layers, :, groups] for values in self.parameters])
-        logs = scores.log_softmax(dim=-1)
-        gold = labels[None, :, :, None].expand(len(logs), -1, -1, 1)
-        self._total[layers, groups] -= logs.gather(3, gold).sum(dim=(1, 3), dtype=torch.float64)
-        away = logs.exp_()
-        away.scatter_add_(3, gold, torch.full_like(away[..., :1], -1.0))
+        total, away = self._loss_of.with_gradient(scores, labels)
+        self._total[layers, groups] += total
         self._summed[layers, :-1, groups] += (states.permute(1, 2, 0) @ away.flatten(2)).unflatten(2, away.shape[2:])
         self._summed[layers, -1, groups] += away.sum(dim=1)
 

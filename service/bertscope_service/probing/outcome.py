@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +33,14 @@ class Outcome:
 
     best_epoch: int64, from 1. gradient: of probes trained to the minimum, float64. test: None without test spans. hits: of each
     layer and each text with a scored span, its spans that probes of the task classify correctly, summed over seeds, int64
-    [layers, texts].
+    [layers, texts]; of numbers the squared errors of its spans, in the unit of standardised numbers, float64.
     """
 
     best_epoch: NDArray[np.int64]
     dev: Score
     test: Score | None
     gradient: NDArray[np.float64] | None
-    hits: NDArray[np.int64]
+    hits: NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +49,9 @@ class Trained:
 
     mix: of the mixes of the first 1, 2, ... layers, without a control task. mixing: float64 [seeds, 1 + layers], gamma and the
     share of each layer in the mix of all. best_layer: index of the layer. confusion: int64 [classes, classes], rows the true
-    class. weights: those of the first seed, [layers, hidden, outputs], and biases [layers, outputs], for states as the model
-    gives them; then those of the output of a hidden layer; empty unless asked for.
+    class; of numbers [0, 0]. variances: those of the standardised numbers of dev and of scored spans, float64 [2, groups]; None
+    of classes. weights: those of the first seed, [layers, hidden, outputs], and biases [layers, outputs], for states as the
+    model gives them; then those of the output of a hidden layer; empty unless asked for.
     """
 
     probes: Outcome
@@ -57,6 +59,7 @@ class Trained:
     mixing: NDArray[np.float64] | None
     best_layer: int
     confusion: NDArray[np.int64]
+    variances: NDArray[np.float64] | None
     weights: tuple[NDArray[np.float32], ...]
     on_disk: bool
     seconds: float

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ class ProbeTraining:
     report: Report
     _states: SpanStates = field(init=False)
     _labels: torch.Tensor = field(init=False)
+    _numbers: NDArray[Any] = field(init=False)
     _trained: list[Probes] = field(init=False)
 
     async def run(self, *, on_disk: bool, weights: bool) -> Trained:
@@ -52,19 +54,22 @@ class ProbeTraining:
 
         self._states = await standardised_states(self.bulk, self.encoder, self.plan, self.edits, report, on_disk=on_disk)
         labels = await self.bulk.compute(self._all_labels)
-        self._labels = torch.from_numpy(labels).to(self.encoder.device)
+        self._numbers, self._labels = labels, torch.from_numpy(labels).to(self.encoder.device)
+        regression = self.settings.regression
         await self._prepare(train)
         await self._train(train, slice(train, train + dev))
         tested = slice(train + dev, train + dev + test) if test else None
         probes = await self._outcome(slice(train, train + dev), tested, mix=False)
         best_layer = int(probes.dev.loss[:, 0].argmin())
-        confusion = await self._confusion(tested or slice(train, train + dev), best_layer)
+        scored = tested or slice(train, train + dev)
+        confusion = np.zeros((0, 0), np.int64) if regression else await self._confusion(scored, best_layer)
         kept = await self._weights() if weights else ()
         mix, mixing = None, None
         if self.settings.mix:
             mix = await self._outcome(slice(train, train + dev), tested, mix=True)
             mixing = await run_step(self.bulk, self.encoder, 1, self._mixing)
-        return Trained(probes, mix, mixing, best_layer, confusion, kept, on_disk, time.monotonic() - began)
+        variances = self._variances(slice(train, train + dev), scored) if regression else None
+        return Trained(probes, mix, mixing, best_layer, confusion, variances, kept, on_disk, time.monotonic() - began)
 
     async def _prepare(self, train: int) -> None:
         """Standardises all states, makes the probes, and shows them the states of training spans."""
@@ -90,12 +95,18 @@ class ProbeTraining:
     def _survey(self, probes: Probes, chosen: slice) -> None:
         probes.survey(self._states.read(chosen, probes.size.read_layers))
 
-    def _all_labels(self) -> NDArray[np.int64]:
-        """Returns the labels of all spans, int64 [spans, groups]."""
+    def _all_labels(self) -> NDArray[Any]:
+        """Returns the labels of all spans, int64 [spans, groups], or the standardised numbers, float32."""
         task = np.concatenate([part.labels for part in self.plan.parts])
         seeds = self.settings.seeds
         columns = [task] * len(seeds) + [self.plan.control_labels(seed) for seed in seeds]
-        return np.stack(columns, axis=1)
+        labels = np.stack(columns, axis=1)
+        mean, deviation = self.plan.target
+        return ((labels - mean) / deviation).astype(np.float32) if self.settings.regression else labels
+
+    def _variances(self, *parts: slice) -> NDArray[np.float64]:
+        """Returns the variance of the standardised numbers of the spans of some parts, float64 [parts, groups]."""
+        return np.stack([self._numbers[part].var(axis=0, dtype=np.float64) for part in parts])
 
     async def _train(self, train: int, dev: slice) -> None:
         settings = self.settings
@@ -124,9 +135,13 @@ class ProbeTraining:
         await self._work(Step(step_tokens(0, one.size.values), one.end) for one in self._trained)
 
     def _accuracy(self, probes: Probes, score: Score, dev: slice) -> float:
-        """Returns the best share of dev spans that a probe of a block answers correctly; control tasks don't count."""
-        of_task = score.correct[:, : max(0, len(self.settings.seeds) - probes.size.first_group)]
-        share: float = of_task.max(initial=0) / (dev.stop - dev.start)
+        """Returns the best share of dev spans that a probe of a block answers correctly, or R^2; control tasks don't count."""
+        seeds = slice(0, max(0, len(self.settings.seeds) - probes.size.first_group))
+        if self.settings.regression:
+            variance = float(self._variances(dev, dev)[0, 0])
+            error = float(2 * score.loss[:, seeds].min(initial=np.inf))
+            return 1 - error / variance if error < variance else 0.0
+        share: float = score.correct[:, seeds].max(initial=0) / (dev.stop - dev.start)
         return share
 
     async def _outcome(self, dev: slice, test: slice | None, *, mix: bool) -> Outcome:
@@ -152,10 +167,12 @@ class ProbeTraining:
             await self._hits(trained, test or dev, (self.plan.test if test else self.plan.dev).counts),
         )
 
-    async def _hits(self, trained: Sequence[Probes], part: slice, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Counts the correct spans of each text of a part, [layers, texts]."""
+    async def _hits(self, trained: Sequence[Probes], part: slice, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Counts the correct spans of each text of a part, or sums their squared errors of standardised numbers, [layers,
+        texts]."""
         texts = np.repeat(np.arange(len(counts)), counts)
-        found = np.zeros((len(counts), max(probes.size.block.layers.stop for probes in trained)), dtype=np.int64)
+        kind = np.float64 if self.settings.regression else np.int64
+        found = np.zeros((len(counts), max(probes.size.block.layers.stop for probes in trained)), dtype=kind)
 
         def step(probes: Probes, chosen: slice) -> None:
             size, own = probes.size, texts[chosen.start - part.start : chosen.stop - part.start]
@@ -216,6 +233,10 @@ class ProbeTraining:
             weights = found[0] * self._states.scale[layers, :, None]
             moved = (self._states.mean[layers, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
             found[:2] = weights, (found[1] - moved).float()
+            if self.settings.regression:
+                # A number is its mean plus its deviation times the last layer's output.
+                mean, deviation = self.plan.target
+                found[-2:] = found[-2] * deviation, (found[-1].double() * deviation + mean).float()
             parts.append([(own if index % 2 == 0 else own[:, 0]).cpu().numpy() for index, own in enumerate(found)])
 
         await self._work(Step(step_tokens(0, 4 * one.size.values), partial(step, one)) for one in self._first())

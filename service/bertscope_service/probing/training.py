@@ -5,8 +5,9 @@ over the training spans). Training minimises
 
     mean cross-entropy + l2 / (2 n) * sum of squared weights
 
-over n training spans: scikit-learn's LogisticRegression with C = 1 / l2, whose objective is n times this. It is convex, so its
-minimum does not depend on how it is reached.
+over n training spans: scikit-learn's LogisticRegression with C = 1 / l2, whose objective is n times this. A probe of numbers is
+least squares: half the mean squared error of standardised numbers stands in place of the cross-entropy, so that it is
+scikit-learn's Ridge with alpha = l2. Both are convex, so that the minimum does not depend on how it is reached.
 
 `bertscope_service.probing.lbfgs` trains linear probes, to the minimum or until the dev spans end training. Probes with a hidden
 layer and mixes of layers, for which that has several minima, are trained by Adam on minibatches (Kingma and Ba 2015): the
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.kinds import Size, kind_of
+from bertscope_service.probing.losses import CrossEntropy, Loss, SquaredError
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 """Adam's."""
@@ -46,11 +48,18 @@ class Settings:
     to_minimum: bool = False
     hidden_units: int = 0
     mix: bool = False
+    regression: bool = False
+    """Probes predict numbers, not classes."""
+
+    @property
+    def loss(self) -> Loss:
+        return SquaredError() if self.regression else CrossEntropy()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Score:
-    """The spans that probes classify correctly, int64, and their mean cross-entropy in nats, float64: both [layers, groups]."""
+    """The spans that probes classify correctly, int64 (0 of numbers), and their mean loss, float64: both [layers, groups]. The
+    loss of classes is the cross-entropy, nats."""
 
     correct: NDArray[np.int64]
     loss: NDArray[np.float64]
@@ -70,7 +79,7 @@ class Probes(ABC):
         self.best_epoch = np.zeros((size.layers, size.groups), dtype=np.int64)
         self.best_dev = Score(self.best_epoch.copy(), np.full((size.layers, size.groups), math.inf))
         self._decay = settings.l2 / items
-        self._kind = kind_of(size)
+        self._kind, self._loss_of = kind_of(size), settings.loss
         self.parameters = self._kind.initial(seeds, device)
 
     @classmethod
@@ -106,7 +115,8 @@ class Probes(ABC):
 
     @abstractmethod
     def step(self, states: torch.Tensor, labels: torch.Tensor) -> None:
-        """Learns from some spans. states: standardised, [spans, layers, hidden]; labels: int64 [spans, groups]."""
+        """Learns from some spans. states: standardised, [spans, layers, hidden]; labels: [spans, groups], classes, int64, or
+        standardised numbers, float32."""
 
     @abstractmethod
     def end_epoch(self, dev: Score) -> bool:
@@ -126,7 +136,10 @@ class Probes(ABC):
     def evaluate(self, states: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the spans classified correctly, int64, and the sums of their losses, float64; both [layers, groups]."""
         scores = self._kind.scores(states, self.parameters)
-        return (scores.argmax(dim=-1) == labels).sum(dim=1), losses_of(scores, labels).sum(dim=1, dtype=torch.float64)
+        losses = self._loss_of.losses(scores, labels).sum(dim=1, dtype=torch.float64)
+        if self.settings.regression:
+            return torch.zeros_like(losses, dtype=torch.int64), losses
+        return self._loss_of.marks(scores, labels).sum(dim=1), losses
 
     @property
     def surveys(self) -> bool:
@@ -144,9 +157,10 @@ class Probes(ABC):
 
     @torch.no_grad()
     def hits(self, states: torch.Tensor, labels: torch.Tensor, groups: int) -> torch.Tensor:
-        """Returns how many of the first groups' probes classify each span correctly, int64 [layers, spans]."""
-        found: torch.Tensor = self._kind.scores(states, self.parameters)[:, :, :groups].argmax(dim=-1) == labels[:, :groups]
-        return found.sum(dim=2)
+        """Returns how many of the first groups' probes classify each span correctly, int64 [layers, spans]; or the sum of their
+        squared errors of standardised numbers, float64."""
+        scores = self._kind.scores(states, self.parameters)[:, :, :groups]
+        return self._loss_of.marks(scores, labels[:, :groups]).sum(dim=2)
 
     @torch.no_grad()
     def answers(self, states: torch.Tensor, layer: int, group: int) -> torch.Tensor:
@@ -183,7 +197,7 @@ class AdamProbes(Probes):
         self._steps += 1
         parameters = [values.requires_grad_() for values in self.parameters]
         with torch.enable_grad():
-            loss = losses_of(self._kind.scores(states, parameters), labels).sum() / len(states)
+            loss = self._loss_of.losses(self._kind.scores(states, parameters), labels).sum() / len(states)
             for values, penalised in zip(parameters, self._kind.penalised, strict=True):
                 if penalised:
                     loss = loss + 0.5 * self._decay * values.square().sum()
@@ -222,9 +236,3 @@ class AdamProbes(Probes):
     @property
     def gradient(self) -> None:
         return None
-
-
-def losses_of(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Returns cross-entropies in nats, [layers, spans, groups]."""
-    gold = scores.gather(3, labels[None, :, :, None].expand(len(scores), -1, -1, 1))[..., 0]
-    return scores.logsumexp(dim=-1) - gold

@@ -464,7 +464,12 @@ STATES = st.builds(
     truncate=st.booleans(),
 )
 LABELLED_SPANS = [
-    st.builds(probes.LabelledSpan, span=mostly(st.just(span), SPANS), label=mostly(st.integers(0, 1), NUMBERS))
+    st.builds(
+        probes.LabelledSpan,
+        span=mostly(st.just(span), SPANS),
+        label=mostly(st.integers(0, 1), NUMBERS),
+        value=mostly(st.none(), SCALES),
+    )
     for span in WORD_SPANS
 ]
 PROBED = some(st.builds(probes.ProbeText, input=SENTENCES, spans=st.tuples(*LABELLED_SPANS).map(list)))
@@ -478,18 +483,29 @@ SHORT = {
     "memory_bytes": mostly(st.none(), st.integers(0, 100_000)),
     "interventions": mostly(st.just([]), INTERVENTIONS),
 }
-PROBINGS = st.builds(
-    probes.TrainProbeRequest,
-    train=PROBED,
-    dev=mostly(PROBED, st.just([])),
-    test=mostly(st.just([]), PROBED),
-    labels=mostly(st.just(["a", "b"]), lists(TEXTS)),
-    l2=mostly(st.none(), SCALES),
-    weights=st.booleans(),
-    hidden_units=mostly(st.integers(0, 4), NUMBERS),
-    mix=st.booleans(),
-    **SHORT,
-)
+VALUED_SPANS = [
+    st.builds(probes.LabelledSpan, span=mostly(st.just(span), SPANS), value=mostly(st.floats(-1e3, 1e3), SCALES))
+    for span in WORD_SPANS
+]
+VALUED = some(st.builds(probes.ProbeText, input=SENTENCES, spans=st.tuples(*VALUED_SPANS).map(list)))
+
+
+def _probings(texts: Any, labels: Any) -> Any:
+    return st.builds(
+        probes.TrainProbeRequest,
+        train=texts,
+        dev=mostly(texts, st.just([])),
+        test=mostly(st.just([]), texts),
+        labels=labels,
+        l2=mostly(st.none(), SCALES),
+        weights=st.booleans(),
+        hidden_units=mostly(st.integers(0, 4), NUMBERS),
+        mix=st.booleans(),
+        **SHORT,
+    )
+
+
+PROBINGS = st.one_of(_probings(PROBED, mostly(st.just(["a", "b"]), lists(TEXTS))), _probings(VALUED, st.just([])))
 ERASINGS = st.builds(
     erasers.TrainEraserRequest,
     train=PROBED,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from bertscope import LayerMix, ProbeResult
+from bertscope import LayerMix, ProbeResult, RegressionResult
 
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
-__all__ = ["plot_probe", "save_probe"]
+__all__ = ["plot_probe", "plot_regression_probe", "save_probe", "save_regression_probe"]
 
+LEAST_R_SQUARED = -0.5
 MAX_CLASSES = 25
 """The most frequent classes that are drawn of a table of confusions."""
 
@@ -37,6 +38,29 @@ def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = No
 
 
 save_probe = saving(plot_probe)
+
+
+def plot_regression_probe(found: RegressionResult, *, dark: bool = False, title: str | None = None) -> Figure:
+    """Draws R^2 by layer with its 95 % interval, and that of the control task. `dark` on a dark page.
+
+    Curves end at -0.5: a probe that does much worse than the mean is as good as one that does a little worse.
+    """
+    theme = theme_of(dark)
+    figure = new_figure(6.2, 4.2, theme)
+    axes = figure.subplots()
+    layers = [one.layer for one in found.layers]
+    ends = [[(one.interval or (one.r_squared,) * 2)[side] for one in found.layers] for side in (0, 1)]
+    curve(axes, layers, [one.r_squared for one in found.layers], "probe", theme, reach=(ends[0], ends[1]))
+    curve(axes, layers, [one.control_r_squared for one in found.layers], "control task", theme, number=CONTROL)
+    baseline(axes, 0, "always their mean", theme)
+    layer_axis(axes, layers, "R²")
+    axes.set_ylim(max(LEAST_R_SQUARED, min(0, *(one.control_r_squared for one in found.layers), *ends[0])) - 0.02, 1.02)
+    legend(axes, theme, 3)
+    figure.set_heading(title, f"probes of numbers of {found.provenance.model}, {found.part.spans} spans ({found.scored})")
+    return figure
+
+
+save_regression_probe = saving(plot_regression_probe)
 
 
 def _curves(axes: Axes, found: ProbeResult, theme: Theme) -> None:

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeVar
 
-from bertscope import FeatureText, ProbeText, RelationText, UnlabelledText
+from bertscope import FeatureText, ProbeText, RelationText, UnlabelledText, ValuedText
 from bertscope.errors import invalid_argument
+from bertscope.values.labelled_texts import Label, Value
 from bertscope.values.validation import File, TextOrPair
 
 from bertscope_workbench.readers.conllu import blocks, decoded
@@ -22,7 +23,15 @@ from bertscope_workbench.readers.item_lists import BadLine, PartialItems, collec
 from bertscope_workbench.readers.table_rows import Broken, Row, bad_line, json_lines
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts, read_probe_conllu
 
-__all__ = ["SpanTexts", "read_feature_texts", "read_probe_texts", "read_relation_texts", "read_span_texts"]
+__all__ = [
+    "SpanTexts",
+    "ValuedTexts",
+    "read_feature_texts",
+    "read_probe_texts",
+    "read_relation_texts",
+    "read_span_texts",
+    "read_valued_texts",
+]
 
 T = TypeVar("T")
 FoundT = TypeVar("FoundT", bound=PartialItems[Any])
@@ -50,6 +59,10 @@ def read_feature_texts(path: File, *, limit: SupportsIndex | None = None) -> Par
     return _read(path, "marks", limit, lambda row: FeatureText(_text(row), row["marks"]))
 
 
+class ValuedTexts(PartialItems[ValuedText]):
+    """The texts read from a file, of which some could not be."""
+
+
 class SpanTexts(PartialItems[ProbeText | UnlabelledText]):
     """The texts read from a file, of which some could not be."""
 
@@ -70,6 +83,36 @@ def read_probe_texts(path: File, label: ConlluLabel = "upos", *, limit: Supports
     if Path(path).suffix.lower() == CONLLU:
         return read_probe_conllu(path, label, limit=limit)
     return _read_spans(Path(path), limit, ProbeTexts(), labelled=True)
+
+
+def read_valued_texts(path: File, label: ConlluLabel = "depth", *, limit: SupportsIndex | None = None) -> ValuedTexts:
+    """Reads texts whose spans have numbers, for `train_regression_probe`: as `read_probe_texts`, with labels that are numbers.
+
+    A span of .jsonl has its number as "value". A text with a label that is no number is left out and reported in `problems`;
+    the others are read.
+    """
+    path, found = Path(path), ValuedTexts()
+    if path.suffix.lower() in SUFFIXES:
+        rows = json_lines(path, found.problems.append, ("text", "spans"))
+        items = made(path, rows, lambda row: ValuedText(_text(row), _marked(row, "value")), found.problems.append)
+        return collected(found, items, limit, path, 'has no text; write one with spans that have a "value"')
+    texts = read_probe_texts(path, label, limit=limit)
+    numbered = zip(texts.lines, texts, strict=True)
+    items = made(path, numbered, _numbers, found.problems.append)
+    collected(found, items, None, path, f"has no text whose labels ({label}) are numbers")
+    found.problems += texts.problems
+    return found
+
+
+def _numbers(text: ProbeText) -> ValuedText:
+    """Returns a text whose labels are written numbers. Raises InvalidArgument for others."""
+    values: list[Value] = []
+    for index, (label, start, end, segment, other) in enumerate(map(Label._make, text.labels)):
+        try:
+            values.append(Value(float(label), start, end, segment, other))
+        except ValueError:
+            raise invalid_argument(f"labels[{index}]", f"is {label!r}; write a number") from None
+    return ValuedText(text.text, values)
 
 
 def read_span_texts(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> SpanTexts:
@@ -137,22 +180,34 @@ def _sentence(lines: list[tuple[int, bytes]]) -> ProbeText:
 
 
 def _spans(values: Any, *, labelled: bool) -> ProbeText | UnlabelledText:
-    for key in ("text", "spans"):
-        if key not in values:
-            raise invalid_argument(key, 'is missing; write "text" and "spans"')
+    _check_spans(values)
     text = _text(values)
-    if not isinstance(values["spans"], list) or not all(isinstance(span, dict) for span in values["spans"]):
-        raise invalid_argument("spans", 'must be a list of {"start": ..., "end": ..., "label": ...}')
     names = [span.get("label") for span in values["spans"]]
-    places = [_places(index, span) for index, span in enumerate(values["spans"])]
     missing = [index for index, name in enumerate(names) if name is None]
-    if missing and (labelled or len(missing) < len(names)):
-        raise invalid_argument(f"spans[{missing[0]}]", "has no label; label each span")
-    if missing:
+    if missing and not labelled and len(missing) == len(names):
+        places = [_places(index, span) for index, span in enumerate(values["spans"])]
         return UnlabelledText(text, [own if len(own) == 2 else own[0] for own in places])
-    return ProbeText(
-        text, [(name, *own) if len(own) == 2 else (name, *own[0]) for name, own in zip(names, places, strict=True)]
-    )
+    return ProbeText(text, _marked(values, "label"))
+
+
+def _check_spans(row: Row) -> None:
+    for key in ("text", "spans"):
+        if key not in row:
+            raise invalid_argument(key, 'is missing; write "text" and "spans"')
+    if not isinstance(row["spans"], list) or not all(isinstance(span, dict) for span in row["spans"]):
+        raise invalid_argument("spans", 'must be a list of {"start": ..., "end": ..., "label": ...}')
+
+
+def _marked(row: Row, key: str) -> list[tuple[Any, ...]]:
+    """Returns the spans of a row, each with its label or number."""
+    spans: list[tuple[Any, ...]] = []
+    _check_spans(row)
+    for index, one in enumerate(row["spans"]):
+        place = _places(index, one)
+        if one.get(key) is None:
+            raise invalid_argument(f"spans[{index}]", f"has no {key}; write one for each span")
+        spans.append((one[key], *place) if len(place) == 2 else (one[key], *place[0]))
+    return spans
 
 
 def _places(index: int, span: dict[str, Any]) -> tuple[tuple[Any, ...], ...]:

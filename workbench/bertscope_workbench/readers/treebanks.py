@@ -49,10 +49,10 @@ FEATURES = {
 NEGATION = "Polarity=Neg"
 PUNCTUATION = "PUNCT"
 
-ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth", "arc"]
+ConlluLabel = Literal["upos", "xpos", "deprel", "head", "depth", "index", "arc"]
 """A label of words that a CoNLL-U file has: universal or language-specific part of speech, relation to the head, place of the
-head relative to the word ("-2", "+1", "root"), and number of steps from the word to the root ("0", "1"); or the
-relation of a pair, each word and its head."""
+head relative to the word ("-2", "+1", "root"), number of steps from the word to the root ("0", "1"), and number of the word in
+the sentence from 1; or the relation of a pair, each word and its head."""
 
 
 class ProbeTexts(PartialItems[ProbeText]):
@@ -242,4 +242,5 @@ LABELS: dict[str, Callable[[Sentence, int], str]] = {
     "arc": lambda sentence, number: sentence.rows[number][DEPREL],
     "head": _head,
     "depth": _depth,
+    "index": lambda sentence, number: str(sentence.places[number] + 1),
 }

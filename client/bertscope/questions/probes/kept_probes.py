@@ -15,6 +15,7 @@ from bertscope._version import __version__
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probe_requests import POOLINGS
 from bertscope.questions.probes.probes import ProbeResult
+from bertscope.questions.probes.regression import RegressionResult
 from bertscope.values import validation
 from bertscope.values.display import record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
@@ -33,7 +34,7 @@ class KeptProbe:
     states @ weights + biases, or with hidden units relu(states @ weights + biases) @ output_weights + output_biases."""
 
     labels: tuple[str, ...]
-    """The names of the classes."""
+    """The names of the classes; empty for probes of numbers, whose one score is the number."""
     weights: Mapping[int, tuple[npt.NDArray[np.float32], ...]]
     """By layer (0, the embeddings, to the layers of the model), weights [inputs, classes] and biases [classes]; or with hidden
     units weights [inputs, units], biases [units], output weights [units, classes] and output biases [classes]. Inputs are the
@@ -59,7 +60,7 @@ class KeptProbe:
         weights = {layer: tuple(np.asarray(one, np.float32) for one in own) for layer, own in sorted(self.weights.items())}
         first = next(iter(weights.values()))
         inputs, units = first[0].shape[:1], first[1].shape[:1]
-        classes = (len(self.labels),)
+        classes = (len(self.labels) or 1,)
         wanted = [inputs + units, units, units + classes, classes] if len(first) > 2 else [inputs + classes, classes]
         for layer, arrays in weights.items():
             validation.uint32(f"weights[{layer}]", layer)
@@ -72,7 +73,7 @@ class KeptProbe:
         object.__setattr__(self, "weights", weights)
 
     @classmethod
-    def of(cls, found: ProbeResult, layers: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Self:
+    def of(cls, found: ProbeResult | RegressionResult, layers: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Self:
         """Returns the probes of a training with `weights=True`: of some layers, or of all; those on mixes of layers are not
         sent. Raises InvalidArgument for a layer whose weights were not sent."""
         wanted = validation.uint32s("layers", layers) or sorted(found.weights)
@@ -83,7 +84,8 @@ class KeptProbe:
         versions = dict(source.library_versions) | {"bertscope": __version__}
         weights = {layer: found.weights[layer] for layer in wanted}
         pairs = len(weights[wanted[0]][0]) == 2 * found.hidden_size if wanted else False
-        return cls(found.labels, weights, found.pooling, source.model, source.weights_digest, pairs, source.numbering, versions)
+        labels = found.labels if isinstance(found, ProbeResult) else ()
+        return cls(labels, weights, found.pooling, source.model, source.weights_digest, pairs, source.numbering, versions)
 
     @property
     def layers(self) -> tuple[int, ...]:

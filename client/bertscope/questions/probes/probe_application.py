@@ -51,6 +51,9 @@ def with_probe(request: ApplyProbeRequest, probe: KeptProbe, *, layers: Numbers 
     """Returns the request with the probe's labels and weights. Raises InvalidArgument for what can't be sent."""
     if not isinstance(probe, KeptProbe):
         raise invalid_argument("probe", f"must be a KeptProbe, not {type(probe).__name__}; load_probe reads one")
+    if not probe.labels:
+        problem = "is of numbers, and apply_probe gives classes; states of extract_hidden_states times its weights give numbers"
+        raise invalid_argument("probe", problem)
     request.labels.extend(probe.labels)
     request.pooling = validation.choice("pooling", probe.pooling, POOLINGS)
     request.weights_digest = "" if validation.flag("any_weights", any_weights) else probe.weights_digest

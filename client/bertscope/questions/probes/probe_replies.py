@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,25 +12,27 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply
 from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
 from bertscope.questions.probes.probes import LayerProbe, ProbePart, ProbeProgress, ProbeResult
+from bertscope.questions.probes.regression import RegressionResult
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport, ProbeWeights, TrainProbeRequest, TrainProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.tensors import matrix
 
+Result = TypeVar("Result", ProbeResult, RegressionResult)
 
-class ProbeAssembler:
+
+class Assembler(ABC, Generic[Result]):
     """The state of one TrainProbe stream: messages in, progress out, and the result at the end."""
 
     def __init__(self, request: TrainProbeRequest) -> None:
-        self._labels = tuple(request.labels)
         self._wanted = request.weights
-        self._mixed = request.mix
-        self._shape = (request.hidden_units, len(self._labels)) if request.hidden_units else (len(self._labels),)
+        outputs = len(request.labels) or 1
+        self._shape = (request.hidden_units, outputs) if request.hidden_units else (outputs,)
         self._report: ProbeReport | None = None
         self._weights: dict[int, tuple[npt.NDArray[np.float32], ...]] = {}
 
-    def add(self, message: TrainProbeResponse) -> ProbeProgress | ProbeResult | None:
+    def add(self, message: TrainProbeResponse) -> ProbeProgress | Result | None:
         """Processes one message. Returns its progress; the result, once all of it is there. Raises InvalidReply."""
         event = message.WhichOneof("event")
         if event == "progress":
@@ -41,7 +44,22 @@ class ProbeAssembler:
             self._weights[message.weights.layer] = _weights(message.weights, self._shape)
         if self._report is None or (self._wanted and len(self._weights) < len(self._report.layers)):
             return None
-        return _result(self._report, self._labels, self._weights, mixed=self._mixed)
+        return self._result(self._report)
+
+    @abstractmethod
+    def _result(self, report: ProbeReport) -> Result:
+        """Reads the report, when weights that were asked for are there. Raises InvalidReply."""
+
+
+class ProbeAssembler(Assembler[ProbeResult]):
+    """The stream of a call with labels."""
+
+    def __init__(self, request: TrainProbeRequest) -> None:
+        super().__init__(request)
+        self._labels, self._mixed = tuple(request.labels), request.mix
+
+    def _result(self, report: ProbeReport) -> ProbeResult:
+        return _result(report, self._labels, self._weights, mixed=self._mixed)
 
 
 def _weights(message: ProbeWeights, outputs: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], ...]:
@@ -56,29 +74,38 @@ def _weights(message: ProbeWeights, outputs: tuple[int, ...]) -> tuple[npt.NDArr
     return tuple(found)
 
 
-def _result(report: ProbeReport, labels: tuple[str, ...], weights: Mapping[int, Any], *, mixed: bool) -> ProbeResult:
+def shared_fields(report: ProbeReport, weights: Mapping[int, Any]) -> dict[str, Any]:
+    """Returns the fields that results of classes and of numbers share. Raises InvalidReply for a report without scores."""
     tested = report.HasField("test")
-    part, count = report.test if tested else report.dev, len(labels)
+    part = report.test if tested else report.dev
     if not part.spans or not report.layers or not all(layer.task and layer.control for layer in report.layers):
         raise InvalidReply("the server sent a report of probes without scores")
+    return {
+        "scored": "test" if tested else "dev",
+        "train": wire.read(ProbePart, report.train),
+        "dev": wire.read(ProbePart, report.dev),
+        "test": wire.read(ProbePart, report.test) if tested else None,
+        "pooling": wire.enum_name(TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
+        "seeds": tuple(run.seed for run in report.layers[0].task),
+        "provenance": wire.provenance(report.provenance),
+        "weights": dict(weights),
+    }
+
+
+def _result(report: ProbeReport, labels: tuple[str, ...], weights: Mapping[int, Any], *, mixed: bool) -> ProbeResult:
+    shared, count = shared_fields(report, weights), len(labels)
+    name = shared["scored"]
+    part = getattr(report, name)
     if len(report.confusion) != count**2 or report.majority_label >= count:
         raise InvalidReply(f"the server sent {len(report.confusion)} counts of confusions for {count} classes")
-    name = "test" if tested else "dev"
     return wire.read(
         ProbeResult,
         report,
+        **shared,
         layers=tuple(_layer(layer, part.spans, name) for layer in report.layers),
         labels=labels,
-        scored=name,
-        train=wire.read(ProbePart, report.train),
-        dev=wire.read(ProbePart, report.dev),
-        test=wire.read(ProbePart, report.test) if tested else None,
         majority_label=labels[report.majority_label],
         confusion=np.array(report.confusion, dtype=np.int64).reshape(count, count),
-        pooling=wire.enum_name(TrainProbeRequest.Pooling, report.pooling, "POOLING_"),
-        seeds=tuple(run.seed for run in report.layers[0].task),
-        provenance=wire.provenance(report.provenance),
-        weights=dict(weights),
         mix=_mix(report, part.spans, name) if mixed else None,
     )
 

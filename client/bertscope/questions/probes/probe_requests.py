@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import Pooling
@@ -13,10 +13,12 @@ from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_probes_pb2 import TrainProbeRequest
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.labelled_texts import Label, ProbeText, names_of
+from bertscope.values.labelled_texts import Label, ProbeText, Value, ValuedText, names_of
+from bertscope.values.spans import Span
 
 POOLINGS = wire.values(Pooling, TrainProbeRequest.Pooling, "POOLING_")
 Texts = ProbeText | Iterable[ProbeText]
+ValuedTexts = ValuedText | Iterable[ValuedText]
 Request = TypeVar("Request", TrainProbeRequest, TrainEraserRequest)
 
 
@@ -32,6 +34,23 @@ def with_erased_texts(
 ) -> TrainEraserRequest:
     """Returns the request with its texts and labels, those of the texts unless given."""
     return _with_texts(request, {"train": train, "test": test}, labels)
+
+
+def with_valued_texts(
+    request: TrainProbeRequest, train: ValuedTexts, *, dev: ValuedTexts, test: ValuedTexts
+) -> TrainProbeRequest:
+    """Returns the request with its texts, whose spans have numbers."""
+    parts = {
+        name: validation.instances(name, texts, ValuedText) for name, texts in (("train", train), ("dev", dev), ("test", test))
+    }
+    if not parts["train"]:
+        raise invalid_argument("train", "is empty; give texts to train on")
+    for name, texts in parts.items():
+        for text in texts:
+            message = getattr(request, name).add(input=wire.text_input(text.text))
+            for value, *place, other in map(Value._make, text.values):
+                message.spans.add(value=value, **_places(place, other))
+    return request
 
 
 def _with_texts(request: Request, given: Mapping[str, Texts], labels: str | Iterable[str] | None) -> Request:
@@ -53,7 +72,12 @@ def _message(field: str, text: ProbeText, numbers: Mapping[str, int]) -> probes_
     for index, (label, *place, other) in enumerate(map(Label._make, text.labels)):
         if label not in numbers:
             raise invalid_argument(f"{field}.labels[{index}]", "has a label that labels does not list")
-        span = common_pb2.CharacterSpan(start=place[0], end=place[1], segment=place[2])
-        second = None if other is None else common_pb2.CharacterSpan(**other._asdict())
-        message.spans.add(span=span, label=numbers[label], other=second)
+        message.spans.add(label=numbers[label], **_places(place, other))
     return message
+
+
+def _places(place: Sequence[int], other: Span | None) -> dict[str, Any]:
+    """Returns the fields with a span's part, and with the second one of a pair."""
+    start, end, segment = place
+    second = None if other is None else common_pb2.CharacterSpan(**other._asdict())
+    return {"span": common_pb2.CharacterSpan(start=start, end=end, segment=segment), "other": second}

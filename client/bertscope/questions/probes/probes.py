@@ -37,7 +37,8 @@ class ProbeProgress:
     total: int
     """All of them. Training may end before the last epoch or direction."""
     best_dev_accuracy: float
-    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1; of erasers 0."""
+    """The largest share of dev spans that a layer's probe has classified correctly so far, 0 to 1; of numbers the largest R^2
+    on the dev spans, at least 0; of erasers 0."""
     # End of what is generated.
 
 
@@ -57,7 +58,12 @@ class ProbePart:
     label_spans: tuple[int, ...]
     """The used spans of each class, in the order of the labels."""
     majority_correct: int
-    """The used spans that have the most frequent class of the training spans: what always answering that class scores."""
+    """The used spans that have the most frequent class of the training spans: what always answering that class scores; 0 of
+    numbers."""
+    value_mean: float
+    """Mean of the used spans' numbers; 0 of classes."""
+    value_variance: float
+    """Their variance, the mean squared difference from that; 0 of classes."""
     # End of what is generated.
 
     @property

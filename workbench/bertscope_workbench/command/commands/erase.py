@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.commands.probe import print_left_out, read_probe_part
+from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading
-from bertscope_workbench.command.views.output import percent, plural, printable, table, titled
+from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.treebanks import ProbeTexts

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult
 from bertscope.questions.probes.layer_mix import MIX_COLUMNS
 from bertscope.questions.probes.probes import probe_columns
+from bertscope.questions.probes.regression import regression_columns
 from rich.console import Console
 from rich.text import Text
 
@@ -18,10 +19,21 @@ from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading
-from bertscope_workbench.command.views.output import fields_of, percent, plural, printable, starred, table, titled
+from bertscope_workbench.command.views.output import (
+    Failure,
+    fields_of,
+    percent,
+    plural,
+    print_left_out,
+    printable,
+    starred,
+    table,
+    titled,
+)
+from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
 from bertscope_workbench.command.views.progress import training
-from bertscope_workbench.plots.probes import save_probe
-from bertscope_workbench.readers.span_files import read_probe_texts
+from bertscope_workbench.plots.probes import save_probe, save_regression_probe
+from bertscope_workbench.readers.span_files import ValuedTexts, read_probe_texts, read_valued_texts
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
 
 CONFUSIONS = 5
@@ -38,9 +50,12 @@ def probe(
     dev: Annotated[Path | None, option("--dev FILE", "Sentences that end training; a tenth of TRAIN unless set.")] = None,
     test: Annotated[Path | None, option("--test FILE", "Sentences that scores are of; those of --dev unless set.")] = None,
     label: Annotated[
-        Literal["upos", "xpos", "deprel", "head", "depth", "arc"],
-        option("--label", "The column to predict; the head's place; the depth in the tree; or arc, deprel of word and head."),
+        Literal["upos", "xpos", "deprel", "head", "depth", "index", "arc"],
+        option("--label", "The column to predict; the head's place; the depth; the word's number; or arc, deprel of a pair."),
     ] = "upos",
+    values: Annotated[
+        bool, option("--values", 'Predict numbers by least squares: labels such as depth and index, or "value" of .jsonl.')
+    ] = False,
     layer: options.StateLayers = None,
     pooling: options.WordPooling = "mean",
     l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
@@ -62,31 +77,35 @@ def probe(
     keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
     call: options.LongCallOptions,
 ) -> None:
-    parts = [read_probe_part(path, label, limit) for path in (file, dev, test)]
-    with to.connect(call.timeout) as client, training() as show:
-        found = client.train_probe(
-            parts[0],
-            dev=parts[1],
-            test=parts[2],
-            layers=specifications.numbers("--layer", layer),
-            pooling=pooling,
-            l2=l2,
-            max_epochs=epochs,
-            ending=ending,
-            hidden_units=hidden_units,
-            mix=mix,
-            seeds=seeds,
-            seed=seed,
-            weights=keep is not None,
-            **to.arguments(),
-            on_progress=show,
-            **call.arguments(),
-        )
-    written = out.write(probe_columns(found), partial(save_probe, found))
+    if values and mix:
+        raise Failure("--mix is for classes; probes of numbers are of single layers")
+    parts = [(_read_values if values else read_probe_part)(path, label, limit) for path in (file, dev, test)]
+    problems = [problem for part in parts if part for problem in part.problems]
+    given: dict[str, Any] = {
+        "layers": specifications.numbers("--layer", layer),
+        "pooling": pooling,
+        "l2": l2,
+        "max_epochs": epochs,
+        "ending": ending,
+        "hidden_units": hidden_units,
+        "seeds": seeds,
+        "seed": seed,
+        "weights": keep is not None,
+        **to.arguments(),
+        **call.arguments(),
+    }
+
+    with to.connect(call.timeout) as client, training() as progress:
+        train: Any = client.train_regression_probe if values else partial(client.train_probe, mix=mix)
+        found: Any = train(parts[0], dev=parts[1], test=parts[2], on_progress=progress, **given)
+    shown_by: tuple[Any, ...] = (probe_columns, save_probe, document, print_probe)
+    if values:
+        shown_by = (regression_columns, save_regression_probe, regression_document, print_regression)
+    columns, save, shown, view = shown_by
+    written = out.write(columns(found), partial(save, found))
     if keep is not None:
         written.append(kept(KeptProbe.of(found).save, keep))
-    problems = [problem for part in parts if part for problem in part.problems]
-    print_result(found, document, partial(print_probe, problems=problems), json=call.json, written=written)
+    print_result(found, shown, partial(view, problems=problems), json=call.json, written=written)
 
 
 def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) -> ProbeTexts:
@@ -95,6 +114,14 @@ def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) ->
         return ProbeTexts()
     with reading(path):
         return read_probe_texts(path, label, limit=limit)
+
+
+def _read_values(path: Path | None, label: ConlluLabel, limit: int | None) -> ValuedTexts:
+    """Returns the texts of a file whose spans have numbers, none without one. Raises Failure for a file that can't be read."""
+    if path is None:
+        return ValuedTexts()
+    with reading(path):
+        return read_valued_texts(path, label, limit=limit)
 
 
 def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidArgument]) -> None:
@@ -128,15 +155,6 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
         screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
     print_left_out(screen, found, ("train", "dev", "test"))
     print_problems(screen, problems)
-
-
-def print_left_out(screen: Console, found: object, parts: Sequence[str]) -> None:
-    """Prints how many words of each part were left out."""
-    for name in parts:
-        own = getattr(found, name)
-        if own is not None and own.truncated_spans + own.empty_spans:
-            counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
-            screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
 
 
 def print_mix(screen: Console, mix: LayerMix) -> None:

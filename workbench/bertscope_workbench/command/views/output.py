@@ -155,6 +155,15 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def print_left_out(screen: Console, found: object, parts: Sequence[str]) -> None:
+    """Prints how many words of each part were left out."""
+    for name in parts:
+        own = getattr(found, name)
+        if own is not None and own.truncated_spans + own.empty_spans:
+            counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
+            screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
+
+
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)

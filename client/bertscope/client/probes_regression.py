@@ -1,0 +1,79 @@
+# Generated from bertscope/questions/probes/regression_calls.py. Do not edit: change that file, and run `make client`.
+"""Calls that train probes of numbers: `train_regression_probe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import SupportsIndex
+
+from bertscope.client.connection import Connection
+from bertscope.client.streams import last
+from bertscope.questions.probes.probe_requests import with_valued_texts
+from bertscope.questions.probes.probes import Pooling, ProbeEnding, ProbeProgress
+from bertscope.questions.probes.regression import RegressionResult
+from bertscope.questions.probes.regression_replies import RegressionAssembler
+from bertscope.questions.probes.requests import train_probe_request
+from bertscope.v1 import representation_probes_pb2
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.labelled_texts import ValuedText
+from bertscope.values.messages import Numbers
+from bertscope.values.models import Model
+
+
+class RegressionProbeCalls(Connection):
+    """The methods of `Client` that train probes of numbers."""
+
+    def train_regression_probe(
+        self,
+        train: ValuedText | Iterable[ValuedText],
+        *,
+        dev: ValuedText | Iterable[ValuedText] = (),
+        test: ValuedText | Iterable[ValuedText] = (),
+        model: str | Model | None = None,
+        layers: Numbers | None = None,
+        pooling: Pooling = "mean",
+        l2: float | None = None,
+        max_epochs: SupportsIndex | None = None,
+        patience: SupportsIndex | None = None,
+        ending: ProbeEnding = "dev",
+        hidden_units: SupportsIndex = 0,
+        seeds: SupportsIndex = 1,
+        seed: SupportsIndex = 0,
+        weights: bool = False,
+        truncate: bool = False,
+        memory_bytes: SupportsIndex | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        on_progress: Callable[[ProbeProgress], object] | None = None,
+        timeout: float | None = None,
+    ) -> RegressionResult:
+        """Trains a probe that predicts a number of each word or span, on the states of each layer, on the server, and the same
+        on a control task: least squares on standardised states and numbers.
+
+        `l2` is alpha of scikit-learn's Ridge (1); with `ending="minimum"` the probes are Ridge's, otherwise `dev`, a tenth of
+        `train` unless given, ends training. The other arguments and limits are those of `train_probe`.
+        """
+        request = with_valued_texts(
+            train_probe_request(
+                model=model,
+                layers=layers,
+                pooling=pooling,
+                l2=l2,
+                max_epochs=max_epochs,
+                patience=patience,
+                ending=ending,
+                hidden_units=hidden_units,
+                seeds=seeds,
+                seed=seed,
+                weights=weights,
+                truncate=truncate,
+                memory_bytes=memory_bytes,
+                interventions=interventions,
+                reference_texts=reference_texts,
+            ),
+            train,
+            dev=dev,
+            test=test,
+        )
+        messages = self._stream(request, representation_probes_pb2.TrainProbeResponse, timeout)
+        return last(messages, RegressionAssembler(request).add, on_progress, RegressionResult, "training without a report")
