@@ -2,12 +2,16 @@
 
 import importlib.resources
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from bertscope_workbench.primer.data.pointing import Pointed, agreement, coreference, reflexives
 from bertscope_workbench.primer.estimates import NotAsked
+from bertscope_workbench.primer.measures.attributing import spearman
 from bertscope_workbench.primer.measures.sentences import crossed, head_names
 from bertscope_workbench.primer.measures.silencing import spread_sets
+from scipy.stats import spearmanr
 
 
 def test_the_best_of_noise_is_noise() -> None:
@@ -20,9 +24,9 @@ def test_the_best_of_noise_is_noise() -> None:
 def test_each_half_is_scored_by_the_choice_of_the_other() -> None:
     values = np.array([[1.0, 0], [0, 2], [1, 0], [0, 2]])
     scored, best = crossed(values)
-    assert best == [0, 1]
+    assert best.tolist() == [1, 0, 1, 0]
     assert scored.tolist() == [0, 0, 0, 0]
-    assert head_names(best, 2) == "chosen on one half of the items and scored on the other, both ways: 0:0, 0:1"
+    assert head_names(best, 2) == "chosen on one half of the items and scored on the other, both ways: 0:1, 0:0"
 
 
 def test_one_item_has_no_halves() -> None:
@@ -40,6 +44,33 @@ def test_spread_sets_hold_each_head_once(layers: int, heads: int) -> None:
     assert set(counts.values()) == {1}
     sizes = {len(each.get(layer) or ()) for each in sets for layer in range(layers)}
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("make", [agreement, reflexives, coreference])
+def test_words_point_where_the_text_says(make: Callable[[], list[Pointed]]) -> None:
+    items = make()
+    assert len({item.text for item in items}) == len(items)
+    assert len({item.group for item in items}) >= 20
+    for item in items:
+        for number in (item.source, item.target, item.other):
+            word = item.words[number]
+            assert item.text[item.start(number) :].startswith(word)
+        assert item.masked("[MASK]").replace("[MASK]", item.words[item.source]) == item.text
+        assert item.wrong != item.words[item.source]
+        assert item.target != item.other
+
+
+def test_the_nearer_person_is_meant_as_often_as_not() -> None:
+    assert np.mean([item.target > item.other for item in coreference()]) == 0.5
+    assert np.mean([item.words[item.source] == "he" for item in coreference()]) == 0.5
+
+
+def test_rank_correlations_are_those_of_scipy() -> None:
+    generator = np.random.default_rng(2)
+    for _ in range(50):
+        first, second = generator.integers(0, 5, (2, 7)).astype(float)
+        assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert np.isnan(spearman(np.zeros(4), np.arange(4.0)))
 
 
 def test_sentences_are_parallel() -> None:

@@ -108,18 +108,7 @@ def read_conllu_features(path: File, *, limit: SupportsIndex | None = None) -> P
     Features are parts of speech, as the file has them ("NOUN", "PRON", "VERB"), "subject" (nsubj, csubj), "object" (obj, iobj),
     "punctuation" (punct) and "negation" (Polarity=Neg). `limit` and errors are as in `read_conllu`.
     """
-
-    def features(sentence: Sentence) -> FeatureText:
-        marks: dict[Mark, None] = {}
-        for number, row in sentence.rows.items():
-            _require(sentence, number, "part of speech", row[UPOS])
-            span = sentence.spans[sentence.places[number]]
-            feature, negation = FEATURES.get(row[DEPREL].partition(":")[0], "_"), NEGATION in row[FEATS].split("|")
-            names = [row[UPOS], feature, "negation" if negation else "_"]
-            marks |= {Mark(name, *span): None for name in names if name != "_"}
-        return FeatureText(sentence.text, tuple(marks))
-
-    return read_sentences(path, limit, features, PartialItems[FeatureText]())
+    return read_sentences(path, limit, feature_text, PartialItems[FeatureText]())
 
 
 def read_probe_conllu(path: File, label: ConlluLabel = "upos", *, limit: SupportsIndex | None = None) -> ProbeTexts:
@@ -154,6 +143,18 @@ def relation_text(sentence: Sentence, subtypes: bool = True) -> RelationText:
             _require(sentence, number, "relation", relation)
             pairs.append((relation if subtypes else relation.partition(":")[0], head, number))
     return _related(sentence, pairs)
+
+
+def feature_text(sentence: Sentence) -> FeatureText:
+    """Returns a sentence with its features, as `read_conllu_features` reads them. Raises BadLine."""
+    marks: dict[Mark, None] = {}
+    for number, row in sentence.rows.items():
+        _require(sentence, number, "part of speech", row[UPOS])
+        span = sentence.spans[sentence.places[number]]
+        feature, negation = FEATURES.get(row[DEPREL].partition(":")[0], "_"), NEGATION in row[FEATS].split("|")
+        names = [row[UPOS], feature, "negation" if negation else "_"]
+        marks |= {Mark(name, *span): None for name in names if name != "_"}
+    return FeatureText(sentence.text, tuple(marks))
 
 
 def _require(sentence: Sentence, number: int, what: str, value: str) -> None:

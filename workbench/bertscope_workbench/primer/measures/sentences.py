@@ -17,6 +17,7 @@ from bertscope_workbench.primer.estimates import NotAsked, halves
 T = TypeVar("T")
 R = TypeVar("R")
 Values = npt.NDArray[np.float64]
+Choices = npt.NDArray[np.int64]
 
 
 def sentences(asking: Asking) -> list[str]:
@@ -83,23 +84,26 @@ def special_tokens(asking: Asking) -> int:
     return asking.kept("special tokens", make)
 
 
-def crossed(values: Values) -> tuple[Values, list[int]]:
+def crossed(values: Values) -> tuple[Values, Choices]:
     """Returns the number of each item of the candidate with the highest mean among the items of the other half, [items], and
-    both chosen candidates. `values` are [items, candidates].
+    which candidate that was, [items]. `values` are [items, candidates].
 
-    So no candidate is scored on items that it was chosen on (Dwork et al. 2015, on adaptive choice).
+    So no candidate is scored on items that it was chosen on.
     """
-    scored, best = np.full(len(values), np.nan), []
+    chosen = np.zeros(len(values), np.int64)
     first, second = halves(len(values))
     if not len(second):
         raise NotAsked("one item can't be divided into items to choose on and items to score")
-    for chosen_on, scored_on in ((first, second), (second, first)):
-        best.append(int(np.nanargmax(np.nanmean(values[chosen_on], axis=0))))
-        scored[scored_on] = values[scored_on, best[-1]]
-    return scored, best
+    chosen[second] = np.nanargmax(np.nanmean(values[first], axis=0))
+    chosen[first] = np.nanargmax(np.nanmean(values[second], axis=0))
+    return values[np.arange(len(values)), chosen], chosen
 
 
-def head_names(best: Sequence[int], heads: int) -> str:
+def chosen_names(names: Sequence[str]) -> str:
+    """Returns what was chosen, in words."""
+    return "chosen on one half of the items and scored on the other, both ways: " + ", ".join(dict.fromkeys(names))
+
+
+def head_names(chosen: Choices, heads: int) -> str:
     """Returns chosen heads in words, numbered layer:head."""
-    names = dict.fromkeys(f"{index // heads}:{index % heads}" for index in best)
-    return "chosen on one half of the items and scored on the other, both ways: " + ", ".join(names)
+    return chosen_names([f"{index // heads}:{index % heads}" for index in chosen.tolist()])

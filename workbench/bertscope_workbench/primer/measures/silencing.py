@@ -11,21 +11,28 @@ from itertools import islice
 from typing import Literal
 
 import numpy as np
-from bertscope import MaskedLmLoss, Mode, Site, SiteIntervention, block_attention, scale_site
+from bertscope import MaskedLmLoss, Mode, Model, Site, SiteIntervention, block_attention, scale_site
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, halves, paired
-from bertscope_workbench.primer.measures.sentences import Values, crossed, each, head_names, sentences, source
+from bertscope_workbench.primer.measures.relations import best_of_relations
+from bertscope_workbench.primer.measures.sentences import Values, chosen_names, crossed, each, head_names, sentences, source
 from bertscope_workbench.primer.pictures_data import bars, grid
 
 HeadSet = Mapping[int, Sequence[int] | None]
 """Heads by layer; None for all of a layer."""
+DRAWS = 5
+"""Random sets that a set is compared with."""
 FEWEST_RESAMPLES = 100
 """Resamples of the server's intervals, which nothing reads: the fewest that it takes."""
 
 
 def losses(
-    asking: Asking, sets: Sequence[HeadSet], mode: Mode = "zero", interventions: Iterable[SiteIntervention] = ()
+    asking: Asking,
+    sets: Sequence[HeadSet],
+    mode: Mode = "zero",
+    interventions: Iterable[SiteIntervention] = (),
+    model: Model | None = None,
 ) -> Values:
     """Returns [sentences, 1 + sets]: the loss of each sentence with nothing silenced, then with each set, nats."""
     changes = [*interventions]
@@ -34,7 +41,7 @@ def losses(
         objective = MaskedLmLoss(text, truncate=True)
         table = asking.client.sweep_heads(
             objective,
-            model=asking.model,
+            model=model or asking.model,
             mode=mode,
             sets=sets,
             interventions=changes,
@@ -65,12 +72,11 @@ def best_to_silence(asking: Asking, *, scope: Literal["heads", "layers"], mode: 
     benefits = found[:, :1] - found[:, 1:]
     scored, best = crossed(benefits)
     heads = asking.model.heads if scope == "heads" else 1
-    names = head_names(best, heads)
     return paired(
         scored,
         data=source(asking, len(scored)),
         picture=grid((-benefits.mean(0)).reshape(-1, heads).tolist(), "rise of the loss, nats"),
-        notes=[names if scope == "heads" else names.replace(":0", "")],
+        notes=[head_names(best, heads) if scope == "heads" else chosen_names([f"layer {layer}" for layer in best])],
     )
 
 
@@ -144,6 +150,34 @@ def layers_beside_heads(asking: Asking, *, whole: bool) -> Measured:
         spread,
         data=source(asking, len(found)),
         picture=bars("rise of the loss, nats", rows | {"spread heads": float(spread.mean())}),
+    )
+
+
+def relation_heads(asking: Asking, *, relations: Sequence[str]) -> Measured:
+    """Measures the rise of the loss without the heads that find most pairs of some relations, beside as many random heads of
+    the same layers, mean over draws (Kovaleva et al. 2019, section 5).
+
+    The heads are chosen on sentences of the treebank, and the loss is that of other sentences.
+    """
+    best = best_of_relations(asking, relations)
+    generator = np.random.default_rng(0)
+    draws: list[HeadSet] = [{**best}]
+    for _ in range(DRAWS):
+        draw = {}
+        for layer, heads in best.items():
+            others = [head for head in range(asking.model.heads) if head not in heads]
+            draw[layer] = sorted(generator.permutation(others)[: len(heads)].tolist())
+        draws.append({layer: heads for layer, heads in draw.items() if heads})
+    found = losses(asking, draws)
+    rises = found[:, 1:] - found[:, :1]
+    names = ", ".join(f"{layer}:{head}" for layer, heads in sorted(best.items()) for head in heads)
+    rows = {"heads of relations": rises[:, 0].mean(), "random heads of their layers": rises[:, 1:].mean()}
+    return paired(
+        rises[:, 0],
+        rises[:, 1:].mean(1),
+        data=source(asking, len(found)),
+        picture=bars("rise of the loss, nats", {name: float(value) for name, value in rows.items()}),
+        notes=[f"the heads of {', '.join(relations)}: {names}"],
     )
 
 

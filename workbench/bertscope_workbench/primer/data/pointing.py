@@ -1,0 +1,105 @@
+"""Generates English sentences in which one word belongs to one of two others: a verb to its subject beside another noun, and
+pronouns to the person they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bertscope.values.display import record
+
+PLURALS = {
+    "author": "authors", "doctor": "doctors", "farmer": "farmers", "teacher": "teachers", "lawyer": "lawyers",
+    "driver": "drivers", "singer": "singers", "painter": "painters", "worker": "workers", "student": "students",
+    "pilot": "pilots", "soldier": "soldiers", "writer": "writers", "judge": "judges", "guard": "guards", "friend": "friends",
+    "neighbor": "neighbors", "player": "players", "officer": "officers", "senator": "senators",
+}  # fmt: skip
+"""People, one and several."""
+PLACES = ("near", "behind", "beside", "opposite")
+STATES = ("tired", "happy", "young", "famous", "late")
+MEN = ("king", "boy", "father", "brother", "uncle", "son", "husband", "prince", "grandfather", "monk", "waiter", "man")
+WOMEN = ("queen", "girl", "mother", "sister", "aunt", "daughter", "wife", "princess", "grandmother", "nun", "actress", "woman")
+MEETINGS = ("met", "called", "visited", "helped")
+REASONS = ("was lonely", "had a question", "wanted to talk", "needed advice")
+HURT = ("hurt", "saw", "blamed", "painted")
+STEPS = (1, 5)
+"""Distances between the lists of men and women, or of people, of those who meet."""
+
+
+@record
+class Pointed:
+    """A sentence in which a word belongs to one of two others."""
+
+    words: tuple[str, ...]
+    """Its words; a period follows the last one."""
+    source: int
+    """The number of the word that belongs to another."""
+    target: int
+    """The number of the word that it belongs to."""
+    other: int
+    """The number of the word that it could be taken to belong to."""
+    wrong: str
+    """The form that the source would have if it belonged to the other word."""
+    group: str
+    """Sentences of a group are alike."""
+
+    @property
+    def text(self) -> str:
+        """The sentence."""
+        return " ".join(self.words).capitalize() + "."
+
+    def start(self, number: int) -> int:
+        """Returns the first code point of a word."""
+        return sum(len(word) + 1 for word in self.words[:number])
+
+    def masked(self, mask: str) -> str:
+        """Returns the sentence with a mask in place of the source."""
+        start = self.start(self.source)
+        return self.text[:start] + mask + self.text[start + len(self.words[self.source]) :]
+
+
+def agreement() -> list[Pointed]:
+    """Returns 80 sentences whose subject and the noun before the verb differ in number ("The authors near the guard are
+    tired.")."""
+    found = []
+    for number, (one, other) in enumerate(_pairs([*PLURALS], [*PLURALS])):
+        for plural in (True, False):
+            subject, noun = (PLURALS[one], other) if plural else (one, PLURALS[other])
+            right, wrong = ("are", "is") if plural else ("is", "are")
+            words = ("the", subject, _nth(PLACES, number), "the", noun, right, _nth(STATES, number))
+            found.append(Pointed(words, 5, 1, 4, wrong, f"{one} {other}"))
+    return found
+
+
+def reflexives() -> list[Pointed]:
+    """Returns 48 sentences with a reflexive, whose subject and the noun before the verb differ in gender ("The king near the
+    queen hurt himself.")."""
+    found = []
+    for number, (man, woman) in enumerate(_pairs(MEN, WOMEN)):
+        for subject, noun, right, wrong in ((man, woman, "himself", "herself"), (woman, man, "herself", "himself")):
+            words = ("the", subject, _nth(PLACES, number), "the", noun, _nth(HURT, number), right)
+            found.append(Pointed(words, 6, 1, 4, wrong, f"{man} {woman}"))
+    return found
+
+
+def coreference() -> list[Pointed]:
+    """Returns 96 sentences with a pronoun for one of two people, the nearer one as often as not ("The king met the queen
+    because she was lonely.")."""
+    found = []
+    for number, (man, woman) in enumerate(_pairs(MEN, WOMEN)):
+        for first, second in ((man, woman), (woman, man)):
+            for target, person in ((1, first), (4, second)):
+                right, wrong = ("he", "she") if person == man else ("she", "he")
+                why = _nth(REASONS, number).split()
+                words = ("the", first, _nth(MEETINGS, number // len(REASONS)), "the", second, "because", right, *why)
+                found.append(Pointed(words, 6, target, 5 - target, wrong, f"{man} {woman}"))
+    return found
+
+
+def _pairs(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for step in STEPS:
+        for index, one in enumerate(first):
+            yield one, second[(index + step) % len(second)]
+
+
+def _nth(words: Sequence[str], number: int) -> str:
+    return words[number % len(words)]
