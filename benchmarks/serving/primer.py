@@ -1,0 +1,168 @@
+"""Asks all claims of the embedded model in both runtimes and of random models of its shape, and simulates wrong verdicts.
+
+`python -m benchmarks primer` prints the verdicts side by side with the time of each, says whether both runtimes agree, and
+names the claims that take training and that a random model satisfies: there should be none. Then it draws items anew from
+those of each test: moved so that the truth lies exactly on the threshold, where any verdict is wrong; and as they are, where
+the other verdict than that of the whole is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import bertscope
+import numpy as np
+import torch
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from bertscope_workbench.command.views.progress import asking_claims
+from bertscope_workbench.primer.claim import ClaimTest, read_claims
+from bertscope_workbench.primer.estimates import Measured, paired, shares
+from bertscope_workbench.primer.page import primer_page
+from bertscope_workbench.primer.run import Primer, run_primer
+from bertscope_workbench.primer.verdicts import FAILS, HOLDS, judge
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from transformers import AutoConfig, AutoTokenizer, BertForMaskedLM
+
+from benchmarks.lib.measure import machine
+from benchmarks.lib.serving import serving
+
+TORCH, ONNX = "pytorch", "onnx"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables; exit status 1 if the runtimes disagree, or if a random model satisfies a claim that takes training."""
+    options = _parser().parse_args(arguments)
+    claims = read_claims(only=options.only or ())
+    with tempfile.TemporaryDirectory() as name:
+        names = [write_random(Path(name) / f"random-{seed}", seed).name for seed in range(options.random)]
+        hosted = [f"--model={each}={Path(name) / each}" for each in names]
+        with (
+            serving("--runtime=torch", f"--model={TORCH}={EMBEDDED_FOLDER}", *hosted) as server,
+            bertscope.Client(server.target) as client,
+            asking_claims() as show,
+        ):
+            client.load_model(ONNX, source=str(EMBEDDED_FOLDER), runtime="onnx")
+            primer = run_primer(client, claims, models=[TORCH, ONNX, *names], on_progress=show)
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    console.print(verdict_table(primer))
+    lines, wrong = findings(primer)
+    if options.simulations:
+        console.print(simulation_table(primer, options.simulations))
+    if options.output:
+        options.output.write_text(primer_page(primer), "utf-8")
+    for line in (*lines, machine()):
+        console.print(line, highlight=False, markup=False)
+    return int(wrong)
+
+
+def write_random(folder: Path, seed: int) -> Path:
+    """Writes a checkpoint of the embedded model's shape and vocabulary with random weights."""
+    torch.manual_seed(seed)
+    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
+    BertForMaskedLM(AutoConfig.from_pretrained(EMBEDDED_FOLDER)).save_pretrained(folder)
+    return folder
+
+
+def verdict_table(primer: Primer) -> Table:
+    """Returns the verdict on each claim by model, and the seconds that the first took."""
+    names = [results.model.name.removeprefix("models/") for results in primer.models]
+    table = Table("section", "claim", *names, "seconds")
+    for place, claim in enumerate(primer.claims):
+        judged = [results.claims[place] for results in primer.models]
+        seconds = sum(test.seconds for test in judged[0].tests)
+        table.add_row(claim.section, claim.title, *(each.verdict for each in judged), f"{seconds:.1f}")
+    totals = [sum(test.seconds for claim in results.claims for test in claim.tests) for results in primer.models]
+    table.add_row("", "seconds in all", *(f"{total:.0f}" for total in totals), "", style="bold")
+    return table
+
+
+def findings(primer: Primer) -> tuple[list[str], bool]:
+    """Returns what is wrong in words, and whether anything is."""
+    torch_model, onnx_model, *random_models = primer.models
+    differing = [
+        ours.claim.name
+        for ours, theirs in zip(torch_model.claims, onnx_model.claims, strict=True)
+        if ours.verdict != theirs.verdict
+    ]
+    satisfied = [
+        each.claim.name for model in random_models for each in model.claims if each.claim.learned and each.verdict == HOLDS
+    ]
+    lines = [
+        f"verdicts that differ between the runtimes: {', '.join(differing) or 'none'}",
+        f"claims that take training and that a random model satisfies: {', '.join(satisfied) or 'none'}",
+    ]
+    return lines, bool(differing or satisfied)
+
+
+def simulation_table(primer: Primer, simulations: int) -> Table:
+    """Returns how often verdicts are wrong at the shipped sizes, for each test of the first model whose number is a mean."""
+    title = f"wrong verdicts in {simulations} simulated samples of each test"
+    table = Table("claim", "test", "items", "holds on the threshold", "fails on the threshold", "as measured: another verdict")
+    table.title = title
+    rates = []
+    for claim in primer.models[0].claims:
+        for judged in claim.tests:
+            if judged.measured is None or len(set(judged.measured.differences)) < 2:
+                continue
+            rate = wrong_verdicts(judged.test, judged.measured, simulations)
+            rates.append(rate)
+            cells = [f"{100 * each:.1f} %" for each in rate]
+            table.add_row(claim.claim.name, judged.test.name, str(judged.measured.items), *cells)
+    if rates:
+        table.add_row("all", "mean", "", *(f"{100 * each:.1f} %" for each in np.mean(rates, axis=0)), style="bold")
+        table.add_row("all", "worst", "", *(f"{100 * each:.1f} %" for each in np.max(rates, axis=0)), style="bold")
+    return table
+
+
+def wrong_verdicts(test: ClaimTest, measured: Measured, simulations: int) -> tuple[float, float, float]:
+    """Returns the share of samples that hold, and that fail, where the truth lies on the threshold; and the share with the
+    wrong one of both where the truth is what was measured."""
+    generator, values = np.random.default_rng(0), np.array(measured.differences)
+    moved = on_threshold(measured, test.threshold)
+    edge = [judge(test, sampled(measured, moved, generator)).verdict for _ in range(simulations)]
+    truth = HOLDS if (values.mean() > test.threshold) == (test.holds == "above") else FAILS
+    other = FAILS if truth == HOLDS else HOLDS
+    own = [judge(test, sampled(measured, values, generator)).verdict for _ in range(simulations)]
+    return edge.count(HOLDS) / simulations, edge.count(FAILS) / simulations, own.count(other) / simulations
+
+
+def on_threshold(measured: Measured, threshold: float) -> NDArray[np.float64]:
+    """Returns the items' differences with the threshold as their mean: shares by another probability, others moved."""
+    values: NDArray[np.float64] = np.array(measured.differences)
+    if not _of_shares(measured):
+        moved: NDArray[np.float64] = values - values.mean() + threshold
+        return moved
+    base = measured.control or 0.0
+    hits = round(min(max(base + threshold, 0.0), 1.0) * 10_000)
+    repeated: NDArray[np.float64] = np.repeat(np.array([1 - base, -base]), [hits, 10_000 - hits])
+    return repeated
+
+
+def sampled(measured: Measured, values: NDArray[np.float64], generator: np.random.Generator) -> Measured:
+    """Returns the measurement of as many items, drawn from these with replacement."""
+    drawn = generator.choice(values, measured.items)
+    if _of_shares(measured):
+        return shares(drawn > 0, measured.control, data="drawn")
+    return replace(paired(drawn, data="drawn"), control=measured.control)
+
+
+def _of_shares(measured: Measured) -> bool:
+    return measured.interval.startswith("Wilson")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks primer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", help="ask this claim or section alone; repeatable")
+    parser.add_argument("--random", type=int, default=1, help="how many random models, of different seeds")
+    parser.add_argument("--simulations", type=int, default=200, help="samples of each test; 0: none")
+    parser.add_argument("--output", type=Path, help="write the page, too")
+    return parser
