@@ -78,7 +78,7 @@ def test_a_shipped_definition_is_valid_and_names_its_sources(name: str) -> None:
     [
         ('title = "Mine"\n', "", r'title = "\.\.\."'),
         ('reader = "table"', 'reader = "tables"', "'tables' is not known; write one of table, "),
-        ('ask = "choice"', "ask = 1", "with one of choice, pair, blank, fact"),
+        ('ask = "choice"', "ask = 1", "with one of choice, pair, association, blank, fact"),
         ('groups = ["kind"]', "groups = [1]", "must be a list of texts"),
         ('groups = ["kind"]', 'group = "kind"', "is not a key that is read here"),
         ('ask = "choice"', 'ask = "blank"\nmetrics = ["accuracy"]', "'accuracy' is not measured of a blank; write p@1"),

@@ -18,6 +18,7 @@ from bertscope import (
     FilledText,
     InvalidArgument,
     Model,
+    ScoredInput,
     Scoring,
     TextSet,
 )
@@ -27,8 +28,9 @@ from bertscope.rpc.splitting import OnRejected
 from bertscope.values.display import record
 
 from bertscope_workbench.readers.answer_rows import fact_result
+from bertscope_workbench.readers.items.formats import Row
 from bertscope_workbench.readers.items.sources import Item
-from bertscope_workbench.studies.items import Blank, Choice, Known, Pair, words_by_text
+from bertscope_workbench.studies.items import Association, Blank, Choice, Known, Pair, words_by_text
 from bertscope_workbench.studies.kept_rows import REJECTED, KeptAnswer, KeptRows, OnDone, check_weights
 
 WORD = re.compile(r"text_candidates\[\d+\]\.words\[(\d+)\]")
@@ -38,6 +40,8 @@ SEVERAL = "a word is not a single entry of the vocabulary"
 UNWRITABLE = "the vocabulary can't write it"
 EXTRAS = ("consistency", "same_if_negated", "misprimed", "primed_p@1", "unprimed_p@1")
 """Metrics of facts beside ranks; see `bertscope.questions.facts.metrics`."""
+PREFERENCES = ("ss", "lms")
+"""Metrics of associations."""
 SKIPPED = {
     "several_pieces": "no object is a single entry of the vocabulary",
     "not_among_candidates": "no object is among the candidates",
@@ -72,7 +76,7 @@ class Outcome:
     rank: int = 0
     """The best rank of the answers of a blank or a fact; 0 of other items."""
     extras: Mapping[str, float] = field(default_factory=dict)
-    """Other metrics of a fact, 0 to 1."""
+    """Other metrics of a fact, and those of an association, 0 to 1."""
 
 
 @record(frozen=False)
@@ -129,6 +133,41 @@ def ask_pairs(
     kept: KeptRows, part: str, model: Model, items: Sequence[Pair], scoring: Scoring, on_done: OnDone
 ) -> list[Outcome]:
     """Returns the outcome of each pair, in order. A pair that the server rejects is not scored."""
+    sets = []
+    for item in items:
+        parts = {"parts": item.parts} if any(item.parts) else {}
+        texts = (ScoredInput(text, own) for text, own in zip((item.good, item.bad), item.parts, strict=True))
+        sets.append(Item(TextSet([*texts]), {"good": item.good, "bad": item.bad, **parts}))
+    rows = _compared(kept, part, model, sets, scoring, on_done)
+    return [Outcome(row[REJECTED] or "", row["outcome"] == "right", row["outcome"] == "tie") for row in rows]
+
+
+def ask_associations(
+    kept: KeptRows, part: str, model: Model, items: Sequence[Association], scoring: Scoring, on_done: OnDone
+) -> list[Outcome]:
+    """Returns the outcome of each association, in order: by the mean log-probability of the scored pieces of each text, whether
+    the stereotype is likelier than the contrary ("ss"), and how many of both are likelier than what means nothing ("lms")."""
+    sets = []
+    for item in items:
+        texts = [ScoredInput(text, own) for text, own in zip(item.texts, item.parts, strict=True)]
+        sets.append(Item(TextSet(texts), {"texts": item.texts, "parts": item.parts}))
+    found = []
+    for row in _compared(kept, part, model, sets, scoring, on_done):
+        if row[REJECTED]:
+            found.append(Outcome(row[REJECTED]))
+            continue
+        pieces = zip(row["log_likelihoods"], row["scored_pieces"], strict=True)
+        stereotype, contrary, unrelated = (total / max(number, 1) for total, number in pieces)
+        meaningful = (stereotype > unrelated) + (contrary > unrelated)
+        extras = {"ss": float(stereotype > contrary), "lms": meaningful / 2}
+        found.append(Outcome(tied=stereotype == contrary, extras=extras))
+    return found
+
+
+def _compared(
+    kept: KeptRows, part: str, model: Model, sets: Sequence[Item[TextSet]], scoring: Scoring, on_done: OnDone
+) -> list[Row]:
+    """Returns the rows of sets of texts, in order."""
 
     def compare(sets: Iterator[TextSet], on_rejected: OnRejected) -> Generator[ComparedSet, None, None]:
         return kept.client.compare_texts_stream(
@@ -136,17 +175,21 @@ def ask_pairs(
         )
 
     def columns(_: TextSet, answer: ComparedSet) -> dict[str, Any]:
-        return {REJECTED: None, "outcome": answer.outcome, "log_likelihoods": answer.log_likelihoods}
+        return {
+            REJECTED: None,
+            "outcome": answer.outcome,
+            "log_likelihoods": answer.log_likelihoods,
+            "scored_pieces": answer.scored_pieces,
+        }
 
     def without(_: TextSet, error: InvalidArgument) -> dict[str, Any]:
-        return {REJECTED: SET.sub("the pair", error.message), "outcome": None, "log_likelihoods": None}
+        why = SET.sub("the pair", error.message)
+        return {REJECTED: why, "outcome": None, "log_likelihoods": None, "scored_pieces": None}
 
     def compare_texts(sets: Iterator[TextSet], *, scoring: Scoring) -> Generator[KeptAnswer, None, None]:
         return kept.answers(model, sets, compare, columns, without)
 
-    sets = [Item(TextSet((item.good, item.bad)), {"good": item.good, "bad": item.bad}) for item in items]
-    rows = kept.rows(part, model, sets, compare_texts, {"scoring": scoring}, on_done)
-    return [Outcome(row[REJECTED] or "", row["outcome"] == "right", row["outcome"] == "tie") for row in rows]
+    return kept.rows(part, model, sets, compare_texts, {"scoring": scoring}, on_done)
 
 
 def ask_facts(

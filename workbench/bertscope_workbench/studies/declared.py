@@ -14,11 +14,11 @@ from bertscope.values.display import record
 from bertscope.values.models import short_name
 from bertscope.values.validation import File
 
-from bertscope_workbench.studies.asking import Outcome, ask_facts, ask_pairs, ask_words
+from bertscope_workbench.studies.asking import Outcome, ask_associations, ask_facts, ask_pairs, ask_words
 from bertscope_workbench.studies.definition import Definition
 from bertscope_workbench.studies.easy_facts import with_easy_groups
 from bertscope_workbench.studies.inquiry import OnStage
-from bertscope_workbench.studies.items import Blank, Choice, Known, Pair, Skipped
+from bertscope_workbench.studies.items import Association, Blank, Choice, Known, Pair, Skipped
 from bertscope_workbench.studies.kept_rows import KeptRows
 from bertscope_workbench.studies.measures import Difference, Measure, Verdict, compare, judge, measures
 from bertscope_workbench.studies.readers import Questions
@@ -143,6 +143,9 @@ def _answers(kept: KeptRows, model: Model, questions: Questions, on_stage: OnSta
     if part.ask == "pair":
         pairs = [item for item in items if isinstance(item, Pair)]
         outcomes = ask_pairs(kept, part.name, model, pairs, part.scoring, show)
+    elif part.ask == "association":
+        associations = [item for item in items if isinstance(item, Association)]
+        outcomes = ask_associations(kept, part.name, model, associations, part.scoring, show)
     elif questions.by_facts:
         known = [item for item in items if isinstance(item, Known)]
         outcomes = ask_facts(kept, part.name, model, known, show, questions.read.vocabulary)

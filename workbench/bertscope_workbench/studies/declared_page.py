@@ -15,7 +15,13 @@ from bertscope_workbench.studies.inquiry import model_facts, percent
 from bertscope_workbench.studies.measures import Difference, Measure, is_share
 from bertscope_workbench.studies.report import Picture, Question, Section, Study, Table
 
-METHODS = {"choice": "fill_mask", "blank": "fill_mask", "pair": "compare_texts", "fact": "query_facts"}
+METHODS = {
+    "choice": "fill_mask",
+    "blank": "fill_mask",
+    "pair": "compare_texts",
+    "association": "compare_texts",
+    "fact": "query_facts",
+}
 """Methods of `Client` by kind of item."""
 
 
@@ -155,7 +161,7 @@ def comparison_lines(part: PartResult) -> list[str]:
 
 def difference_table(part: PartResult) -> Table:
     """Returns the differences of two models: a row for each group, columns for each metric; shares in points of 100."""
-    metrics = part.questions.part.metrics
+    metrics = dict.fromkeys(each.metric for each in part.differences)
     columns, cells = ["group", "items#"], dict[str, list[str]]()
     for metric in metrics:
         columns += [f"{metric}{', points' if is_share(metric) else ''}#", "95 %#", *(["p#"] if is_share(metric) else [])]

@@ -24,6 +24,7 @@ RANKED = "p@1, p@10 (any number)"
 METRICS = {
     "choice": ("accuracy",),
     "pair": ("accuracy",),
+    "association": ("ss", "lms", "icat"),
     "blank": (RANKED, "mrr"),
     "fact": (RANKED, "mrr", "consistency", "same_if_negated", "misprimed", "primed_p@1", "unprimed_p@1"),
 }
@@ -73,7 +74,7 @@ class Part:
     files: tuple[str, ...]
     """Patterns of the names of its files: "*.jsonl"; empty with `shipped`."""
     ask: str
-    """Kind of its items: "choice", "pair", "blank" or "fact"."""
+    """Kind of its items: "choice", "pair", "association", "blank" or "fact"."""
     metrics: tuple[str, ...]
     """"accuracy"; of ranks "p@1", "p@10" (any number) and "mrr"; of facts also the others in METRICS."""
     options: Mapping[str, Any]
@@ -210,7 +211,7 @@ def _definition(file: str, name: str, text: str, readers: Mapping[str, Callable[
 def _part(keys: Keys, readers: Mapping[str, Callable[[Keys], Mapping[str, Any]]]) -> Part:
     ask = keys.choice("ask", tuple(METRICS))
     known = METRICS[ask]
-    metrics = keys.texts("metrics", ("accuracy",) if known == ("accuracy",) else ("p@1", "p@10", "mrr"))
+    metrics = keys.texts("metrics", ("p@1", "p@10", "mrr") if RANKED in known else known)
     for metric in metrics:
         if metric not in known and not (RANKED in known and re.fullmatch(r"p@[1-9]\d*", metric)):
             raise keys.error("metrics", f"{metric!r} is not measured of a {ask}; write {', '.join(known)}")

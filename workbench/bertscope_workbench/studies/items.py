@@ -1,4 +1,4 @@
-"""Defines the questions that a study's data become: a choice, a blank, a pair, a fact."""
+"""Defines the questions that a study's data become: a choice, a blank, a pair, an association, a fact."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 
 from bertscope import Fact, FactRelation
 from bertscope.values.display import record
+
+Parts = tuple[tuple[int, int], ...]
+"""Places in a text, start and end in code points."""
 
 
 @record
@@ -46,10 +49,27 @@ class Pair:
     good: str
     bad: str
     groups: tuple[str, ...] = ()
+    parts: tuple[Parts, Parts] = ((), ())
+    """The parts of both that are scored; empty ones mean the whole."""
 
     def example(self) -> str:
         """Returns its first sentence."""
         return self.good
+
+
+@record
+class Association:
+    """Three sentences that differ in some words, which are scored by their mean log-probability: a stereotype, the contrary,
+    and one that means nothing (StereoSet, Nadeem et al. 2021)."""
+
+    texts: tuple[str, ...]
+    parts: tuple[Parts, ...]
+    """The parts of each that are scored."""
+    groups: tuple[str, ...] = ()
+
+    def example(self) -> str:
+        """Returns its first sentence."""
+        return self.texts[0]
 
 
 @record
@@ -65,7 +85,7 @@ class Known:
         return ", ".join([self.fact.subject, *self.fact.objects])
 
 
-Item = Choice | Blank | Pair | Known
+Item = Choice | Blank | Pair | Association | Known
 
 
 @record

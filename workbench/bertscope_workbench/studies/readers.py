@@ -14,7 +14,13 @@ from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
 from bertscope_workbench.readers.fact_files import read_words
-from bertscope_workbench.studies import published_agreement, published_diagnostics, published_facts, tables
+from bertscope_workbench.studies import (
+    published_agreement,
+    published_diagnostics,
+    published_facts,
+    published_stereotypes,
+    tables,
+)
 from bertscope_workbench.studies.definition import Definition, Keys, Part, read_definition
 from bertscope_workbench.studies.items import Blank, Item, Read, find_files
 
@@ -35,6 +41,8 @@ READERS = {
     "negation-natural": (no_keys, published_diagnostics.read_negation_natural),
     "facts": (published_facts.options, published_facts.read_facts_of),
     "masked-sentences": (no_keys, published_facts.read_masked_sentences),
+    "crows-pairs": (no_keys, published_stereotypes.read_crows_pairs),
+    "stereoset": (no_keys, published_stereotypes.read_stereoset),
     "misprimed": (no_keys, published_facts.read_misprimed),
 }
 """By name: what checks a reader's own keys of a definition, and the reader."""
