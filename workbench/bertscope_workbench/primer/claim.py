@@ -66,6 +66,8 @@ class ClaimTest:
     """Roughly what it takes for the embedded model on two cores: for the estimate of the time that is left."""
     function: Measure
     """The measure itself."""
+    optional: bool = False
+    """True for a test on more data: where it can't be asked, the others settle the claim."""
 
 
 @record
@@ -183,6 +185,7 @@ def _test(keys: Keys) -> ClaimTest:
         "least_items": keys.take("least_items", int, LEAST_ITEMS),
         "commands": keys.texts("commands", ()),
         "seconds": keys.take("seconds", float, SECONDS),
+        "optional": keys.take("optional", bool, False),
     }
     name, options = keys.take("measure", str), keys.take("options", dict, {})
     keys.done()

@@ -99,9 +99,9 @@ def conclude(claim: Claim, tests: Sequence[JudgedTest]) -> JudgedClaim:
     """Returns the verdict on a claim by the rule that it names.
 
     "all": it fails if one test does, holds if all do, is not asked if none could be, and else can't be told. "each": tests that
-    were asked must agree; one that can't tell does not disagree.
+    were asked must agree; one that can't tell does not disagree. Optional tests count where they are asked.
     """
-    verdicts = [each.verdict for each in tests]
+    verdicts = [each.verdict for each in tests if each.verdict != NOT_ASKED or not each.test.optional]
     asked = [each for each in verdicts if each != NOT_ASKED]
     settled = {each for each in asked if each != UNKNOWN}
     verdict: Verdict = UNKNOWN

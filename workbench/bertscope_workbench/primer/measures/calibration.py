@@ -1,0 +1,176 @@
+"""Measures whether the confidence of predictions is their accuracy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from bertscope.values.display import record
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.primer.data.contrasts import MASK
+from bertscope_workbench.primer.data.treebank import treebank
+from bertscope_workbench.primer.estimates import Measured, NotAsked, Values, bootstrapped, halves, paired
+from bertscope_workbench.primer.measures.fillings import filled, log_probabilities
+from bertscope_workbench.primer.pictures_data import curves
+
+WORD = re.compile(r"[^\W\d_]+")
+BINS = 10
+SENTENCES = 60
+"""The most sentences of a treebank."""
+TEMPERATURES = np.exp(np.linspace(math.log(0.25), math.log(4.0), 80))
+"""Temperatures that are tried; 1 itself is none, as there would be no difference to give an interval of."""
+CLOSEST = 1e-6
+"""Probabilities nearer to 0 and 1 than this are taken as that near."""
+SAME = 1e-5
+"""Nats by which two log-probabilities of the same prediction may differ."""
+
+
+@record
+class Predictions:
+    """The likeliest pieces at masked words."""
+
+    confidence: Values
+    """Their probabilities, [words]."""
+    right: Values
+    """1 where the piece is the word that was there, else 0, [words]."""
+    sentences: npt.NDArray[np.int64]
+    """The number of each word's sentence, from 0."""
+    words: Sequence[str]
+    """The words that were there."""
+    data: str
+    """Where they are from."""
+
+
+def masked_accuracy(asking: Asking) -> Measured:
+    """Returns the share of masked words that come first, beside that of always the commonest one. Words of a sentence are
+    averaged; words of several pieces are left out."""
+    found = _predictions(asking)
+    commonest = Counter(found.words).most_common(1)[0][0]
+    control = [float(word == commonest) for word in found.words]
+    return paired(found.right, control, groups=found.sentences.tolist(), bounds=(-1.0, 1.0), data=found.data)
+
+
+def masked_error(asking: Asking) -> Measured:
+    """Returns the calibration error of the likeliest words at masks: `calibration_error`, resampled by sentences."""
+    found = _predictions(asking)
+    return _error(found)
+
+
+def masked_temperature_gain(asking: Asking) -> Measured:
+    """Returns how much a temperature lowers the logarithmic loss of "the likeliest word is right", nats: fitted on every
+    second sentence and scored on the others (Guo et al. 2017, section 4.2, for the odds of the likeliest word)."""
+    return _gain(_predictions(asking))
+
+
+def calibration_error(confidence: Values, right: Values, weights: Values | None = None, *, bins: int = BINS) -> float:
+    """Returns the calibration error of predictions, 0 to 1: the root of the mean squared difference of confidence and accuracy,
+    over bins with equally many predictions, less what is expected of chance (Kumar et al. 2019, section 4).
+
+    `weights` say how often each prediction counts, as in a resample; the variance of a bin's accuracy that is taken off is that
+    of a mean with these weights, so that resamples are as unbiased. A calibrated model has about 0.
+    """
+    weights = np.ones(len(confidence)) if weights is None else weights
+    order = np.argsort(confidence, kind="stable")
+    squares = 0.0
+    for chosen in np.array_split(order, bins):
+        own = weights[chosen]
+        total = own.sum()
+        if not total:
+            continue
+        share = own / total
+        gaps = confidence[chosen] - right[chosen]
+        mean = float(share @ gaps)
+        spread = float(share @ (gaps - mean) ** 2)
+        repeated = float(share @ share)
+        squares += total * (mean**2 - spread * repeated / (1 - repeated) if repeated < 1 else mean**2)
+    return math.sqrt(max(squares / weights.sum(), 0.0))
+
+
+def fitted_temperature(confidence: Values, right: Values) -> float:
+    """Returns the temperature in 0.25 to 4 by which the odds of predictions fit best; above 1, they are too confident."""
+    return float(min(TEMPERATURES, key=lambda each: losses(confidence, right, each).mean()))
+
+
+def losses(confidence: Values, right: Values, temperature: float = 1.0) -> Values:
+    """Returns the logarithmic loss of each prediction being right, nats, with its log-odds divided by a temperature."""
+    held = np.clip(confidence, CLOSEST, 1 - CLOSEST)
+    odds = np.log(held / (1 - held)) / temperature
+    return np.where(right > 0, np.logaddexp(0, -odds), np.logaddexp(0, odds))
+
+
+def _error(found: Predictions) -> Measured:
+    sentences = int(found.sentences.max()) + 1
+
+    def error(drawn: npt.NDArray[np.int64]) -> float:
+        times = np.bincount(drawn, minlength=sentences)[found.sentences].astype(np.float64)
+        return calibration_error(found.confidence, found.right, times)
+
+    parts = np.array_split(np.argsort(found.confidence, kind="stable"), BINS)
+    confidence, accuracy = ([float(values[part].mean()) for part in parts] for values in (found.confidence, found.right))
+    return bootstrapped(
+        error,
+        sentences,
+        data=found.data,
+        picture=curves("confidence", confidence, "share right", {"model": accuracy, "calibrated": confidence}),
+        notes=[f"mean confidence {found.confidence.mean():.3f}, accuracy {found.right.mean():.3f}"],
+    )
+
+
+def _gain(found: Predictions) -> Measured:
+    fitting = np.isin(found.sentences, halves(int(found.sentences.max()) + 1)[0])
+    temperature = fitted_temperature(found.confidence[fitting], found.right[fitting])
+    before, after = (losses(found.confidence[~fitting], found.right[~fitting], each) for each in (1.0, temperature))
+    return paired(
+        before,
+        after,
+        groups=found.sentences[~fitting].tolist(),
+        data=found.data,
+        notes=[f"the temperature is {temperature:.2f}"],
+    )
+
+
+def _predictions(asking: Asking) -> Predictions:
+    return asking.kept("cloze: predictions of masked words", lambda: _predict(asking))
+
+
+def _predict(asking: Asking) -> Predictions:
+    texts, data = _texts(asking)
+    asked = [
+        (text[: match.start()] + MASK + text[match.end() :], match.group(), number)
+        for number, text in enumerate(texts)
+        for match in WORD.finditer(text)
+    ]
+    there = log_probabilities(asking, ((text, word) for text, word, _ in asked), single=True)
+    likeliest = {
+        answer.text: answer.masks[0].predictions[0] for answer in filled(asking, [text for text, _, _ in asked], top_k=1)
+    }
+    kept = [(text, word, number) for text, word, number in asked if (text, word) in there and text in likeliest]
+    if not kept:
+        raise NotAsked("the model's vocabulary has none of the words")
+    _, places = np.unique([number for _, _, number in kept], return_inverse=True)
+    return Predictions(
+        np.array([likeliest[text].probability for text, _, _ in kept]),
+        np.array([float(there[text, word] > likeliest[text].log_probability - SAME) for text, word, _ in kept]),
+        places.astype(np.int64),
+        [word.lower() for _, word, _ in kept],
+        f"{len(kept)} words of {data}",
+    )
+
+
+def _texts(asking: Asking) -> tuple[list[str], str]:
+    """Returns the sentences of the user's treebank, or those that ship in the model's language."""
+    if asking.data.files("*.conllu"):
+        bank = asking.kept("treebank", lambda: treebank(asking.data))
+        if not bank.generated:
+            return [sentence.text for sentence in bank.sentences[:SENTENCES]], bank.source
+    file = shipped(f"sentences/{asking.language}.txt")
+    if not file.is_file():
+        raise NotAsked(f"no sentences in {asking.language} ship; name a treebank with --data")
+    lines = file.read_text("utf-8").splitlines()
+    return lines, f"{len(lines)} plain sentences (our own, Apache-2.0)"
