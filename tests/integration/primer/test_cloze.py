@@ -18,7 +18,7 @@ from bertscope_workbench.primer.data.contrasts import MASK
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import calibration, choices, facts, pairs
 from bertscope_workbench.primer.measures.fillings import log_probabilities
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from tests.support.harness import LoopThread, launched
 
@@ -39,6 +39,8 @@ EXAMPLES = [
     }
     for target in ("king", "queen", "farmer", "teacher", "doctor", "lawyer")
 ]
+NOUNS = ("man", "dog", "house", "car", "book", "king", "queen", "farmer", "teacher", "doctor")
+LABELS = ("bad", "good")
 PAIR = {"sentence_good": "No {} has ever left.", "sentence_bad": "The {} has ever left.", "linguistics_term": "npi_licensing"}
 
 
@@ -52,14 +54,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
     BertForMaskedLM(config).save_pretrained(folder)
+    config.id2label = dict(enumerate(LABELS))
+    BertForSequenceClassification(config).save_pretrained(folder / "labels")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(source / name, folder)
+        shutil.copy(source / name, folder / "labels")
     return folder
 
 
 @pytest.fixture(scope="module")
 def asking(loop: LoopThread, folder: Path) -> Iterator[Asking]:
-    with launched(loop, model=[f"random={folder}"]) as host, bertscope.Client(host.target) as client:
+    with (
+        launched(loop, model=[f"random={folder}", f"labels={folder / 'labels'}"]) as host,
+        bertscope.Client(host.target) as client,
+    ):
         asking = Asking(client, client.get_model("random"))
         yield asking
         asking.close()
@@ -80,7 +88,7 @@ def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
     try:
         found = test.function(asking, **test.options)
     except NotAsked as error:
-        assert "--data" in str(error) or test.measure == "facts.two_steps"
+        assert "--" in str(error) or test.measure == "facts.two_steps"
         return
     assert math.isfinite(found.difference)
     assert found.low <= found.difference <= found.high
@@ -133,9 +141,26 @@ def test_shared_words_alone_are_scored(published: Asking) -> None:
     assert row.log_likelihoods[0] == pytest.approx(expected, abs=1e-4)
 
 
+def test_labels_of_a_classifier(published: Asking) -> None:
+    (published.data.folder or Path()).joinpath("texts.tsv").write_text(
+        "text\tlabel\n" + "".join(f"the {noun} is here\t{LABELS[place % 2]}\n" for place, noun in enumerate(NOUNS)),
+        encoding="utf-8",
+    )
+    tuned = replace(published, fine_tuned=published.client.get_model("labels"), _kept={})
+    answers = tuned.client.classify([f"the {noun} is here" for noun in NOUNS], model="labels")
+    right = sum(answer.label == LABELS[place % 2] for place, answer in enumerate(answers))
+    found = calibration.accuracy(tuned, of="labels")
+    assert (found.value, found.control, found.items) == (right / len(NOUNS), 0.5, len(NOUNS))
+    assert 0 <= calibration.error(tuned, of="labels").value <= 1
+    assert calibration.temperature_gain(tuned, of="labels").items == len(NOUNS) / 2
+    other = replace(tuned, fine_tuned=None, _kept={})
+    with pytest.raises(NotAsked, match="--fine-tuned"):
+        calibration.accuracy(other, of="labels")
+
+
 def test_languages_without_sentences_are_not_asked(asking: Asking) -> None:
     with pytest.raises(NotAsked, match="no sentences in la"):
-        calibration.masked_error(replace(asking, languages=("la",), _kept={}))
+        calibration.error(replace(asking, languages=("la",), _kept={}))
 
 
 def test_facts_need_a_known_capital(asking: Asking) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from bertscope.values.display import record
+from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import shipped
@@ -18,6 +19,8 @@ from bertscope_workbench.primer.data.treebank import treebank
 from bertscope_workbench.primer.estimates import Measured, NotAsked, Values, bootstrapped, halves, paired
 from bertscope_workbench.primer.measures.fillings import filled, log_probabilities
 from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.studies.data import find_data
+from bertscope_workbench.studies.tasks import fits
 
 WORD = re.compile(r"[^\W\d_]+")
 BINS = 10
@@ -29,43 +32,49 @@ CLOSEST = 1e-6
 """Probabilities nearer to 0 and 1 than this are taken as that near."""
 SAME = 1e-5
 """Nats by which two log-probabilities of the same prediction may differ."""
+TEXTS = 1_000
+"""The most labelled texts, unless the data have another limit."""
 
 
 @record
 class Predictions:
-    """The likeliest pieces at masked words."""
+    """The likeliest pieces at masked words, or the likeliest labels of texts."""
 
     confidence: Values
-    """Their probabilities, [words]."""
+    """Their probabilities, [predictions]."""
     right: Values
-    """1 where the piece is the word that was there, else 0, [words]."""
-    sentences: npt.NDArray[np.int64]
-    """The number of each word's sentence, from 0."""
-    words: Sequence[str]
-    """The words that were there."""
+    """1 for a right one, else 0, [predictions]."""
+    groups: npt.NDArray[np.int64]
+    """The number of each one's sentence or text, from 0."""
+    truth: Sequence[str]
+    """What is right."""
     data: str
     """Where they are from."""
 
 
-def masked_accuracy(asking: Asking) -> Measured:
-    """Returns the share of masked words that come first, beside that of always the commonest one. Words of a sentence are
-    averaged; words of several pieces are left out."""
-    found = _predictions(asking)
-    commonest = Counter(found.words).most_common(1)[0][0]
-    control = [float(word == commonest) for word in found.words]
-    return paired(found.right, control, groups=found.sentences.tolist(), bounds=(-1.0, 1.0), data=found.data)
+def accuracy(asking: Asking, *, of: str = "masks") -> Measured:
+    """Returns the share of predictions that are right, beside that of always the commonest answer; those of a sentence are
+    averaged.
+
+    `of` is "masks", words of sentences that are single pieces, each masked alone, or "labels", those that a classifier gives to
+    labelled texts in the folder of --data. Raises NotAsked without a classifier or such texts.
+    """
+    found = _predictions(asking, of)
+    commonest = Counter(found.truth).most_common(1)[0][0]
+    control = [float(each == commonest) for each in found.truth]
+    return paired(found.right, control, groups=found.groups.tolist(), bounds=(-1.0, 1.0), data=found.data)
 
 
-def masked_error(asking: Asking) -> Measured:
-    """Returns the calibration error of the likeliest words at masks: `calibration_error`, resampled by sentences."""
-    found = _predictions(asking)
-    return _error(found)
+def error(asking: Asking, *, of: str = "masks") -> Measured:
+    """Returns the calibration error of predictions: `calibration_error`, resampled by sentences; `of` is as in `accuracy`."""
+    return _error(_predictions(asking, of))
 
 
-def masked_temperature_gain(asking: Asking) -> Measured:
-    """Returns how much a temperature lowers the logarithmic loss of "the likeliest word is right", nats: fitted on every
-    second sentence and scored on the others (Guo et al. 2017, section 4.2, for the odds of the likeliest word)."""
-    return _gain(_predictions(asking))
+def temperature_gain(asking: Asking, *, of: str = "masks") -> Measured:
+    """Returns how much a temperature lowers the logarithmic loss of "the likeliest answer is right", nats: fitted on every
+    second sentence and scored on the others (Guo et al. 2017, section 4.2, for the odds of the likeliest answer); `of` is as in
+    `accuracy`."""
+    return _gain(_predictions(asking, of))
 
 
 def calibration_error(confidence: Values, right: Values, weights: Values | None = None, *, bins: int = BINS) -> float:
@@ -105,17 +114,17 @@ def losses(confidence: Values, right: Values, temperature: float = 1.0) -> Value
 
 
 def _error(found: Predictions) -> Measured:
-    sentences = int(found.sentences.max()) + 1
+    groups = int(found.groups.max()) + 1
 
-    def error(drawn: npt.NDArray[np.int64]) -> float:
-        times = np.bincount(drawn, minlength=sentences)[found.sentences].astype(np.float64)
+    def resampled(drawn: npt.NDArray[np.int64]) -> float:
+        times = np.bincount(drawn, minlength=groups)[found.groups].astype(np.float64)
         return calibration_error(found.confidence, found.right, times)
 
     parts = np.array_split(np.argsort(found.confidence, kind="stable"), BINS)
     confidence, accuracy = ([float(values[part].mean()) for part in parts] for values in (found.confidence, found.right))
     return bootstrapped(
-        error,
-        sentences,
+        resampled,
+        groups,
         data=found.data,
         picture=curves("confidence", confidence, "share right", {"model": accuracy, "calibrated": confidence}),
         notes=[f"mean confidence {found.confidence.mean():.3f}, accuracy {found.right.mean():.3f}"],
@@ -123,23 +132,47 @@ def _error(found: Predictions) -> Measured:
 
 
 def _gain(found: Predictions) -> Measured:
-    fitting = np.isin(found.sentences, halves(int(found.sentences.max()) + 1)[0])
+    fitting = np.isin(found.groups, halves(int(found.groups.max()) + 1)[0])
     temperature = fitted_temperature(found.confidence[fitting], found.right[fitting])
     before, after = (losses(found.confidence[~fitting], found.right[~fitting], each) for each in (1.0, temperature))
     return paired(
         before,
         after,
-        groups=found.sentences[~fitting].tolist(),
+        groups=found.groups[~fitting].tolist(),
         data=found.data,
         notes=[f"the temperature is {temperature:.2f}"],
     )
 
 
-def _predictions(asking: Asking) -> Predictions:
-    return asking.kept("cloze: predictions of masked words", lambda: _predict(asking))
+def _predictions(asking: Asking, of: str) -> Predictions:
+    return asking.kept(f"calibration of {of}", lambda: PREDICTIONS[of](asking))
 
 
-def _predict(asking: Asking) -> Predictions:
+def _labels(asking: Asking) -> Predictions:
+    """Returns the labels of a classifier: of the fine-tuned copy if there is one."""
+    models = [each for each in (asking.fine_tuned, asking.model) if each is not None and "classification" in each.capabilities]
+    if not models:
+        raise NotAsked("neither the model nor a copy of it (--fine-tuned) classifies texts")
+    if asking.data.folder is None:
+        raise NotAsked("it needs labelled texts; name their folder with --data")
+    files = find_data(asking.data.folder, limit=asking.data.limit or TEXTS).labelled
+    labelled, model = next(((each, model) for model in models for each in files if fits(each, model)), (None, models[0]))
+    if labelled is None:
+        raise NotAsked(f"no labelled texts in the folder of --data have the labels {', '.join(model.labels)}")
+    right, found, truth = list[float](), list[float](), list[str]()
+    known = iter(labelled.items)
+    for answer in asking.client.classify(labelled.inputs, model=model, truncate=True, timeout=asking.timeout):
+        asking.show(len(right) + 1, len(labelled.items))
+        label = next(known)[1]
+        index = model.labels.index(label) if isinstance(label, str) else label
+        right.append(float(answer.labels[0].index == index))
+        found.append(answer.labels[0].probability)
+        truth.append(model.labels[index])
+    name = f"{len(right)} texts of {labelled.path.name}, labelled by {short_name(model)}"
+    return Predictions(np.array(found), np.array(right), np.arange(len(right)), truth, name)
+
+
+def _masks(asking: Asking) -> Predictions:
     texts, data = _texts(asking)
     asked = [
         (text[: match.start()] + MASK + text[match.end() :], match.group(), number)
@@ -174,3 +207,7 @@ def _texts(asking: Asking) -> tuple[list[str], str]:
         raise NotAsked(f"no sentences in {asking.language} ship; name a treebank with --data")
     lines = file.read_text("utf-8").splitlines()
     return lines, f"{len(lines)} plain sentences (our own, Apache-2.0)"
+
+
+PREDICTIONS: Mapping[str, Callable[[Asking], Predictions]] = {"masks": _masks, "labels": _labels}
+"""By what is predicted: how it is asked."""
