@@ -6,6 +6,7 @@ Heads, directions and fixed distances are chosen on one half of the sentences an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from bertscope import RelationScore, RelationText
@@ -20,8 +21,9 @@ from bertscope_workbench.primer.pictures_data import bars, grid
 from bertscope_workbench.readers.conllu import Sentence
 from bertscope_workbench.readers.treebanks import HEAD, read_propbank, relation_text
 
+T = TypeVar("T")
 MOST = 200
-"""The most sentences that are asked."""
+"""The most generated sentences that are asked; of files as many as --limit says."""
 ALL, ROLE = "all dependencies", "role"
 PUNCTUATION = "punct"
 MOST_WORDS, LEAST_DISTANCE = 12, 2
@@ -161,7 +163,7 @@ def _scored(asking: Asking, *, roles: bool) -> tuple[list[Mapping[str, RelationS
 def _dependencies(asking: Asking) -> tuple[list[RelationText], str]:
     """Returns sentences with their dependencies, without subtypes and punctuation, and with all of them as one relation."""
     texts = []
-    for sentence in bank(asking).test[:MOST]:
+    for sentence in _most(asking, bank(asking).test):
         text = relation_text(sentence, subtypes=False)
         pairs = [(name, source, target) for name, source, target in text.pairs if name != PUNCTUATION]
         together = [(ALL, source, target) for _, source, target in pairs]
@@ -189,7 +191,11 @@ def _roles(asking: Asking) -> tuple[list[RelationText], str]:
         ]
         if pairs and len(text.words or ()) <= MOST_WORDS:
             chosen.append(RelationText(text.text, list(dict.fromkeys(pairs)), text.words))
-    return chosen[:MOST], source
+    return [*_most(asking, chosen)], source
+
+
+def _most(asking: Asking, sentences: Sequence[T]) -> Sequence[T]:
+    return sentences[:MOST] if bank(asking).generated else sentences
 
 
 def _generated_roles(sentence: Sentence) -> RelationText:
