@@ -65,6 +65,13 @@ def test_the_nearer_person_is_meant_as_often_as_not() -> None:
     assert np.mean([item.words[item.source] == "he" for item in coreference()]) == 0.5
 
 
+@pytest.mark.parametrize("make", [agreement, reflexives, coreference])
+def test_halves_share_no_people(make: Callable[[], list[Pointed]]) -> None:
+    groups = [*dict.fromkeys(item.group for item in make())]
+    people = [{person for group in groups[half::2] for person in group.split()} for half in (0, 1)]
+    assert not people[0] & people[1]
+
+
 def test_rank_correlations_are_those_of_scipy() -> None:
     generator = np.random.default_rng(2)
     for _ in range(50):

@@ -21,8 +21,9 @@ WOMEN = ("queen", "girl", "mother", "sister", "aunt", "daughter", "wife", "princ
 MEETINGS = ("met", "called", "visited", "helped")
 REASONS = ("was lonely", "had a question", "wanted to talk", "needed advice")
 HURT = ("hurt", "saw", "blamed", "painted")
-STEPS = (1, 5)
-"""Distances between the lists of men and women, or of people, of those who meet."""
+STEPS = (2, 6)
+"""Distances in the lists of men and women, or of people, of those who meet. They are even, so that nobody of every second pair
+is in the others: a head is not scored on people that it was chosen on."""
 
 
 @record
