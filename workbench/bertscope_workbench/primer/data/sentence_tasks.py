@@ -177,8 +177,8 @@ def _inverted(_: Treebank) -> Labelled:
         root = _root(sentence)
         for number, row in sentence.rows.items():
             if row[DEPREL] == "cc" and row[HEAD] != "0" and _joins_clauses(sentence, int(row[HEAD]), root):
-                place, last = sentence.places[number], sentence.spans[-1]
-                end = last[0] if sentence.rows[max(sentence.rows)][UPOS] == "PUNCT" else last[1]
+                place, marked = sentence.places[number], sentence.rows[max(sentence.rows)][UPOS] == "PUNCT"
+                end = sentence.spans[-2 if marked else -1][1]
                 first = sentence.text[: sentence.spans[place][0]].rstrip(" ,")
                 if _drawn(sentence).random() < 0.5 or not first:
                     return _whole(sentence.text, ORIGINAL)

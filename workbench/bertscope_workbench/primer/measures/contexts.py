@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ def anisotropy_rises(asking: Asking) -> Measured:
     lower, _, upper = _layer_thirds(by_group.shape[1])
     return paired(
         by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-2, 2),
-        data=f"{len(groups)} groups of {GROUP} sentences of {bank_of(asking).source}",
+        data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
         picture=curves(ACROSS, list(groups[0].layers), "cosine", {"anisotropy": by_group.mean(0).tolist()}),
     )  # fmt: skip
 
@@ -162,7 +162,7 @@ def segments_differ(asking: Asking) -> Measured:
     lines = {"same segment, other partner": same.mean(1).tolist(), "other segment, same partner": crossed.mean(1).tolist()}
     return paired(
         same[-1], crossed[-1], bounds=(-2, 2),
-        data=f"words of {same.shape[1]} sentences in pairs, of {bank_of(asking).source}",
+        data=f"words of {same.shape[1]} pairs of {bank_of(asking).source}",
         picture=curves(ACROSS, list(range(len(same))), "cosine", lines),
     )  # fmt: skip
 
@@ -176,10 +176,11 @@ def changed_by_tuning(asking: Asking) -> Measured:
     if asking.fine_tuned is None:
         raise NotAsked("needs a fine-tuned copy of the model; give it with --fine-tuned")
     texts = [sentence.text for sentence in bank_of(asking).test]
+    common: dict[str, Any] = {"model": asking.model, "truncate": True, "timeout": asking.timeout}
     rows = []
     for start in range(0, len(texts) - GROUP + 1, GROUP):
         group = texts[start : start + GROUP]
-        found = asking.client.compare_representations(group, asking.fine_tuned, model=asking.model, timeout=asking.timeout)
+        found = asking.client.compare_representations(group, asking.fine_tuned, **common)
         if len(found.layers) != len(found.other_layers):
             raise NotAsked("the fine-tuned copy has another number of layers")
         rows.append(np.diagonal(found.cka()))
@@ -188,7 +189,7 @@ def changed_by_tuning(asking: Asking) -> Measured:
     lower, _, upper = _layer_thirds(by_group.shape[1])
     return paired(
         by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-1, 1),
-        data=f"{len(rows)} groups of {GROUP} test sentences of {bank_of(asking).source}",
+        data=f"{len(rows)} groups of {GROUP} test {bank_of(asking).source}",
         picture=curves(ACROSS, list(range(by_group.shape[1])), "CKA", {"with the fine-tuned copy": by_group.mean(0).tolist()}),
     )  # fmt: skip
 

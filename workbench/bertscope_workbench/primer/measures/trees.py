@@ -46,7 +46,7 @@ def _of_sentences(value: float, control: float, found: StructuralProbeResult, as
     sentences = found.part.used_texts
     hits = np.arange(sentences) < round(value * sentences)
     return shares(
-        hits, control, data=f"{found.part.total:,} edges of {sentences} test sentences of {bank_of(asking).source}",
+        hits, control, data=f"{found.part.total:,} edges of {sentences} test {bank_of(asking).source}",
         picture=_by_layer(found), notes=(note, "a sentence counts as one item: the interval is too wide, not too narrow"),
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ def trees_in_heads(asking: Asking) -> Measured:
         own.append(float(one.undirected_score()[0, 0]))
         base.append(one.branching_undirected)
     return paired(
-        own, base, bounds=(-1, 1), data=f"{len(own)} test sentences of {bank_of(asking).source}",
+        own, base, bounds=(-1, 1), data=f"{len(own)} test {bank_of(asking).source}",
         picture=grid(scores.tolist(), "share of words linked with their governor"),
         notes=(f"head {layer}:{head} is the best of {scores.size} on {len(choosing)} other sentences",),
     )  # fmt: skip
