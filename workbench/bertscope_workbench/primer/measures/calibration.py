@@ -47,7 +47,7 @@ class Predictions:
     groups: npt.NDArray[np.int64]
     """The number of each one's sentence or text, from 0."""
     truth: Sequence[str]
-    """What is right."""
+    """The right answers."""
     data: str
     """Where they are from."""
 
