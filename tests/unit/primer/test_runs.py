@@ -1,5 +1,6 @@
 """A run asks every test of every model once, keeps the answers, and says why it did not ask."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,13 @@ def test_a_run_judges_every_claim() -> None:
         assert "ko" in found[4].why
     with pytest.raises(KeyError):
         primer.result("none")
+
+
+def test_a_model_that_still_loads_is_not_asked_in_vain() -> None:
+    client = Hosted("a")
+    client.models["a"] = dataclasses.replace(client.models["a"], state="loading")
+    with pytest.raises(FailedPrecondition, match="a is loading; ask again"):
+        asked(client)
 
 
 def test_a_model_that_reads_the_language_is_asked() -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from bertscope import Client, FailedPrecondition, InvalidArgument, Model, Unimplemented
-from bertscope.errors import invalid_argument
+from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
@@ -81,6 +81,15 @@ class Compared:
     """ISO 639-1 codes of the languages that the models read."""
 
 
+def _ready(client: Client, name: str | Model | None) -> Model:
+    """Returns a hosted model. Raises NotFound for none, and FailedPrecondition for one that still loads: before, it has no
+    capabilities, and no claim could be asked."""
+    found = client.get_model(name)
+    if found.state != "ready":
+        raise FailedPrecondition(f"{short_name(found)} is {found.state}; ask again when it is ready", reason=CLIENT_SIDE)
+    return found
+
+
 @record(frozen=False)
 class _Clock:
     """Estimates the time that is left by the time that claims say they take, scaled by what they took."""
@@ -122,14 +131,14 @@ def run_primer(
     """Asks every claim of every model. `steps` are the training steps of the models, if they are checkpoints of one.
 
     `kept` keeps the answers in a file as they come, and has those of an earlier run, which are not asked again. Raises NotFound
-    for a model that is not hosted, FailedPrecondition for kept answers of other weights, data or settings, InvalidArgument for
-    steps that don't fit the models, and OSError for a file that can't be written.
+    for a model that is not hosted, FailedPrecondition for one that is not ready and for kept answers of other weights, data or
+    settings, InvalidArgument for steps that don't fit the models, and OSError for a file that can't be written.
     """
 
     def named(name: str | None) -> Model | None:
-        return None if name is None else client.get_model(name)
+        return None if name is None else _ready(client, name)
 
-    hosted = [client.get_model(name) for name in models]
+    hosted = [_ready(client, name) for name in models]
     if steps is not None and (len(steps) != len(hosted) or sorted(set(steps)) != [*steps]):
         raise invalid_argument("steps", "must be a number for each model, ascending")
     options = compared or Compared()
