@@ -67,7 +67,7 @@ def treebank(data: Data) -> Treebank:
     found = [path for path in data.files("*.conllu") if _columns(path) == MISC + 1]
     if not found:
         source = f"sentences that the primer generates ({GENERATED:,} with their trees; licence of the project)"
-        return _divided(_generated(), data.limit, source, generated=True)
+        return _divided(generated(GENERATED), data.limit, source, generated=True)
     named = [next((path for path in found if part in path.stem.lower()), None) for part in PARTS]
     chosen = [path for path in named if path is not None]
     if len(chosen) < len(PARTS):
@@ -122,8 +122,9 @@ def feature(row: Sequence[str], name: str) -> str:
 
 
 @cache
-def _generated() -> tuple[Sentence, ...]:
-    sentences = (parse_sentence([(n, line.encode()) for n, line in enumerate(lines, 1)]) for lines in generate(GENERATED))
+def generated(count: int, seed: int = 0) -> tuple[Sentence, ...]:
+    """Returns so many generated sentences."""
+    sentences = (parse_sentence([(n, line.encode()) for n, line in enumerate(lines, 1)]) for lines in generate(count, seed))
     return tuple(sentence for sentence in sentences if sentence is not None)
 
 

@@ -20,15 +20,16 @@ Values = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
 
 
-def sentences(asking: Asking) -> list[str]:
-    """Returns sixty plain sentences in the language of the claims, the same ones in each language, in the same order; as many
-    of them as --limit says.
+def sentences(asking: Asking, language: str | None = None) -> list[str]:
+    """Returns sixty plain sentences in a language, that of the claims unless given: the same ones in each, in the same order; as
+    many of them as --limit says.
 
     Raises NotAsked for a language that has none.
     """
-    file = shipped("sentences").joinpath(f"{asking.language}.txt")
+    language = language or asking.language
+    file = shipped("sentences").joinpath(f"{language}.txt")
     if not file.is_file():
-        raise NotAsked(f"no plain sentences in the language {asking.language!r} ship")
+        raise NotAsked(f"no plain sentences in the language {language!r} ship")
     return file.read_text("utf-8").splitlines()[: asking.data.limit]
 
 

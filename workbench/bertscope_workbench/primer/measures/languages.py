@@ -1,0 +1,117 @@
+"""Measures whether a model puts languages in one space, by the same plain sentences in each (Pires et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from bertscope import ProbeText
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.numbers import divided
+from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
+from bertscope_workbench.primer.measures.sentences import crossed, sentences
+from bertscope_workbench.primer.measures.readable import trained
+from bertscope_workbench.primer.pictures_data import curves
+
+Values = npt.NDArray[np.float64]
+LEAST = 2
+"""Languages to compare."""
+
+
+def found(asking: Asking, *, centred: bool, control: Literal["spelling", "unshifted"]) -> Measured:
+    """Measures the share of sentences whose translation is nearer than all other sentences of the second language, at the layer
+    that does best on the other half of the sentences; with `centred` after each language's mean is subtracted.
+
+    The control is the share whose translation shares the most letter trigrams with it ("spelling"), or the share without the
+    shift, at its own best layer ("unshifted"). Items are sentences; both directions of a sentence are averaged.
+    """
+    right, spelled = _retrieved(asking, centred=centred), _spelled(asking)
+    scored, best = crossed(right)
+    other = spelled if control == "spelling" else crossed(_retrieved(asking, centred=False))[0]
+    layers = [*range(right.shape[1])]
+    lines = {
+        "mean subtracted" if one else "as they are": _retrieved(asking, centred=one).mean(0).tolist()
+        for one in (centred, not centred)
+    }
+    lines |= {"same letters": [float(spelled.mean())] * len(layers), "chance": [1 / len(right)] * len(layers)}
+    return paired(
+        scored,
+        other,
+        bounds=(-1, 1),
+        data=_source(asking, len(right)),
+        picture=curves("layer (0: embeddings)", layers, "share found", lines),
+        notes=["layers, each chosen on the other half: " + ", ".join(map(str, dict.fromkeys(best)))],
+    )
+
+
+def identity(asking: Asking) -> Measured:
+    """Measures the share of sentences whose language a probe names, of sentences that it was not trained on in any language,
+    beside the commonest language. Items are sentences; their translations are averaged."""
+    lines = _lines(asking)
+    parts = [
+        [ProbeText(line, [(code, 0, len(line))]) for one in part for code, own in lines.items() for line in own[one : one + 1]]
+        for part in divided(range(len(lines[asking.language])), 0)
+    ]
+    probes, right = trained(asking, parts)
+    curve = {"probe": [one.accuracy for one in probes.layers], "chance": [1 / len(lines)] * len(probes.layers)}
+    return paired(
+        right[probes.best_layer],
+        1 / len(lines),
+        groups=[text // len(lines) for text in range(len(parts[2]))],
+        bounds=(-1 / len(lines), 1 - 1 / len(lines)),
+        data=_source(asking, len(parts[2]) // len(lines)),
+        picture=curves("layer (0: embeddings)", [one.layer for one in probes.layers], "share right", curve),
+        notes=[f"layer {probes.best_layer} has the least loss on the sentences that end training"],
+    )
+
+
+def _lines(asking: Asking) -> dict[str, list[str]]:
+    """Returns the same sentences in each language. Raises NotAsked for fewer than two languages."""
+    if len(asking.languages) < LEAST:
+        raise NotAsked("the model is asked in one language: --language en --language ko")
+    found = {code: sentences(asking, code) for code in asking.languages}
+    if len({len(own) for own in found.values()}) > 1:
+        raise NotAsked("the sentences of the languages are not the same ones")
+    return found
+
+
+def _pairs(asking: Asking) -> tuple[list[str], list[str]]:
+    """Returns the sentences in the first language and in the second."""
+    first, second, *_ = _lines(asking).values()
+    return first, second
+
+
+def _retrieved(asking: Asking, *, centred: bool) -> Values:
+    """Returns the share of both directions in which a sentence's translation is nearest, [sentences, layers]."""
+
+    def make() -> Values:
+        first, second = _pairs(asking)
+        retrieved = asking.client.retrieve_sentences(
+            first, second, model=asking.model, centred=centred, truncate=True, timeout=asking.timeout
+        )
+        found: Values = np.mean([retrieved.forward_ranks == 1, retrieved.backward_ranks == 1], axis=0).T
+        return found
+
+    return asking.kept(f"retrieved {centred}", make)
+
+
+def _spelled(asking: Asking) -> Values:
+    """Returns the share of both directions in which a sentence's translation has the largest share of letter trigrams in common
+    with it, [sentences]; sentences that have as much count as wrong."""
+    first, second = ([_trigrams(text) for text in side] for side in _pairs(asking))
+    alike = np.array([[len(one & other) / len(one | other) for other in second] for one in first])
+    own = np.diag(alike).copy()
+    np.fill_diagonal(alike, -1)
+    found: Values = np.mean([own > alike.max(0), own > alike.max(1)], axis=0)
+    return found
+
+
+def _trigrams(text: str) -> set[str]:
+    padded = f"  {text.lower()} "
+    return {padded[start : start + 3] for start in range(len(padded) - 2)}
+
+
+def _source(asking: Asking, count: int) -> str:
+    return f"{count} plain sentences of our own in the languages {', '.join(asking.languages)} (licence of the project)"

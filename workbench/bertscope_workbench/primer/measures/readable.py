@@ -1,0 +1,169 @@
+"""Measures what of the meaning of words a linear probe reads from their states, beside what the words alone tell (Tenney et al.
+2019; Hewitt and Liang 2019)."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from bertscope import KeptProbe, ProbeResult, ProbeText
+from bertscope.values.labelled_texts import Label
+
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.numbers import divided
+from bertscope_workbench.primer.data.treebank import entity_labels, generated, role_labels, treebank
+from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
+from bertscope_workbench.primer.pictures_data import curves
+
+Values = npt.NDArray[np.float64]
+SENTENCES, SEED = 6_000, 1
+"""Sentences that names are looked for in: one in fifteen has an ambiguous name."""
+RELATED = "{} and {} were in the news."
+"""A sentence with a capital and a country, its own or another one."""
+
+
+def beside(
+    asking: Asking, *, label: Literal["entities", "roles"], control: Literal["embeddings", "neighbours", "control task"]
+) -> Measured:
+    """Measures the share of labels that a probe of the layer with the least loss on the sentences that end training gets right,
+    of generated sentences: the types of names that have several, or the roles of arguments. Items are sentences.
+
+    The control is a probe of the embeddings; of the mean of the embeddings of a word and the two words beside it; or of random
+    labels, one for each word, unless the commonest label is right more often.
+    """
+    parts = asking.kept(f"readable {label}", lambda: _parts(asking, label))
+    found, right = asking.kept(f"read {label}", lambda: trained(asking, parts))
+    test = parts[2]
+    best = found.layer(found.best_layer)
+    groups = [index for index, text in enumerate(test) for _ in text.labels]
+    if control == "embeddings":
+        other: Values | float = right[0]
+    elif control == "neighbours":
+        wide = [[_widened(text) for text in part] for part in parts]
+        other = asking.kept(f"neighbours {label}", lambda: trained(asking, wide, [0]))[1][0]
+    else:
+        other = max(best.control_accuracy, found.part.majority)
+    lines = {"probe": [one.accuracy for one in found.layers], "control task": [one.control_accuracy for one in found.layers]}
+    return paired(
+        right[found.best_layer],
+        other,
+        groups=groups,
+        bounds=(-1, 1),
+        data=f"{len(groups)} words of {len(test)} sentences that the primer generates, probes trained on {found.train.spans} "
+        "others (licence of the project)",
+        picture=curves("layer (0: embeddings)", [one.layer for one in found.layers], "share right", lines),
+        notes=[f"layer {found.best_layer} has the least loss on the sentences that end training"],
+    )
+
+
+def related(asking: Asking) -> Measured:
+    """Measures the share of pairs of a capital and a country, its own or another one, that a probe tells apart, of countries
+    that are new to it. Items are countries."""
+    parts = [part[: asking.data.limit] for part in _capital_pairs()]
+    found, right = asking.kept("related", lambda: trained(asking, parts))
+    groups = [index // 2 for index in range(len(parts[2]))]
+    lines = {"probe": [one.accuracy for one in found.layers], "chance": [0.5] * len(found.layers)}
+    return paired(
+        right[found.best_layer],
+        0.5,
+        groups=groups,
+        bounds=(-0.5, 0.5),
+        data=f"{len(groups)} pairs of a capital and a country, CIA World Factbook (public domain), probes trained on "
+        f"{found.train.spans} of other countries",
+        picture=curves("layer (0: embeddings)", [one.layer for one in found.layers], "share right", lines),
+        notes=[f"layer {found.best_layer} has the least loss on the countries that end training"],
+    )
+
+
+def _parts(asking: Asking, label: str) -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
+    bank = asking.kept("treebank", lambda: treebank(asking.data))
+    if not bank.generated:
+        raise NotAsked("the treebank of --data has no roles and entities; leave --data out to ask about generated sentences")
+    if label == "roles":
+        return bank.parts(role_labels)
+    named = [entity_labels(sentence, others=False) for sentence in generated(SENTENCES, SEED)]
+    types: dict[str, set[str]] = defaultdict(set)
+    for text in named:
+        for one in _labels(text):
+            types[_name(text, one)].add(one.label)
+
+    def ambiguous(text: ProbeText) -> ProbeText:
+        return ProbeText(text.text, [one for one in _labels(text) if len(types[_name(text, one)]) > 1])
+
+    texts = [text for text in map(ambiguous, named) if text.labels][
+        : None if asking.data.limit is None else 3 * asking.data.limit
+    ]
+    train, dev, test = ([texts[one] for one in part] for part in divided(range(len(texts)), SEED))
+    return train, dev, test
+
+
+def _labels(text: ProbeText) -> list[Label]:
+    return [Label(*one) for one in text.labels]
+
+
+def _name(text: ProbeText, label: Label) -> str:
+    return str(text.text)[label.start : label.end]
+
+
+def _capital_pairs() -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
+    """Returns two pairs of each country in three parts: its capital with it, and with another country of the part."""
+    table = importlib.resources.files("bertscope_workbench.studies.definitions").joinpath("capitals.tsv")
+    _, *rows = (line.split("\t") for line in table.read_text("utf-8").splitlines())
+    pairs = [(country, capital) for country, capital in rows if not _alike(country, capital)]
+    draw, parts = Random(0), []  # noqa: S311  pairs of names, not secrets
+    for part in divided(range(len(pairs)), 0):
+        others = part[1:] + part[:1]
+        chosen = [(pairs[one], pairs[other]) for one, other in zip(part, others, strict=True)]
+        draw.shuffle(chosen)
+        texts = [
+            _pair(own[1], country, label) for own, other in chosen for country, label in ((own[0], "its"), (other[0], "no"))
+        ]
+        parts.append(texts)
+    return parts[0], parts[1], parts[2]
+
+
+def _alike(country: str, capital: str) -> bool:
+    """Returns whether the names share the beginning of a word, so that spelling gives the relation away."""
+    return any(first[:4] == second[:4] for first in country.lower().split() for second in capital.lower().split())
+
+
+def _pair(capital: str, country: str, label: str) -> ProbeText:
+    begin = len(capital) + len(" and ")
+    return ProbeText(RELATED.format(capital, country), [(label, (0, len(capital)), (begin, begin + len(country)))])
+
+
+def _widened(text: ProbeText) -> ProbeText:
+    """Returns a text whose parts reach from the word before to the word after."""
+    whole, found = str(text.text), []
+    for label in _labels(text):
+        start = whole.rfind(" ", 0, max(0, label.start - 1)) + 1
+        end = whole.find(" ", label.end + 1)
+        found.append(label._replace(start=start, end=len(whole) if end < 0 else end))
+    return ProbeText(text.text, found)
+
+
+def trained(
+    asking: Asking, parts: Sequence[Sequence[ProbeText]], layers: Sequence[int] = ()
+) -> tuple[ProbeResult, dict[int, Values]]:
+    """Returns the probes of layers, all of them unless given, and by layer which labels of the test texts the embeddings' and
+    the best layer's probes get right."""
+    train, dev, test = parts
+    found = asking.client.train_probe(
+        train,
+        dev=dev,
+        test=test,
+        layers=layers or None,
+        model=asking.model,
+        weights=True,
+        on_progress=lambda progress: asking.show(progress.done, progress.total),
+        timeout=asking.timeout,
+    )
+    kept = KeptProbe.of(found, sorted({0, found.best_layer}))
+    applied = asking.client.apply_probe(kept, test, model=asking.model, timeout=asking.timeout)
+    gold = [found.labels.index(label) for text in test for label, *_ in text.labels]
+    return found, {one.layer: (one.classes[:, 0] == gold).astype(np.float64) for one in applied.layers}
