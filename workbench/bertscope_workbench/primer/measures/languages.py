@@ -11,8 +11,8 @@ from bertscope import ProbeText
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.numbers import divided
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
-from bertscope_workbench.primer.measures.sentences import crossed, sentences
 from bertscope_workbench.primer.measures.readable import trained
+from bertscope_workbench.primer.measures.sentences import crossed, sentences
 from bertscope_workbench.primer.pictures_data import curves
 
 Values = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def identity(asking: Asking) -> Measured:
 
 def _lines(asking: Asking) -> dict[str, list[str]]:
     """Returns the same sentences in each language. Raises NotAsked for fewer than two languages."""
-    if len(asking.languages) < LEAST:
+    if len(set(asking.languages)) < LEAST:
         raise NotAsked("the model is asked in one language: --language en --language ko")
     found = {code: sentences(asking, code) for code in asking.languages}
     if len({len(own) for own in found.values()}) > 1:

@@ -26,7 +26,8 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
     one layer than from another: R^2 over the test sentences of the treebank, which are the items.
 
     What rises does so from the embeddings to the layer with the least error above them, on the sentences that end training;
-    what falls, from the end of the first third of the layers to the last one. Raises NotAsked for models of fewer than three layers.
+    what falls, from the end of the first third of the layers to the last one. Raises NotAsked for models of fewer than three
+    layers.
     """
     depth = asking.model.layers
     if depth < LEAST_LAYERS:
@@ -61,7 +62,7 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
 
 def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:
     bank = asking.kept("treebank", lambda: treebank(asking.data))
-    train, dev, test = (_valued(part[:most]) for part, most in zip(bank.parts(by_column(quantity)), MOST, strict=True))
+    train, dev, test = (valued(part[:most]) for part, most in zip(bank.parts(by_column(quantity)), MOST, strict=True))
     return asking.client.train_regression_probe(
         train,
         dev=dev,
@@ -73,7 +74,8 @@ def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:
     )
 
 
-def _valued(texts: Sequence[ProbeText]) -> list[ValuedText]:
+def valued(texts: Sequence[ProbeText]) -> list[ValuedText]:
+    """Returns texts whose labels are written numbers, with these as numbers."""
     found = []
     for text in texts:
         labels = [Label(*one) for one in text.labels]

@@ -64,7 +64,7 @@ def beside(
 def related(asking: Asking) -> Measured:
     """Measures the share of pairs of a capital and a country, its own or another one, that a probe tells apart, of countries
     that are new to it. Items are countries."""
-    parts = [part[: asking.data.limit] for part in _capital_pairs()]
+    parts = [part[: asking.data.limit] for part in capital_pairs()]
     found, right = asking.kept("related", lambda: trained(asking, parts))
     groups = [index // 2 for index in range(len(parts[2]))]
     lines = {"probe": [one.accuracy for one in found.layers], "chance": [0.5] * len(found.layers)}
@@ -110,7 +110,7 @@ def _name(text: ProbeText, label: Label) -> str:
     return str(text.text)[label.start : label.end]
 
 
-def _capital_pairs() -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
+def capital_pairs() -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
     """Returns two pairs of each country in three parts: its capital with it, and with another country of the part."""
     table = importlib.resources.files("bertscope_workbench.studies.definitions").joinpath("capitals.tsv")
     _, *rows = (line.split("\t") for line in table.read_text("utf-8").splitlines())

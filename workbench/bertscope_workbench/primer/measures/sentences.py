@@ -21,8 +21,8 @@ Choices = npt.NDArray[np.int64]
 
 
 def sentences(asking: Asking, language: str | None = None) -> list[str]:
-    """Returns sixty plain sentences in a language, that of the claims unless given: the same ones in each, in the same order; as
-    many of them as --limit says.
+    """Returns sixty plain sentences in a language, that of the claims unless given: the same ones in each, in the same order;
+    as many of them as --limit says.
 
     Raises NotAsked for a language that has none.
     """
