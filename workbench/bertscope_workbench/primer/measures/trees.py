@@ -18,8 +18,8 @@ CHOOSING, SCORED = 24, 60
 """Sentences that the best head is chosen on, and scored on."""
 AUXILIARY_SENTENCES = (240, 60, 120)
 """Sentences to train on, to end training, and to test."""
-RANK, TRAINED = 64, 400
-"""Rank of structural probes, and the most sentences that they are trained on."""
+TRAINED = 400
+"""The most sentences that structural probes are trained on."""
 
 
 def trees_in_states(asking: Asking, *, above: Literal["chain", "embeddings"] = "chain") -> Measured:
@@ -65,9 +65,8 @@ def _structural(asking: Asking) -> StructuralProbeResult:
         bank = bank_of(asking)
         parts = (bank.train[:TRAINED], bank.dev, bank.test)
         train, dev, test = ([tree_text(sentence) for sentence in part] for part in parts)
-        rank = min(RANK, asking.model.hidden_size)
         return asking.client.train_structural_probe(
-            train, dev=dev, test=test, rank=rank, model=asking.model, truncate=True, on_progress=hear, timeout=asking.timeout
+            train, dev=dev, test=test, model=asking.model, truncate=True, on_progress=hear, timeout=asking.timeout
         )
 
     return asking.kept("structural probes", make)
