@@ -1,14 +1,37 @@
 """The simulation of verdicts: rare on the threshold, right far from it; and what is said of runtimes and random models."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from bertscope_workbench.primer.estimates import paired, shares
-from bertscope_workbench.primer.run import run_primer
+from bertscope_workbench.primer.claim import Claim, ClaimTest, read_claims
+from bertscope_workbench.primer.estimates import Measured, paired, shares
+from bertscope_workbench.primer.verdicts import conclude, judge
 
 from benchmarks.serving.primer import findings, simulation_table, verdict_table, wrong_verdicts
-from tests.support.claims import CLAIMS, Hosted, a_claim, a_test, right, wrong
 
 SIMULATIONS = 400
+CLAIM = read_claims()[0]
+
+
+def above(threshold: float) -> ClaimTest:
+    return replace(CLAIM.tests[0], holds="above", threshold=threshold, least_items=5)
+
+
+RIGHT, WRONG = shares([True] * 45 + [False] * 5, 0.5, data="made"), shares([True] * 5 + [False] * 45, 0.5, data="made")
+
+
+def primer_of(claims: list[Claim], *models: list[Measured]) -> SimpleNamespace:
+    """What came of claims of one test each, by model."""
+    judged = [
+        SimpleNamespace(
+            model=SimpleNamespace(name=f"models/{number}"),
+            claims=[conclude(claim, [judge(claim.tests[0], each)]) for claim, each in zip(claims, measured, strict=True)],
+        )
+        for number, measured in enumerate(models)
+    ]
+    return SimpleNamespace(claims=claims, models=judged)
 
 
 @pytest.mark.parametrize(
@@ -19,8 +42,8 @@ SIMULATIONS = 400
     ],
     ids=["mean", "share"],
 )
-def test_verdicts_are_seldom_wrong(measured):
-    holds, fails, other = wrong_verdicts(a_test(right), measured, SIMULATIONS)
+def test_verdicts_are_seldom_wrong(measured: Measured) -> None:
+    holds, fails, other = wrong_verdicts(above(0.1), measured, SIMULATIONS)
     # Each should be 2.5 %: of 400, more than 6 % come once in ten thousand times.
     assert holds < 0.06
     assert fails < 0.06
@@ -28,21 +51,20 @@ def test_verdicts_are_seldom_wrong(measured):
     assert other == 0
 
 
-def test_faults_are_named():
+def test_faults_are_named() -> None:
     claims = [
-        a_claim([a_test(right)], "right"),
-        a_claim([a_test(wrong)], "wrong"),
-        a_claim([a_test(right)], "open", learned=False),
+        replace(CLAIM, name=name, verdict="all", learned=learned, tests=(above(0.1),))
+        for name, learned in (("trained", True), ("other", True), ("open", False))
     ]
-    primer = run_primer(Hosted("torch", "onnx", "random"), claims, models=["torch", "onnx", "random"])
+    primer = primer_of(claims, [RIGHT, WRONG, RIGHT], [RIGHT, RIGHT, RIGHT], [RIGHT, WRONG, RIGHT])
     lines, faulty = findings(primer)
     assert faulty
-    assert lines[0].endswith("none")
-    assert lines[1].endswith(": right")
-    table = verdict_table(primer)
-    assert table.row_count == len(claims) + 1
+    assert lines[0].endswith(": other")
+    assert lines[1].endswith(": trained")
+    assert verdict_table(primer).row_count == len(claims) + 1
 
 
-def test_a_table_of_simulations_has_the_tests_with_items():
-    primer = run_primer(Hosted("a"), CLAIMS)
-    assert simulation_table(primer, 20).row_count == 3 + 2
+def test_a_table_of_simulations_has_the_tests_with_items() -> None:
+    claims = [replace(CLAIM, name=name, verdict="all", tests=(above(0.1),)) for name in ("a", "b")]
+    constant = shares([True] * 30, 0.5, data="made")
+    assert simulation_table(primer_of(claims, [RIGHT, constant]), 20).row_count == 1 + 2

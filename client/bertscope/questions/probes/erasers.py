@@ -206,7 +206,10 @@ def _layers(found: Mapping[str, npt.NDArray[Any]]) -> dict[int, LayerEraser]:
 
 def _part(values: Any) -> ProbePart:
     labels = tuple(validation.uint64("label_spans", one) for one in values.pop("label_spans"))
-    return ProbePart(**{name: validation.uint64(name, value) for name, value in values.items()}, label_spans=labels)
+    # An eraser's spans have labels and no values; files of before there were values lack these two.
+    values = {name: value for name, value in values.items() if not name.startswith("value_")}
+    counts = {name: validation.uint64(name, value) for name, value in values.items()}
+    return ProbePart(**counts, label_spans=labels, value_mean=0.0, value_variance=0.0)
 
 
 def _provenance(values: Any) -> Provenance:
