@@ -90,11 +90,21 @@ def test_relations_are_scored_as_in_one_call(asking: Asking) -> None:
 def test_a_copy_that_is_the_model_has_not_changed(asking: Asking) -> None:
     copy = asking.client.get_model("headless")  # the same encoder without its head
     same = Asking(asking.client, asking.model, data=asking.data, fine_tuned=copy)
-    found = features.change_of_last_layers(same, layers=1)
-    assert found.value == pytest.approx(0, abs=1e-5)
-    assert found.difference == pytest.approx(0, abs=1e-5)
+    with pytest.raises(NotAsked, match="attends as the model does"):
+        features.change_of_last_layers(same, layers=1)
     with pytest.raises(NotAsked, match="none is below"):
         features.change_of_last_layers(same, layers=asking.model.layers)
+
+
+def test_pruning_a_layer_is_a_change_there(asking: Asking) -> None:
+    last = asking.model.layers - 1
+    changed = asking.client.prune_heads("pruned-last", {last: [0]}, model=asking.model)
+    try:
+        tuned = Asking(asking.client, asking.model, data=asking.data, fine_tuned=changed)
+        found = features.change_of_last_layers(tuned, layers=1)
+    finally:
+        asking.client.unload_model(changed)
+    assert found.value == pytest.approx(1, abs=1e-3)
 
 
 def test_a_compressed_copy_is_unloaded(asking: Asking) -> None:

@@ -16,6 +16,8 @@ from bertscope_workbench.readers.treebanks import feature_text
 
 MOST = 100
 """The most sentences that are asked."""
+LEAST_CHANGE = 1e-5
+"""Smaller changes of maps, 1 - cosine, may be rounding."""
 FEATURES = ("NOUN", "VERB", "PRON", "subject", "object", "negation")
 """Features of words that the paper asks about."""
 
@@ -58,8 +60,12 @@ def special_beside_features(asking: Asking, *, first_row: bool = False) -> Measu
 
 
 def change_of_last_layers(asking: Asking, *, layers: int) -> Measured:
-    """Measures by how much the maps of the last layers differ from those of a fine-tuned copy, 1 - cosine, beside the layers
-    below."""
+    """Measures the share that the last layers have in the change of maps by fine-tuning: the mean 1 - cosine of one of them,
+    divided by the sum of this and of the mean of a layer below; one half if all layers change alike.
+
+    A copy trained longer changes more everywhere, which leaves the share as it is. Raises NotAsked for a copy that attends as
+    the model does.
+    """
     if asking.fine_tuned is None:
         raise NotAsked("no fine-tuned copy is named: --fine-tuned MODEL")
     if asking.model.layers <= layers:
@@ -75,7 +81,9 @@ def change_of_last_layers(asking: Asking, *, layers: int) -> Measured:
     change = 1 - np.array(found).mean(2)
     picture = curves("layer", [*range(change.shape[1])], "1 - cosine", {"change": change.mean(0).tolist()})
     last, below = change[:, -layers:].mean(1), change[:, :-layers].mean(1)
-    return paired(last, below, bounds=(-1, 1), data=source(asking, len(texts)), picture=picture)
+    if (last + below).max() < LEAST_CHANGE:
+        raise NotAsked("the fine-tuned copy attends as the model does")
+    return paired(last / (last + below), 0.5, bounds=(-0.5, 0.5), data=source(asking, len(texts)), picture=picture)
 
 
 def _marked(text: FeatureText) -> FeatureText:
