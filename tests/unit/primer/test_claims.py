@@ -1,11 +1,14 @@
 """The shipped claims can be read, and a broken file says where and how to mend it."""
 
+import re
 from pathlib import Path
 
 import pytest
 from bertscope import InvalidArgument
 from bertscope_workbench.primer.claim import read_claims
+from bertscope_workbench.primer.measures import find_measure
 
+ROOT = Path(__file__).resolve().parents[3]
 BROKEN = """
 section = "4"
 title = "Knowledge"
@@ -57,3 +60,13 @@ def test_a_broken_file_says_where(tmp_path: Path, text: str, expected: str) -> N
 def test_an_unknown_name_lists_sections() -> None:
     with pytest.raises(InvalidArgument, match="sections"):
         read_claims(only=["no-such-claim"])
+
+
+def test_the_documented_claim_can_be_read(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "primer.md").read_text("utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "own.toml").write_text(block)
+    (claim,) = read_claims([tmp_path / "own.toml"])
+    assert claim.tests[0].function is find_measure("attention.special_mass")
+    keys = set(re.findall(r"`(\w+)`", "\n".join(line for line in text.splitlines() if line.startswith("| `"))))
+    assert {"name", "holds", "threshold", "measure", "least_items", "learned_reason"} <= keys
