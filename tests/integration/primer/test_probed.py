@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
-from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.data import Data, shipped
 from bertscope_workbench.primer.data.treebank import by_column, treebank
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import erasure, languages, numbers, order, readable
@@ -17,7 +17,14 @@ from bertscope_workbench.primer.measures import erasure, languages, numbers, ord
 from tests.support.harness import Host
 
 MODULES = ("numbers", "readable", "order", "languages", "erasure")
-TESTS = [(claim.name, test) for claim in read_claims() for test in claim.tests if test.measure.partition(".")[0] in MODULES]
+TREEBANKS = "languages.transfer"
+"""Takes treebanks of two languages: it has a test of its own."""
+TESTS = [
+    (claim.name, test)
+    for claim in read_claims()
+    for test in claim.tests
+    if test.measure.partition(".")[0] in MODULES and test.measure != TREEBANKS
+]
 LIMIT = 12
 
 
@@ -74,8 +81,6 @@ def test_spelling_and_the_shift(asking: Asking) -> None:
 
 
 def _file(code: str) -> list[str]:
-    from bertscope_workbench.primer.data import shipped
-
     return shipped("sentences").joinpath(f"{code}.txt").read_text("utf-8").splitlines()
 
 
@@ -84,6 +89,29 @@ def test_one_language_is_refused(asking: Asking) -> None:
     for measure in (languages.identity, lambda own: languages.found(own, centred=False, control="unshifted")):
         with pytest.raises(NotAsked, match="--language en --language ko"):
             measure(alone)
+
+
+def test_parts_of_speech_transfer_without_words_that_both_languages_have(asking: Asking, tmp_path: Path) -> None:
+    own = Asking(asking.client, asking.model, data=Data(tmp_path), languages=("en", "de"))
+    with pytest.raises(NotAsked, match="en_"):
+        languages.transfer(own)
+    for code, nouns, verb in (("en", ("dogs", "cats", "cows"), "bark"), ("de", ("Hunde", "Katzen", "cows"), "bellen")):
+        lines = []
+        for noun in nouns * 4:
+            lines += [f"1\t{noun}\t_\tNOUN\t_\t_\t2\tnsubj\t_\t_", f"2\t{verb}\t_\tVERB\t_\t_\t0\troot\t_\t_", ""]
+        (tmp_path / f"{code}_own.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = languages.transfer(own)
+    assert found.items == 12
+    assert "20 words of 12 sentences" in found.data  # "cows" is in both
+    assert found.control == pytest.approx(12 / 20)  # bellen, 12 times
+
+
+def test_an_english_treebank_is_no_korean_one(asking: Asking) -> None:
+    korean = Asking(asking.client, asking.model, data=asking.data, languages=("ko",))
+    with pytest.raises(NotAsked, match="--data"):
+        order.change(korean, quantity="depth", rises=True)
+    with pytest.raises(NotAsked, match="--data"):
+        erasure.loss_without(korean, label="upos")
 
 
 def test_a_treebank_without_roles_is_refused(asking: Asking, tmp_path: Path) -> None:

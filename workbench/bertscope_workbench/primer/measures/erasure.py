@@ -7,8 +7,9 @@ import numpy.typing as npt
 from bertscope import SiteIntervention
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import by_column, treebank
+from bertscope_workbench.primer.data.treebank import by_column
 from bertscope_workbench.primer.estimates import Measured, paired
+from bertscope_workbench.primer.measures.order import bank_of
 from bertscope_workbench.primer.pictures_data import bars
 from bertscope_workbench.readers.treebanks import ConlluLabel
 
@@ -19,7 +20,7 @@ TRAINED, SCORED = 400, 40
 def loss_without(asking: Asking, *, label: ConlluLabel, part_of_depth: float = 0.5) -> Measured:
     """Measures the masked-LM loss, nats a piece, with a label of words erased by LEACE from the states of the layer at this
     part of the depth, beside that with a random subspace of the same rank erased. Items are sentences of the treebank."""
-    bank = asking.kept("treebank", lambda: treebank(asking.data))
+    bank = bank_of(asking)
     train, _, test = bank.parts(by_column(label))
     layer = max(1, round(part_of_depth * asking.model.layers))
     eraser = asking.client.train_eraser(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from bertscope import ProbeText
+from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.numbers import divided
@@ -14,10 +16,14 @@ from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.readable import trained
 from bertscope_workbench.primer.measures.sentences import crossed, sentences
 from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.readers.treebanks import read_probe_conllu
 
 Values = npt.NDArray[np.float64]
 LEAST = 2
 """Languages to compare."""
+ONE_LANGUAGE = "the model is asked in one language: --language en --language ko"
+SENTENCES = 800
+"""The most sentences of a treebank."""
 
 
 def found(asking: Asking, *, centred: bool, control: Literal["spelling", "unshifted"]) -> Measured:
@@ -67,10 +73,60 @@ def identity(asking: Asking) -> Measured:
     )
 
 
+def transfer(asking: Asking) -> Measured:
+    """Measures the share of parts of speech in the second language that a probe of the first one's treebank gets right, of
+    words that the first one's sentences do not have, beside the second one's commonest part of speech. Items are sentences.
+
+    Treebanks are files of --data whose names begin with the language, as those of Universal Dependencies do:
+    "ko_gsd-ud-dev.conllu". Raises NotAsked without one of both.
+    """
+    if len(set(asking.languages)) < LEAST:
+        raise NotAsked(ONE_LANGUAGE)
+    first, second = (_tagged(asking, code) for code in asking.languages[:2])
+    known = {_word(text, label).lower() for text in first for label in _labels(text)}
+    new = [ProbeText(text.text, [one for one in _labels(text) if _word(text, one).lower() not in known]) for text in second]
+    test = [text for text in new if text.labels]
+    tags = Counter(label for text in test for label, *_ in text.labels)
+    if not tags:
+        raise NotAsked("the second language's sentences have no word that the first one's lack")
+    probes, right = trained(asking, [first[::2], first[1::2], test])
+    return paired(
+        right[probes.best_layer],
+        max(tags.values()) / tags.total(),
+        groups=[index for index, text in enumerate(test) for _ in text.labels],
+        bounds=(-1, 1),
+        data=f"{tags.total()} words of {len(test)} sentences in {asking.languages[1]!r}, a probe trained on "
+        f"{probes.train.spans} words in {asking.languages[0]!r} (--data)",
+        picture=curves(
+            "layer (0: embeddings)",
+            [one.layer for one in probes.layers],
+            "share right",
+            {"probe": [one.accuracy for one in probes.layers]},
+        ),
+        notes=[f"layer {probes.best_layer} has the least loss on other sentences in {asking.languages[0]!r}"],
+    )
+
+
+def _tagged(asking: Asking, code: str) -> list[ProbeText]:
+    """Returns the first treebank of a language with parts of speech."""
+    files = asking.data.files(f"{code}_*.conllu")
+    if not files:
+        raise NotAsked(f"no treebank of the language {code!r}: give one by --data, named {code}_*.conllu")
+    return [*read_probe_conllu(files[0], "upos", limit=asking.data.limit or SENTENCES)]
+
+
+def _labels(text: ProbeText) -> list[Label]:
+    return [Label(*one) for one in text.labels]
+
+
+def _word(text: ProbeText, label: Label) -> str:
+    return str(text.text)[label.start : label.end]
+
+
 def _lines(asking: Asking) -> dict[str, list[str]]:
     """Returns the same sentences in each language. Raises NotAsked for fewer than two languages."""
     if len(set(asking.languages)) < LEAST:
-        raise NotAsked("the model is asked in one language: --language en --language ko")
+        raise NotAsked(ONE_LANGUAGE)
     found = {code: sentences(asking, code) for code in asking.languages}
     if len({len(own) for own in found.values()}) > 1:
         raise NotAsked("the sentences of the languages are not the same ones")

@@ -11,12 +11,14 @@ from bertscope import ProbeText, RegressionResult, ValuedText
 from bertscope.values.labelled_texts import Label, Value
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import by_column, treebank
+from bertscope_workbench.primer.data.treebank import Treebank, by_column, treebank
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped
 from bertscope_workbench.primer.pictures_data import curves
 
 Quantity = Literal["index", "depth"]
 LEAST_LAYERS = 3
+ENGLISH = "en"
+"""The language of the generated treebank."""
 MOST = (400, 60, 200)
 """The most sentences to train on, to end training and to test on."""
 
@@ -48,7 +50,7 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
     high, low = (two, one) if rises else (one, two)
     lines: dict[str, list[float]] = {quantity: [each.r_squared for each in found.layers]}
     lines |= {"depth" if quantity == "index" else "index": [each.r_squared for each in other.layers]}
-    bank = asking.kept("treebank", lambda: treebank(asking.data))
+    bank = bank_of(asking)
     return bootstrapped(
         statistic,
         len(found.squares),
@@ -60,8 +62,16 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
     )
 
 
-def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:
+def bank_of(asking: Asking) -> Treebank:
+    """Returns the treebank. Raises NotAsked where it is the generated one, and the language of the claims is not English."""
     bank = asking.kept("treebank", lambda: treebank(asking.data))
+    if bank.generated and asking.language != ENGLISH:
+        raise NotAsked(f"the treebank that ships is English, and the language asked is {asking.language}: give one by --data")
+    return bank
+
+
+def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:
+    bank = bank_of(asking)
     train, dev, test = (valued(part[:most]) for part, most in zip(bank.parts(by_column(quantity)), MOST, strict=True))
     return asking.client.train_regression_probe(
         train,
