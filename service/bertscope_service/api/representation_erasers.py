@@ -20,12 +20,12 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.representation_probe_parts import render_part
 from bertscope_service.api.representation_probes import (
     POOLING_NUMBERS,
     POOLINGS,
     parse_memory_bytes,
     read_parts,
-    render_part,
     render_progress,
 )
 from bertscope_service.api.requirements import require_states

@@ -12,10 +12,9 @@ from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest
-from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling
-from bertscope_service.analyses.probes import LabelledText, ProbePart, ProbePlan, ProbeQuery
+from bertscope_service.analyses.probes import LabelledText, ProbePlan, ProbeQuery
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_numbers, read_text
 from bertscope_service.api.field_checks import TRAIN_PROBE_SEEDS
@@ -27,6 +26,7 @@ from bertscope_service.api.limits import (
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.progress import progress_of
 from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.representation_probe_parts import render_hits, render_part, render_values
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_others, check_span
 from bertscope_service.errors import InvalidArgument
@@ -246,46 +246,16 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
         if regression:
             found.errors.extend((trained.probes.hits[index] * unit).tolist())
             continue
-        found.hits.extend(_render_hits(part.counts, trained.probes.hits[index]))
+        found.hits.extend(render_hits(part.counts, trained.probes.hits[index]))
         if trained.mix is not None:
             mixed = [_render_run(trained, trained.mix, index, group, seed, unit) for group, seed in enumerate(seeds)]
-            report.mix.cumulative.add(layer=layer, task=mixed, hits=_render_hits(part.counts, trained.mix.hits[index]))
+            report.mix.cumulative.add(layer=layer, task=mixed, hits=render_hits(part.counts, trained.mix.hits[index]))
     if regression:
-        report.values.extend(_render_values(part))
+        report.values.extend(render_values(part))
     if trained.mixing is not None:
         for seed, (scale, *shares) in zip(seeds, trained.mixing.tolist(), strict=True):
             report.mix.weights.add(seed=seed, scale=scale, shares=shares)
     return report
-
-
-def render_part(part: ProbePart, classes: int, majority: int) -> probes_pb2.ProbePart:
-    found = probes_pb2.ProbePart(
-        texts=part.texts, spans=len(part.labels), truncated_spans=part.truncated, empty_spans=part.empty
-    )
-    if part.labels.dtype == np.float64:
-        found.value_mean, found.value_variance = float(part.labels.mean()), float(part.labels.var())
-    else:
-        counts = np.bincount(part.labels, minlength=classes)
-        found.label_spans.extend(counts.tolist())
-        found.majority_correct = int(counts[majority])
-    return found
-
-
-def _render_values(part: ProbePart) -> list[probes_pb2.TextValues]:
-    """Renders the sums of each scored text's differences from the mean, and of their squares."""
-    begins, away = np.cumsum(part.counts) - part.counts, part.labels - part.labels.mean()
-    sums = [np.add.reduceat(values, begins).tolist() for values in (away, away**2)]
-    return [
-        probes_pb2.TextValues(spans=spans, sum=total, squares=squares)
-        for spans, total, squares in zip(part.counts.tolist(), *sums, strict=True)
-    ]
-
-
-def _render_hits(counts: NDArray[np.int64], hits: NDArray[np.int64]) -> list[probes_pb2.TextHits]:
-    """Renders how many texts have as many spans and correct ones."""
-    kinds, texts = np.unique(np.stack([counts, hits], axis=1), axis=0, return_counts=True)
-    found = np.column_stack([kinds, texts]).tolist()
-    return [probes_pb2.TextHits(spans=spans, correct=correct, texts=number) for spans, correct, number in found]
 
 
 def _render_run(trained: Trained, outcome: Outcome, layer: int, group: int, seed: int, unit: float) -> probes_pb2.ProbeRun:
