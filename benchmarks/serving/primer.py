@@ -9,6 +9,7 @@ the other verdict than that of the whole is wrong.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.command.views.progress import asking_claims
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
+from bertscope_workbench.primer.documents import primer_document
 from bertscope_workbench.primer.estimates import Measured, paired, shares
 from bertscope_workbench.primer.page import primer_page
 from bertscope_workbench.primer.run import Primer, run_primer
@@ -53,10 +55,11 @@ def main(arguments: Sequence[str]) -> int:
     console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(verdict_table(primer))
     lines, wrong = findings(primer)
-    if options.simulations:
-        console.print(simulation_table(primer, options.simulations))
     if options.output:
         options.output.write_text(primer_page(primer), "utf-8")
+        options.output.with_suffix(".json").write_text(json.dumps(primer_document(primer)), "utf-8")
+    if options.simulations:
+        console.print(simulation_table(primer, options.simulations))
     for line in (*lines, machine()):
         console.print(line, highlight=False, markup=False)
     return int(wrong)
@@ -164,5 +167,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", help="ask this claim or section alone; repeatable")
     parser.add_argument("--random", type=int, default=1, help="how many random models, of different seeds")
     parser.add_argument("--simulations", type=int, default=200, help="samples of each test; 0: none")
-    parser.add_argument("--output", type=Path, help="write the page, too")
+    parser.add_argument("--output", type=Path, help="write this page and its .json, too")
     return parser
