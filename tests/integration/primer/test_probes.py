@@ -17,6 +17,7 @@ from bertscope_workbench.primer.data.grammar import generate
 from bertscope_workbench.primer.data.senses import sense_uses
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import contexts, probing, trees
+from bertscope_workbench.primer.run import Compared, run_primer
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support.harness import Host
@@ -87,6 +88,19 @@ def test_roles_are_not_asked_of_a_treebank_without_them(asking: Asking, tmp_path
         probing.readable(other, task="role")
     with pytest.raises(NotAsked, match="too few sentences"):
         probing.between_thirds(other, tasks=["surface"], first="lower", second="upper")
+
+
+def test_other_languages_than_english_are_asked_about_a_treebank_of_theirs(asking: Asking, tmp_path: Path) -> None:
+    claim = next(claim for claim in read_claims() if claim.name == "parts-of-speech-readable")
+    korean = Compared(languages=("ko",))
+    (without,) = run_primer(asking.client, [claim], models=["bert"], compared=korean).models[0].claims
+    assert {test.why for test in without.tests} == {
+        "the treebank that ships is English, and the language asked is ko: give one by --data"
+    }
+    lines = "\n\n".join("\n".join(sentence) for sentence in generate(40, seed=5))
+    (tmp_path / "own.conllu").write_text(lines + "\n", "utf-8")
+    (given,) = run_primer(asking.client, [claim], models=["bert"], compared=korean, data=Data(tmp_path)).models[0].claims
+    assert all(test.measured is not None and test.measured.items > 1 for test in given.tests)
 
 
 def test_edges_of_a_layer_are_those_of_the_probe(asking: Asking) -> None:

@@ -10,8 +10,10 @@ from bertscope import ProbeText
 from bertscope.values.display import record
 from bertscope.values.labelled_texts import Label
 
+from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.data.grammar import generate
+from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.readers import treebanks
 from bertscope_workbench.readers.conllu import Sentence, parse_sentence, read_sentences
 from bertscope_workbench.readers.item_lists import PartialItems
@@ -59,8 +61,7 @@ def treebank(data: Data) -> Treebank:
     """Returns the treebank that the folder of --data holds, or 1,200 English sentences that are generated, always the same.
 
     Of the folder's CoNLL-U files with ten columns, the first with train, dev and test in its name is each part; else the
-    sentences of the first one are divided. `data.limit` is the most sentences of each part. Measures call it as
-    `asking.kept("treebank", lambda: treebank(asking.data))`.
+    sentences of the first one are divided. `data.limit` is the most sentences of each part.
 
     Raises OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
     """
@@ -75,6 +76,17 @@ def treebank(data: Data) -> Treebank:
     train, dev, test = (tuple(_read(path, data.limit)) for path in chosen)
     names = ", ".join(path.name for path in chosen)
     return Treebank(train, dev, test, f"sentences of {names} (--data)", False)
+
+
+def bank_of(asking: Asking) -> Treebank:
+    """Returns the treebank that measures ask about, which is read or generated once.
+
+    Raises NotAsked in a language other than English without a treebank in --data.
+    """
+    bank: Treebank = asking.kept("treebank", lambda: treebank(asking.data))
+    if bank.generated and asking.language != "en":
+        raise NotAsked(f"the treebank that ships is English, and the language asked is {asking.language}: give one by --data")
+    return bank
 
 
 def by_column(label: treebanks.ConlluLabel) -> Callable[[Sentence], ProbeText]:

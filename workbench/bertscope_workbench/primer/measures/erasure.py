@@ -7,9 +7,8 @@ import numpy.typing as npt
 from bertscope import SiteIntervention
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import by_column
+from bertscope_workbench.primer.data.treebank import bank_of, by_column
 from bertscope_workbench.primer.estimates import Measured, paired
-from bertscope_workbench.primer.measures.order import bank_of
 from bertscope_workbench.primer.pictures_data import bars
 from bertscope_workbench.readers.treebanks import ConlluLabel
 

@@ -8,8 +8,8 @@ import numpy as np
 from bertscope import FeatureText
 
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
-from bertscope_workbench.primer.measures.relations import bank
 from bertscope_workbench.primer.measures.sentences import each, sentences, source
 from bertscope_workbench.primer.pictures_data import bars, curves
 from bertscope_workbench.readers.treebanks import feature_text
@@ -28,7 +28,7 @@ def special_beside_features(asking: Asking, *, first_row: bool = False) -> Measu
 
     With `first_row`, only that of the first special token in the last layer counts, and the special token is the last one.
     """
-    texts = [_marked(feature_text(sentence)) for sentence in bank(asking).test]
+    texts = [_marked(feature_text(sentence)) for sentence in bank_of(asking).test]
     texts = [text for text in texts if text.marks][:MOST]
 
     def ask(text: FeatureText) -> dict[str, tuple[float, float]]:
@@ -54,7 +54,7 @@ def special_beside_features(asking: Asking, *, first_row: bool = False) -> Measu
         [most(row, ends) for row in rows],
         [most(row, {*row} - special) for row in rows],
         bounds=(-1, 1),
-        data=f"{len(rows)} {bank(asking).source}",
+        data=f"{len(rows)} {bank_of(asking).source}",
         picture=bars("attention to it, mean over heads", means),
     )
 

@@ -11,14 +11,12 @@ from bertscope import ProbeText, RegressionResult, ValuedText
 from bertscope.values.labelled_texts import Label, Value
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import Treebank, by_column, treebank
+from bertscope_workbench.primer.data.treebank import bank_of, by_column
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped
 from bertscope_workbench.primer.pictures_data import curves
 
 Quantity = Literal["index", "depth"]
 LEAST_LAYERS = 3
-ENGLISH = "en"
-"""The language of the generated treebank."""
 MOST = (400, 60, 200)
 """The most sentences to train on, to end training and to test on."""
 
@@ -60,14 +58,6 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
         picture=curves("layer (0: embeddings)", [each.layer for each in found.layers], "R²", lines),
         notes=[f"layers {high.layer} and {low.layer}"],
     )
-
-
-def bank_of(asking: Asking) -> Treebank:
-    """Returns the treebank. Raises NotAsked where it is the generated one, and the language of the claims is not English."""
-    bank = asking.kept("treebank", lambda: treebank(asking.data))
-    if bank.generated and asking.language != ENGLISH:
-        raise NotAsked(f"the treebank that ships is English, and the language asked is {asking.language}: give one by --data")
-    return bank
 
 
 def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:

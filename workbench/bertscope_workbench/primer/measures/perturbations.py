@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.perturbations import Kind, Perturbed, clause, perturb, pools
-from bertscope_workbench.primer.data.treebank import treebank
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.fillings import filled
 from bertscope_workbench.primer.pictures_data import bars
@@ -20,7 +20,7 @@ def prediction_kept(asking: Asking, *, kind: Kind) -> Measured:
     `kind` is "shuffle", "local-shuffle" (among three words), "drop-subject", "drop-object" or "truncate" (to the half that is
     nearest). Sentences are those of the treebank whose main verb has a subject and an object. Raises NotAsked without one.
     """
-    bank = asking.kept("treebank", lambda: treebank(asking.data))
+    bank = bank_of(asking)
     clauses = [found for found in map(clause, bank.sentences) if found is not None]
     words = pools(clauses)
     made = [perturb(each, kind, words, number) for number, each in enumerate(clauses)]

@@ -16,7 +16,7 @@ from bertscope import KeptProbe, ProbeProgress, ProbeResult, ProbeText
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.sentence_tasks import KINDS, SENTENCE_TASKS, sentence_task
-from bertscope_workbench.primer.data.treebank import Treebank, treebank
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.data.word_tasks import GENERATED_ONLY, WORD_TASKS
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired
 from bertscope_workbench.primer.pictures_data import Curves, curves
@@ -44,11 +44,6 @@ class Probed:
     def best(self) -> int:
         """The layer that does best on the dev part."""
         return self.found.best_layer
-
-
-def bank_of(asking: Asking) -> Treebank:
-    """Returns the treebank of --data, or the generated one."""
-    return asking.kept("treebank", lambda: treebank(asking.data))
 
 
 def probed(asking: Asking, task: str) -> Probed:

@@ -16,7 +16,7 @@ from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.numbers import divided
-from bertscope_workbench.primer.data.treebank import entity_labels, generated, role_labels, treebank
+from bertscope_workbench.primer.data.treebank import bank_of, entity_labels, generated, role_labels
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.pictures_data import curves
 
@@ -81,7 +81,7 @@ def related(asking: Asking) -> Measured:
 
 
 def _parts(asking: Asking, label: str) -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
-    bank = asking.kept("treebank", lambda: treebank(asking.data))
+    bank = bank_of(asking)
     if not bank.generated:
         raise NotAsked("the treebank of --data has no roles and entities; leave --data out to ask about generated sentences")
     if label == "roles":

@@ -14,7 +14,7 @@ from bertscope.questions.attention.selection import DIRECTIONS
 from bertscope.values.display import record
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import Treebank, misc, treebank
+from bertscope_workbench.primer.data.treebank import bank_of, misc
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired
 from bertscope_workbench.primer.measures.sentences import Choices, Values, chosen_names, crossed, each
 from bertscope_workbench.primer.pictures_data import bars, grid
@@ -145,11 +145,6 @@ def linked(asking: Asking, relation: str) -> Found:
     )
 
 
-def bank(asking: Asking) -> Treebank:
-    """Returns the treebank."""
-    return asking.kept("treebank", lambda: treebank(asking.data))
-
-
 def _scored(asking: Asking, *, roles: bool) -> tuple[list[Mapping[str, RelationScore]], str]:
     """Returns the scores of each sentence by relation, and where sentences are from, in words."""
     texts, source = _roles(asking) if roles else _dependencies(asking)
@@ -163,20 +158,20 @@ def _scored(asking: Asking, *, roles: bool) -> tuple[list[Mapping[str, RelationS
 def _dependencies(asking: Asking) -> tuple[list[RelationText], str]:
     """Returns sentences with their dependencies, without subtypes and punctuation, and with all of them as one relation."""
     texts = []
-    for sentence in _most(asking, bank(asking).test):
+    for sentence in _most(asking, bank_of(asking).test):
         text = relation_text(sentence, subtypes=False)
         pairs = [(name, source, target) for name, source, target in text.pairs if name != PUNCTUATION]
         together = [(ALL, source, target) for _, source, target in pairs]
         if pairs:
             texts.append(RelationText(text.text, [*pairs, *together], text.words))
-    return texts, bank(asking).source
+    return texts, bank_of(asking).source
 
 
 def _roles(asking: Asking) -> tuple[list[RelationText], str]:
     """Returns sentences with the links of predicates and arguments that Kovaleva et al. 2019, section 4.2, would select: of
     generated sentences, or of a file of PropBank in --data."""
-    if bank(asking).generated:
-        texts, source = [*map(_generated_roles, bank(asking).test)], bank(asking).source
+    if bank_of(asking).generated:
+        texts, source = [*map(_generated_roles, bank_of(asking).test)], bank_of(asking).source
     else:
         files = [path for path in asking.data.files("*.conllu") if "up" in path.stem.split("-")]
         if not files:
@@ -187,7 +182,7 @@ def _roles(asking: Asking) -> tuple[list[RelationText], str]:
         pairs = [
             (ROLE, predicate, argument)
             for role, predicate, argument in text.pairs
-            if (role in CORE or bank(asking).generated) and abs(predicate - argument) >= LEAST_DISTANCE
+            if (role in CORE or bank_of(asking).generated) and abs(predicate - argument) >= LEAST_DISTANCE
         ]
         if pairs and len(text.words or ()) <= MOST_WORDS:
             chosen.append(RelationText(text.text, list(dict.fromkeys(pairs)), text.words))
@@ -195,7 +190,7 @@ def _roles(asking: Asking) -> tuple[list[RelationText], str]:
 
 
 def _most(asking: Asking, sentences: Sequence[T]) -> Sequence[T]:
-    return sentences[:MOST] if bank(asking).generated else sentences
+    return sentences[:MOST] if bank_of(asking).generated else sentences
 
 
 def _generated_roles(sentence: Sentence) -> RelationText:

@@ -9,8 +9,9 @@ from bertscope import StructuralProbeProgress, StructuralProbeResult
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.auxiliaries import auxiliary_texts
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, halves, paired, shares
-from bertscope_workbench.primer.measures.probing import ACROSS, Third, bank_of, thirds_of, train_and_apply
+from bertscope_workbench.primer.measures.probing import ACROSS, Third, thirds_of, train_and_apply
 from bertscope_workbench.primer.pictures_data import Curves, curves, grid
 from bertscope_workbench.readers.treebanks import relation_text, tree_text
 
