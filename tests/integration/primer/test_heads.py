@@ -11,6 +11,7 @@ import torch
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
 from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import attention, features, pointing, relations, silencing, sizes
 from bertscope_workbench.primer.measures.sentences import described, sentences, special_tokens, statistic
@@ -78,7 +79,7 @@ def test_a_language_without_sentences_is_refused(asking: Asking) -> None:
 
 def test_relations_are_scored_as_in_one_call(asking: Asking) -> None:
     found = relations.linked(asking, "nsubj")
-    texts = [relation_text(sentence, subtypes=False) for sentence in relations.bank(asking).test]
+    texts = [relation_text(sentence, subtypes=False) for sentence in bank_of(asking).test]
     whole = asking.client.score_relations(texts, ["nsubj"], model="bert")["nsubj"]
     pairs = np.array([score.pairs for score in found.scores])
     assert pairs.sum() == whole.pairs
