@@ -169,9 +169,10 @@ def _several(asking: Asking, tasks: Sequence[str]) -> tuple[list[Probed], list[s
             found.append(probed(asking, name))
         except NotAsked as error:
             missing.append(str(error))
+    remarks = [*dict.fromkeys(missing)]
     if not found:
-        raise NotAsked("; ".join(missing))
-    return found, missing
+        raise NotAsked("; ".join(remarks))
+    return found, remarks
 
 
 def _counts(of: Probed, sentences: Sequence[str]) -> list[tuple[int, int]]:
