@@ -19,7 +19,8 @@ from bertscope_workbench.studies.inquiry import model_facts
 from bertscope_workbench.studies.page import printable
 
 MEANINGS = {
-    HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test of the claim",
+    HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test; of several answers to one "
+    "question, in each that can tell",
     FAILS: "the interval of a test lies wholly on the other side",
     UNKNOWN: "an interval crosses the threshold, or the items are too few",
     DISAGREE: "several tests of one claim, and some say yes and some no",
