@@ -105,6 +105,10 @@ class Hosted:
             return name
         return self.models[name] if name else next(iter(self.models.values()))
 
+    def list_models(self) -> list[Model]:
+        """Returns the models."""
+        return [*self.models.values()]
+
     def load_model(self, name: str, *, source: str, revision: str | None = None) -> Model:
         """Notes a load."""
         self.events.append(f"load {name} {source}{f'@{revision}' if revision else ''}")

@@ -30,6 +30,46 @@ measure = "none.none"
 """
 
 
+GOOD = BROKEN.replace("none.none", "attention.class_share") + 'options = {classes = ["vertical"]}\n'
+CHANGES = [
+    (("threshold = 0.1", "threshold = nan"), "threshold"),
+    (("threshold = 0.1", "threshold = 0.1\nleast_items = 0"), "least_items"),
+    (("threshold = 0.1", "threshold = 0.1\nseconds = -5"), "seconds"),
+    (('classes = ["vertical"]', 'classes = "vertical"'), "a list of some"),
+    (('classes = ["vertical"]', "classes = []"), "a list of some"),
+    (('classes = ["vertical"]', 'classes = ["vertical"], pairs = "false"'), "true or false"),
+    (('classes = ["vertical"]', "pairs = true"), "needs classes"),
+    (('classes = ["vertical"]', "other = 1"), "no option"),
+    (('name = "one"', 'name = "a <b>"'), "no name"),
+    (('name = "one"', 'name = "one"\nneeds = ["fly"]'), "no capability"),
+    (('name = "one"', 'name = "one"\nlanguages = ["English"]'), "ISO 639-1"),
+    *(
+        (("attention.class_share", name), "is no measure")
+        for name in (
+            "os.system",
+            "__init__.find_measure",
+            "attention._special",
+            "attention.Measured",
+            "probing.thirds_of",
+            "no",
+        )
+    ),
+]
+
+
+def test_the_good_file_is_read(tmp_path: Path) -> None:
+    for start in ("", "\ufeff"):
+        (tmp_path / "own.toml").write_text(start + GOOD, "utf-8")
+        assert len(read_claims([tmp_path / "own.toml"])) == 1
+    (tmp_path / "own.toml").write_bytes(GOOD.replace("It is so.", "It is só.").encode("latin-1"))
+    with pytest.raises(InvalidArgument, match="UTF-8"):
+        read_claims([tmp_path / "own.toml"])
+    test = GOOD[GOOD.index("[[claim.test]]") :]
+    (tmp_path / "own.toml").write_text(GOOD + test)
+    with pytest.raises(InvalidArgument, match="two tests"):
+        read_claims([tmp_path / "own.toml"])
+
+
 def test_shipped_claims_are_whole() -> None:
     claims = read_claims()
     for claim in claims:
@@ -43,8 +83,10 @@ def test_shipped_claims_are_whole() -> None:
     ("text", "expected"),
     [
         (BROKEN, "measure"),
+        *((GOOD.replace(*change), said) for change, said in CHANGES),
         (BROKEN.replace("[[claim.test]]", "[[claim.tests]]"), "test"),
         (BROKEN.replace('holds = "above"', 'holds = "over"'), "holds"),
+        ('section = "4"\ntitle = "Knowledge"\nclaim = [1]\n', "[[claim]]"),
         ("section", "TOML"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from bertscope import Client, FailedPrecondition, InvalidArgument, Unavailable
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.documents import COLUMNS, primer_document, primer_rows
 from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.film import run_film, step_of
@@ -85,6 +86,56 @@ def test_answers_of_others_are_refused(tmp_path: Path) -> None:
     file.write_text("something else\n" + file.read_text())
     with pytest.raises(InvalidArgument, match="line 1"):
         KeptResults(file, resume=True)
+
+
+@pytest.mark.parametrize("text", ["my notes\n", "my notes", "5\n", "{}\n", '{"model": "a"}\n', '{"model": "a", "asked": 5}\n'])
+def test_a_file_of_something_else_stays(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "primer.jsonl"
+    file.write_text(text)
+    with pytest.raises(InvalidArgument, match="line 1"):
+        KeptResults(file, resume=True)
+    assert file.read_text() == text
+
+
+def test_answers_that_were_not_asked_for_stay(tmp_path: Path) -> None:
+    file = tmp_path / "primer.jsonl"
+    asked(Hosted("a"), CLAIMS[:2], kept=KeptResults(file))
+    narrow = KeptResults(file, resume=True)
+    asked(Hosted("a"), CLAIMS[:1], kept=narrow)
+    narrow.finish()
+    assert file.exists()
+    wide = KeptResults(file, resume=True)
+    asked(Hosted("a"), CLAIMS[:2], kept=wide)
+    wide.finish()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("models", [["a", "a"], ["a", None]])
+def test_a_model_is_asked_once(models: list[str | None]) -> None:
+    with pytest.raises(InvalidArgument, match="twice"):
+        asked(Hosted("a"), models=models)
+
+
+@pytest.mark.parametrize("languages", [("",), ("English",), ("EN",), ("en", "en")])
+def test_languages_are_codes(languages: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidArgument, match="languages"):
+        Compared(languages=languages)
+
+
+def test_a_broken_file_of_the_users_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.conllu").write_text("broken")
+
+    def broken(asking: Asking) -> Measured:
+        raise InvalidArgument(f"{tmp_path}/bad.conllu, line 1: is broken", reason="BROKEN")
+
+    with pytest.raises(InvalidArgument, match="is broken"):
+        asked(Hosted("a"), [a_claim([a_test(broken)])], data=Data(tmp_path))
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "picture.png").write_bytes(b"")
+    with pytest.raises(InvalidArgument, match="no file that a claim reads"):
+        Data(tmp_path)
 
 
 def test_half_a_line_is_asked_again(tmp_path: Path) -> None:

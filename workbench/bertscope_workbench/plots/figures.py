@@ -129,4 +129,4 @@ def saving(
 def require_format(path: str | PathLike[str], formats: tuple[str, ...] = FIGURE_FORMATS) -> None:
     """Raises ValueError unless the file's name ends with one of the formats."""
     if Path(path).suffix.lower() not in formats:
-        raise ValueError(f"{path}: the name must end with {', '.join(formats[:-1])} or {formats[-1]}")
+        raise ValueError(f"{path}: the name must end with {' or '.join(filter(None, (', '.join(formats[:-1]), formats[-1])))}")

@@ -6,19 +6,24 @@ An error names the file, the claim, the key and the remedy.
 from __future__ import annotations
 
 import importlib.resources
+import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from bertscope.errors import invalid_argument
+from bertscope.v1 import model_pb2
 from bertscope.values.display import record
 
-from bertscope_workbench.primer.measures import Measure, find_measure, options_of
+from bertscope_workbench.primer.measures import Measure, find_measure, measure_names, options_of, unfit
 from bertscope_workbench.studies.definition import SUFFIX, Keys
 
 Holds = Literal["above", "below"]
 Rule = Literal["all", "each"]
+NAME, LANGUAGE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"), re.compile(r"[a-z]{2,3}")
+CAPABILITIES = {name.removeprefix("CAPABILITY_").lower() for name, _ in model_pb2.Capability.items()} - {"unspecified"}
 LEAST_ITEMS = 20
 """Fewer independent items can't settle a claim, unless a test says how few can."""
 SECONDS = 5.0
@@ -107,7 +112,7 @@ def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Cl
     Raises InvalidArgument for a broken file and for a name that is none, and OSError for a file that can't be read.
     """
     own = [*files]
-    texts = {str(path): path.read_text("utf-8") for path in own} or _shipped()
+    texts = {str(path): _text(path) for path in own} or _shipped()
     claims = sorted((claim for name, text in texts.items() for claim in _read(name, text)), key=_place)
     names = [claim.name for claim in claims]
     for claim in claims:
@@ -118,6 +123,13 @@ def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Cl
             sections = ", ".join(dict.fromkeys(claim.section for claim in claims))
             raise invalid_argument("only", f"{name!r} is no claim and no section; --list names claims; sections: {sections}")
     return [claim for claim in claims if not only or claim.name in only or claim.section in only]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise invalid_argument(str(path), f"is not UTF-8 ({error.reason})") from None
 
 
 def _shipped() -> dict[str, str]:
@@ -140,11 +152,21 @@ def _read(file: str, text: str) -> list[Claim]:
     section, title = keys.take("section", str), keys.take("title", str)
     tables = keys.take("claim", list, wanted="one or more tables [[claim]]")
     keys.done()
-    return [_claim(Keys(file, f"claim {number}, ", table), section, title) for number, table in enumerate(tables, start=1)]
+    return [_claim(each, section, title) for each in _tables(keys, "claim", tables)]
+
+
+def _tables(keys: Keys, kind: str, tables: Sequence[Any]) -> list[Keys]:
+    """Returns the keys of each of some tables [[kind]]."""
+    for table in tables:
+        if not isinstance(table, dict):
+            raise keys.error(kind, f"must be tables; write [[{kind if kind == 'claim' else f'claim.{kind}'}]] above each")
+    return [Keys(keys.file, f"{keys.where}{kind} {number}, ", table) for number, table in enumerate(tables, start=1)]
 
 
 def _claim(keys: Keys, section: str, section_title: str) -> Claim:
     name = keys.take("name", str)
+    if not NAME.fullmatch(name):
+        raise keys.error("name", f"{name!r} is no name; write small letters, digits and hyphens")
     keys = Keys(keys.file, f"claim {name}, ", keys.values)
     learned = keys.take("learned", bool, True)
     found = Claim(
@@ -160,16 +182,19 @@ def _claim(keys: Keys, section: str, section_title: str) -> Claim:
         learned=learned,
         learned_reason="" if learned else keys.take("learned_reason", str),
         verdict=cast(Rule, keys.choice("verdict", get_args(Rule), "all")),
-        tests=[
-            _test(Keys(keys.file, f"{keys.where}test {number}, ", each))
-            for number, each in enumerate(keys.take("test", list, wanted="one or more tables [[claim.test]]"), start=1)
-        ],
-        published=[
-            _published(Keys(keys.file, f"{keys.where}published {number}, ", each))
-            for number, each in enumerate(keys.take("published", list, []), start=1)
-        ],
+        tests=[_test(each) for each in _tables(keys, "test", keys.take("test", list, wanted="one or more [[claim.test]]"))],
+        published=[_published(each) for each in _tables(keys, "published", keys.take("published", list, []))],
     )
     keys.done()
+    for need in found.needs:
+        if need not in CAPABILITIES:
+            raise keys.error("needs", f"{need!r} is no capability; write some of {', '.join(sorted(CAPABILITIES))}")
+    for language in found.languages:
+        if not LANGUAGE.fullmatch(language):
+            raise keys.error("languages", f"{language!r} is no ISO 639-1 code; write en, ko and so on")
+    names = [test.name for test in found.tests]
+    if len(set(names)) < len(names):
+        raise keys.error("test", "two tests have one name; name each differently")
     return found
 
 
@@ -180,11 +205,11 @@ def _test(keys: Keys) -> ClaimTest:
         "unit": keys.take("unit", str),
         "control": keys.take("control", str),
         "holds": keys.choice("holds", get_args(Holds)),
-        "threshold": keys.take("threshold", float),
+        "threshold": _finite(keys, "threshold", keys.take("threshold", float)),
         "reason": keys.take("reason", str),
-        "least_items": keys.take("least_items", int, LEAST_ITEMS),
+        "least_items": _finite(keys, "least_items", keys.take("least_items", int, LEAST_ITEMS), 1),
         "commands": keys.texts("commands", ()),
-        "seconds": keys.take("seconds", float, SECONDS),
+        "seconds": _finite(keys, "seconds", keys.take("seconds", float, SECONDS), 0),
         "optional": keys.take("optional", bool, False),
     }
     name, options = keys.take("measure", str), keys.take("options", dict, {})
@@ -196,7 +221,7 @@ def _measure(keys: Keys, name: str, options: Mapping[str, Any]) -> Measure:
     """Returns the measure of a test, which takes these options."""
     measure = find_measure(name)
     if measure is None:
-        raise keys.error("measure", f"{name!r} is no measure; write module.function of bertscope_workbench.primer.measures")
+        raise keys.error("measure", f"{name!r} is no measure; write one of {', '.join(measure_names())}")
     taken = options_of(measure)
     for option in options:
         if option not in taken:
@@ -204,7 +229,16 @@ def _measure(keys: Keys, name: str, options: Mapping[str, Any]) -> Measure:
     missing = [each for each, parameter in taken.items() if parameter.default is parameter.empty and each not in options]
     if missing:
         raise keys.error("options", f"{name} needs {', '.join(missing)}")
+    for option, value in options.items():
+        if (wanted := unfit(value, taken[option].annotation)) is not None:
+            raise keys.error("options", f"{option} of {name} is {value!r}, and it takes {wanted}")
     return measure
+
+
+def _finite(keys: Keys, key: str, value: float, least: float = -math.inf) -> float:
+    if not math.isfinite(value) or value < least:
+        raise keys.error(key, f"is {value:g}; write a number" + (f" from {least:g}" if math.isfinite(least) else ""))
+    return value
 
 
 def _published(keys: Keys) -> Published:

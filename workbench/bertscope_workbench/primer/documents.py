@@ -51,6 +51,7 @@ def _model(results: ModelResults) -> dict[str, Any]:
         "runtime": results.model.runtime,
         "precision": results.model.precision,
         "step": results.step,
+        "asked": dict(results.asked),
         "by_chance": {**vars(found), "lost": [*found.lost]},
     }
 

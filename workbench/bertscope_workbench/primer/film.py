@@ -55,10 +55,14 @@ def step_of(revision: str) -> float:
 @contextmanager
 def _loaded(client: Client, model: Model, revision: str, step: float) -> Iterator[Model]:
     name = f"{short_name(model)}-{step:g}"
-    if "/" in revision:
-        loaded = client.load_model(name, source=revision)
+    source = revision if "/" in revision else model.source
+    left = [each for each in client.list_models() if short_name(each) == name and each.source == source]
+    if left:  # A run that was killed could not unload it.
+        (loaded,) = left
+    elif "/" in revision:
+        loaded = client.load_model(name, source=source)
     else:
-        loaded = client.load_model(name, source=model.source, revision=revision)
+        loaded = client.load_model(name, source=source, revision=revision)
     try:
         yield loaded
     finally:

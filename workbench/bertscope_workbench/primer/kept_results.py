@@ -19,7 +19,11 @@ from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.pictures_data import number, picture_document, read_picture
 from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedTest, judge
 
-REMEDY = "take the file away, or name another"
+REMEDY = "take the file away, or name another page by --output"
+SHIPS = "what ships"
+"""The data of a run without --data."""
+BEGINNING = '{"model": '
+"""The beginning of a kept answer."""
 
 
 class KeptResults:
@@ -30,6 +34,9 @@ class KeptResults:
         that holds something else, and OSError for one that can't be read."""
         self._path = path
         self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._used: set[tuple[str, ...]] = set()
+        self.answered = False
+        """True once this run has kept an answer."""
         if path is None or not path.exists():
             return
         if path.stat().st_size and not resume:
@@ -37,16 +44,20 @@ class KeptResults:
                 f"{path} has the answers of a run that was cut short; go on with them (--resume), or {REMEDY}",
                 reason=CLIENT_SIDE,
             )
-        lines = path.read_text("utf-8").splitlines()
-        for place, line in enumerate(lines, start=1):
-            try:
-                row = json.loads(line)
-                self._rows[_key(row["model"], row["claim"], row["test"], row["question"])] = row
-            except (json.JSONDecodeError, KeyError, TypeError) as error:
-                if place == len(lines):  # A run that was killed may have left half a line.
-                    path.write_text("".join(f"{each}\n" for each in lines[:-1]), "utf-8")
-                    return
-                raise invalid_argument(f"{path}, line {place}", f"is no answer of a primer; {REMEDY}") from error
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise invalid_argument(str(path), f"holds no answers of a primer; {REMEDY}") from error
+        *whole, rest = text.split("\n")
+        for place, line in enumerate(whole, start=1):
+            row = _row_of(line)
+            if row is None:
+                raise invalid_argument(f"{path}, line {place}", f"is no answer of a primer; {REMEDY}")
+            self._rows[_key(row["model"], row["claim"], row["test"], row["question"])] = row
+        if rest:  # A run that was killed may have left half a line.
+            if not rest.startswith(BEGINNING):
+                raise invalid_argument(f"{path}, line {len(whole) + 1}", f"is no answer of a primer; {REMEDY}")
+            path.write_text("".join(f"{line}\n" for line in whole), "utf-8")
 
     def begin(self, asking: Asking) -> None:
         """Looks whether the answers about a model are of these weights, data and settings. Raises FailedPrecondition."""
@@ -63,8 +74,9 @@ class KeptResults:
 
     def find(self, asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest | None:
         """Returns the answer to a test; None if there is none yet."""
-        row = self._rows.get(_key(short_name(asking.model), claim.name, test.name, _question(test)))
-        return None if row is None else read_result(test, row)
+        key = _key(short_name(asking.model), claim.name, test.name, _question(test))
+        self._used.add(key)
+        return read_result(test, self._rows[key]) if key in self._rows else None
 
     def add(self, asking: Asking, claim: Claim, test: ClaimTest, result: JudgedTest) -> None:
         """Keeps an answer. Raises OSError."""
@@ -80,6 +92,30 @@ class KeptResults:
         }
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
+        self.answered = True
+
+    def finish(self) -> None:
+        """Removes the file of a run that is complete, unless it has answers to what this run did not ask. Raises OSError."""
+        if self._path is not None and self._rows.keys() <= self._used:
+            self._path.unlink(missing_ok=True)
+
+
+def _row_of(line: str) -> dict[str, Any] | None:
+    """Returns the answer that a line holds; None if it holds none."""
+    try:
+        row = json.loads(line)
+        texts = all(isinstance(row[name], str) for name in ("model", "claim", "test", "question", "verdict", "why"))
+        numbers = row["verdict"] == NOT_ASKED or all(
+            row[name] is None or isinstance(row[name], (int, float))
+            for name in ("value", "control", "difference", "low", "high")
+        )
+        if row["verdict"] != NOT_ASKED:
+            read_picture(row["picture"])
+        return (
+            row if texts and numbers and isinstance(row["asked"], dict) and isinstance(row["seconds"], (int, float)) else None
+        )
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return None
 
 
 def identity(asking: Asking) -> dict[str, str]:
@@ -94,7 +130,7 @@ def identity(asking: Asking) -> dict[str, str]:
         "weights": asking.model.weights_digest,
         "runtime": asking.model.runtime,
         "precision": asking.model.precision,
-        "data": "what ships" if asking.data.folder is None else f"{asking.data.folder} {_digest(files)}",
+        "data": SHIPS if asking.data.folder is None else f"{asking.data.folder} {_digest(files)}",
         "limit": str(asking.data.limit),
         "languages": ",".join(asking.languages),
         "against": weights(asking.against),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertscope.values.display import record
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -27,6 +28,21 @@ MEANINGS = {
     NOT_ASKED: "the data, the language or a part of the model is missing; the claim says which",
 }
 
+WORDS = {
+    "token": "a word, or a piece of a rare one, as the model reads it; [CLS] and [SEP] mark where a text begins and ends, and "
+    "[MASK] stands for a hidden word",
+    "layer": "one of the model's steps, counted from 0, below; each gives every token a new vector, its state: a list of "
+    "numbers. The embeddings are the vectors before the first layer, which know the token and its place alone",
+    "head": "a part of a layer that looks at other tokens; 2:5 is head 5 of layer 2. Attention is how much it looks at each",
+    "probe": "a small classifier that is trained to read something out of states; what it can read is there, in plain form",
+    "control": "the same measurement where the claim has nothing to show: chance, a random label, other words",
+    "difference, 95 %": "the model's number minus the control's, and the range that holds the true one in 95 of 100 samples",
+    "holds above, below": "the threshold: the smallest difference that matters, with its reason in the details",
+    "loss, nats, cosine": "a loss is how surprised the model is by the right word, in nats: less is better; a cosine is how "
+    "alike two vectors are, 1 the same and 0 unrelated",
+}
+"""The words that a reader needs, with their meanings."""
+
 
 def primer_page(primer: Primer, *, title: str = "The Primer, executed") -> str:
     """Returns the page. Pictures are drawn with matplotlib."""
@@ -46,13 +62,22 @@ def primer_page(primer: Primer, *, title: str = "The Primer, executed") -> str:
         title=title,
         primer=primer,
         names=model_names(primer),
-        facts=[model_facts(each.model) for each in primer.models],
+        facts=[f"{model_facts(each.model)}; {settings(each.asked)}" for each in primer.models],
+        words=WORDS,
         sections=sections,
         counts=[_counts(primer, index) for index in range(len(primer.models))],
         chance=[multiplicity(each.claims) for each in primer.models],
         meanings=MEANINGS,
         pictures=[_pictures(primer, place, claim) for place, claim in enumerate(primer.claims)],
     )
+
+
+def settings(asked: Mapping[str, str]) -> str:
+    """Returns the settings of a run in words: languages, data, and what is not as usual."""
+    others = ("against", "fine_tuned")
+    limit = "" if asked["limit"] == "None" else f", the first {asked['limit']} items of each file or set that has a limit"
+    more = "".join(f", {name.replace('_', '-')} {asked[name][:19]}" for name in others if asked[name] != "none")
+    return f"asked in {asked['languages']}; data: {asked['data']}{limit}{more}"
 
 
 def commands(claim: Claim, model: str) -> list[str]:
@@ -66,17 +91,32 @@ def _counts(primer: Primer, model: int) -> dict[str, int]:
     return {verdict: verdicts.count(verdict) for verdict in SIGNS}
 
 
-def _pictures(primer: Primer, place: int, claim: Claim) -> list[Markup]:
-    """Returns the picture of each test: over the steps of a film, else that of each model which has one, the first test's of
-    its kind."""
-    found = []
+@record
+class Drawn:
+    """A picture of the page."""
+
+    svg: Markup
+    caption: str
+
+
+def _pictures(primer: Primer, place: int, claim: Claim) -> list[Drawn]:
+    """Returns the picture of each test: over the steps of a film, else that of the first model which has one; none twice."""
+    found: list[Drawn] = []
+    before: list[Picture] = []
+    names = model_names(primer)
     for number, test in enumerate(claim.tests):
         results = [each.claims[place].tests[number] for each in primer.models]
-        if len(results) > 1 and all(each.step is not None for each in primer.models):
-            shown = [film(test.unit, [each.step or 0.0 for each in primer.models], results)]
-        else:
-            shown = [each.measured.picture for each in results if each.measured and each.measured.picture][:1]
-        found += [Markup(picture_svg(each, f"{claim.name}-{number}")) for each in shown]  # noqa: S704 - matplotlib escapes
+        of_film = len(results) > 1 and all(each.step is not None for each in primer.models)
+        shown = [(name, each.measured.picture) for name, each in zip(names, results, strict=True) if each.measured]
+        if of_film:
+            shown = [("", film(test.unit, [each.step or 0.0 for each in primer.models], results))]
+        for name, picture in shown:
+            if picture is not None and picture not in before:
+                before.append(picture)
+                svg = Markup(picture_svg(picture, f"{claim.name}-{number}"))  # noqa: S704 - matplotlib escapes texts
+                of = f"{name}, " if len(names) > 1 and name else ""
+                found.append(Drawn(svg, f"{of}test {test.name}: {test.measured}"))
+                break
     return found
 
 

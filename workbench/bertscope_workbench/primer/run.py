@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -13,10 +13,10 @@ from bertscope.values.display import record
 from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.claim import Claim, ClaimTest
+from bertscope_workbench.primer.claim import LANGUAGE, Claim, ClaimTest
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.estimates import Measured, NotAsked, rounded
-from bertscope_workbench.primer.kept_results import KeptResults
+from bertscope_workbench.primer.kept_results import KeptResults, identity
 from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
 from bertscope_workbench.studies.inquiry import Rejected
 from bertscope_workbench.studies.report import LeftOut
@@ -33,6 +33,8 @@ class ModelResults:
     step: float | None
     """The number of training steps of this checkpoint, in a film of checkpoints."""
     claims: tuple[JudgedClaim, ...]
+    asked: Mapping[str, str]
+    """The settings that the answers depend on: weights, runtime, data, limit, languages and the models compared with."""
 
 
 @record
@@ -78,7 +80,15 @@ class Compared:
     fine_tuned: str | None = None
     """A fine-tuned copy of the model."""
     languages: tuple[str, ...] = ("en",)
-    """ISO 639-1 codes of the languages that the models read."""
+    """ISO 639-1 codes of the languages that the models read, each once."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for what is no code, and for one that is named twice."""
+        for number, language in enumerate(self.languages):
+            if not LANGUAGE.fullmatch(language):
+                raise invalid_argument("languages", f"{language!r} is no ISO 639-1 code; write en, ko and so on")
+            if language in self.languages[:number]:
+                raise invalid_argument("languages", f"{language!r} is named twice; name each language once")
 
 
 def _ready(client: Client, name: str | Model | None) -> Model:
@@ -139,6 +149,8 @@ def run_primer(
         return None if name is None else _ready(client, name)
 
     hosted = [_ready(client, name) for name in models]
+    if len({model.name for model in hosted}) < len(hosted):
+        raise invalid_argument("models", "one model is named twice; name each once")
     if steps is not None and (len(steps) != len(hosted) or sorted(set(steps)) != [*steps]):
         raise invalid_argument("steps", "must be a number for each model, ascending")
     options = compared or Compared()
@@ -159,7 +171,7 @@ def run_primer(
         kept.begin(asking)
         with closing(asking):
             results = tuple(_claim(asking, claim, kept, clock) for claim in claims)
-        found.append(ModelResults(model, None if steps is None else steps[index], results))
+        found.append(ModelResults(model, None if steps is None else steps[index], results, identity(asking)))
     return Primer(tuple(claims), tuple(found))
 
 
@@ -190,6 +202,8 @@ def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
     except (NotAsked, LeftOut) as error:
         return JudgedTest(test, NOT_ASKED, None, str(error), seconds=time.monotonic() - started)
     except (FailedPrecondition, InvalidArgument, Unimplemented) as error:
+        if asking.data.folder is not None and str(asking.data.folder) in str(error):  # a broken file of the user's
+            raise
         return JudgedTest(test, NOT_ASKED, None, f"the server's reason: {error}", seconds=time.monotonic() - started)
     notes = (*measured.notes, *asking.rejected.lines())
     return judge(test, replace(rounded(measured), notes=notes), time.monotonic() - started)

@@ -3,6 +3,7 @@
 Writes one page that anybody can read, and beside it the same as .json and .parquet. Without --data, items that ship are asked.
 """
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def primer(
         list[str] | None, option("--model NAME", "A model to ask; the default model unless set. Repeatable.")
     ] = None,
     timeout: options.LongTimeout = None,
-    json: options.Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Asks the claims, prints the table, and writes page and files."""
     chosen = _claims(claims, only)
@@ -62,11 +63,11 @@ def primer(
     require_table(output.with_suffix(".parquet"))
     rows = output.with_suffix(".jsonl")
     kept = KeptResults(rows, resume=resume)
-    compared = Compared(against, fine_tuned, tuple(language or ("en",)))
+    compared = Compared(against, fine_tuned, tuple(each.lower() for each in language or ("en",)))
     own = Data(data, limit)
 
     def how() -> str:
-        return f"; {rows} keeps the answers so far: {GOES_ON}" if rows.exists() else ""
+        return f"; {rows} keeps the answers so far: {GOES_ON}" if kept.answered else ""
 
     with server.connect(timeout) as client, stopped_in_one_line(rows, how) as check, asking_claims() as show:
 
@@ -76,8 +77,8 @@ def primer(
 
         result = _ask(client, chosen, model, revisions, own, compared, kept, timeout, on_progress)
     _write(result, output)
-    rows.unlink(missing_ok=True)
-    if json:
+    kept.finish()
+    if as_json:
         print_json(primer_document(result))
         return
     screen = console()
@@ -132,13 +133,11 @@ def _ask(
 
 
 def _write(result: Primer, output: Path) -> None:
-    """Writes the page and the files beside it."""
-    import json
-
+    """Writes the page and the files beside it: all are made before one is written."""
     from bertscope_workbench.primer.page import primer_page
 
-    with output_files.written(output) as file:
-        file.write(primer_page(result))
-    with output_files.written(output.with_suffix(".json")) as file:
-        json.dump(primer_document(result), file, allow_nan=False, ensure_ascii=False)
+    texts = {output: primer_page(result), output.with_suffix(".json"): json.dumps(primer_document(result), allow_nan=False)}
+    for path, text in texts.items():
+        with output_files.written(path) as file:
+            file.write(text)
     write_table(COLUMNS, primer_rows(result), output.with_suffix(".parquet"))

@@ -9,6 +9,9 @@ from pathlib import Path
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
+SUFFIXES = (".conllu", ".csv", ".json", ".jsonl", ".tab", ".tsv", ".txt")
+"""Ends of the names of files that claims read."""
+
 
 @record
 class Data:
@@ -23,6 +26,10 @@ class Data:
         """Raises InvalidArgument for what is no folder."""
         if self.folder is not None and not self.folder.is_dir():
             raise invalid_argument("data", f"{self.folder} is not a folder; name one with public data")
+        if self.folder is not None and not self.files(*(f"*{suffix}" for suffix in SUFFIXES)):
+            raise invalid_argument(
+                "data", f"{self.folder} has no file that a claim reads: none ends with {', '.join(SUFFIXES)}"
+            )
 
     def files(self, *patterns: str) -> list[Path]:
         """Returns the folder's files, and those of the folders in it, whose names fit a pattern ("*.conllu"), by name."""
