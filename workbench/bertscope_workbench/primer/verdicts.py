@@ -49,7 +49,11 @@ class JudgedClaim:
     @property
     def why(self) -> str:
         """Why it has no other verdict; empty for one that is settled."""
-        return "" if self.verdict in (HOLDS, FAILS) else "; ".join(dict.fromkeys(each.why for each in self.tests if each.why))
+        return (
+            ""
+            if self.verdict not in (UNKNOWN, NOT_ASKED)
+            else "; ".join(dict.fromkeys(each.why for each in self.tests if each.why))
+        )
 
 
 @record

@@ -31,8 +31,9 @@ def print_primer(screen: Console, primer: Primer) -> None:
     names = model_names(primer)
     for section, own in groupby(range(len(primer.claims)), key=lambda place: _section(primer.claims[place])):
         places = [*own]
-        rows = _numbers(primer, places) if len(names) == 1 else None
-        if rows is None or not fits(screen, rows):
+        tables = (_numbers(primer, places, narrow) for narrow in range(3)) if len(names) == 1 else iter(())
+        rows = next((each for each in tables if fits(screen, each)), None)
+        if rows is None:
             columns = ["claim", *names] if len(names) > 1 else ["claim", "verdict"]
             rows = table(columns, ([printable(primer.claims[place].title), *_verdicts(primer, place)] for place in places))
         screen.print(titled(section, rows))
@@ -75,8 +76,9 @@ def _verdict(verdict: Verdict) -> Text:
     return Text(f"{SIGNS[verdict]} {verdict}", style=STYLES.get(verdict, "dim"))
 
 
-def _numbers(primer: Primer, places: Sequence[int]) -> Table:
-    """Returns a row for each claim of a section, with its numbers if it has one test, else followed by a row for each test."""
+def _numbers(primer: Primer, places: Sequence[int], narrow: int) -> Table:
+    """Returns a row for each claim of a section, with its numbers if it has one test, else followed by a row for each test.
+    `narrow` leaves out so many columns that say least."""
     rows: list[list[Text | str]] = []
     for place in places:
         judged = primer.models[0].claims[place]
@@ -86,7 +88,10 @@ def _numbers(primer: Primer, places: Sequence[int]) -> Table:
             continue
         rows.append([title, "", "", "", "", verdict])
         rows += [[printable(f"  {each.test.name}"), *_cells(each), _verdict(each.verdict)] for each in judged.tests]
-    return table(["claim", "model#", "control#", "difference, 95 %#", "holds#", "verdict"], rows)
+    left_out = (4, 2)[:narrow]
+    columns = ["claim", "model#", "control#", "difference, 95 %#", "holds#", "verdict"]
+    kept = [place for place in range(len(columns)) if place not in left_out]
+    return table([columns[place] for place in kept], ([row[place] for place in kept] for row in rows))
 
 
 def _cells(judged: JudgedTest) -> list[str]:
