@@ -92,6 +92,7 @@ def test_one_language_is_refused(asking: Asking) -> None:
 
 
 def test_parts_of_speech_transfer_without_words_that_both_languages_have(asking: Asking, tmp_path: Path) -> None:
+    (tmp_path / "readme.txt").write_text("no treebank")
     own = Asking(asking.client, asking.model, data=Data(tmp_path), languages=("en", "de"))
     with pytest.raises(NotAsked, match="en_"):
         languages.transfer(own)

@@ -23,7 +23,7 @@ class Data:
     """The most items of each file; None: all."""
 
     def __post_init__(self) -> None:
-        """Raises InvalidArgument for what is no folder."""
+        """Raises InvalidArgument for what is no folder, and for one without a file that claims read."""
         if self.folder is not None and not self.folder.is_dir():
             raise invalid_argument("data", f"{self.folder} is not a folder; name one with public data")
         if self.folder is not None and not self.files(*(f"*{suffix}" for suffix in SUFFIXES)):
