@@ -17,7 +17,7 @@ import bertscope
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-START_SECONDS = 120
+START_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
