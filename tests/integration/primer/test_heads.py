@@ -31,6 +31,7 @@ def asking(host: Host) -> Iterator[Asking]:
         yield Asking(client, client.get_model("bert"), data=Data(limit=LIMIT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", [pytest.param(test, id=f"{name}, {test.name}") for name, test in TESTS])
 def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
     try:
