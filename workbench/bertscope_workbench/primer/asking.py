@@ -6,15 +6,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from bertscope import Client, Model, TextsProgress
+from bertscope import Client, Model
 
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.studies.inquiry import Rejected
 from bertscope_workbench.studies.kept_rows import KeptRows
 
 T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """Progress of a call about many texts, or of a training."""
+
+    @property
+    def done(self) -> int:
+        """How much is done."""
+
+    @property
+    def total(self) -> int | None:
+        """The whole; None if that is not known."""
+
+
 OnStage = Callable[[int, int | None], object]
 """Hears how much of a test is done, and of how much; None if that is not known."""
 
@@ -58,11 +72,11 @@ class Asking:
     def arguments(self) -> dict[str, Any]:
         """Returns the arguments that the client's methods of many texts take beside their own: `on_progress`, `on_rejected`
         and `timeout`."""
+        return {"on_progress": self.hear, "on_rejected": self.rejected, "timeout": self.timeout}
 
-        def hear(progress: TextsProgress) -> None:
-            self.show(progress.done, progress.total)
-
-        return {"on_progress": hear, "on_rejected": self.rejected, "timeout": self.timeout}
+    def hear(self, progress: Progress) -> None:
+        """Tells how far a call of the test is: an `on_progress`."""
+        self.show(progress.done, progress.total)
 
     def show(self, done: int, total: int | None) -> None:
         """Tells how far the test is."""

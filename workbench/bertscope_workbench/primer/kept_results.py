@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from bertscope import FailedPrecondition, Model, __version__
 from bertscope.errors import CLIENT_SIDE, invalid_argument
+from bertscope.questions.ablation.resumption import json_digest
 from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.asking import Asking
@@ -53,7 +53,7 @@ class KeptResults:
             row = _row_of(line)
             if row is None:
                 raise invalid_argument(f"{path}, line {place}", f"is no answer of a primer; {REMEDY}")
-            self._rows[_key(row["model"], row["claim"], row["test"], row["question"])] = row
+            self._rows[(row["model"], row["claim"], row["test"], row["question"])] = row
         if rest:  # A run that was killed may have left half a line.
             if not rest.startswith(BEGINNING):
                 raise invalid_argument(f"{path}, line {len(whole) + 1}", f"is no answer of a primer; {REMEDY}")
@@ -74,7 +74,7 @@ class KeptResults:
 
     def find(self, asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest | None:
         """Returns the answer to a test; None if there is none yet."""
-        key = _key(short_name(asking.model), claim.name, test.name, _question(test))
+        key = (short_name(asking.model), claim.name, test.name, _question(test))
         self._used.add(key)
         return read_result(test, self._rows[key]) if key in self._rows else None
 
@@ -130,7 +130,7 @@ def identity(asking: Asking) -> dict[str, str]:
         "weights": asking.model.weights_digest,
         "runtime": asking.model.runtime,
         "precision": asking.model.precision,
-        "data": SHIPS if asking.data.folder is None else f"{asking.data.folder} {_digest(files)}",
+        "data": SHIPS if asking.data.folder is None else f"{asking.data.folder} {json_digest(files)}",
         "limit": str(asking.data.limit),
         "languages": ",".join(asking.languages),
         "against": weights(asking.against),
@@ -186,12 +186,4 @@ def read_result(test: ClaimTest, row: Mapping[str, Any]) -> JudgedTest:
 
 def _question(test: ClaimTest) -> str:
     """Returns a digest of what is asked; thresholds may change without asking again."""
-    return _digest([test.measure, test.options])
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _key(*parts: str) -> tuple[str, ...]:
-    return parts
+    return json_digest([test.measure, test.options])

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertscope.values.display import record
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from bertscope_workbench.primer.claim import Claim
@@ -17,7 +16,7 @@ from bertscope_workbench.primer.run import Primer
 from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, JudgedTest, multiplicity
 from bertscope_workbench.primer.wording import SIGNS, interval, model_names, shown_number
 from bertscope_workbench.studies.inquiry import model_facts
-from bertscope_workbench.studies.page import printable
+from bertscope_workbench.studies.page import page_templates
 
 MEANINGS = {
     HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test; of several answers to one "
@@ -46,14 +45,7 @@ WORDS = {
 
 def primer_page(primer: Primer, *, title: str = "The Primer, executed") -> str:
     """Returns the page. Pictures are drawn with matplotlib."""
-    pages = Environment(
-        loader=PackageLoader("bertscope_workbench", "primer"),
-        autoescape=True,
-        finalize=printable,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    pages = page_templates("primer")
     pages.globals.update(shown_number=shown_number, interval=interval, sign=SIGNS.__getitem__, commands=commands)
     sections: dict[tuple[str, str], list[int]] = {}
     for place, claim in enumerate(primer.claims):

@@ -8,6 +8,8 @@ from typing import Any
 
 from bertscope.values.display import record
 
+ACROSS = "layer (0: embeddings)"
+"""The horizontal axis of curves over states."""
 Number = float | None
 """A number, or None where there is none."""
 

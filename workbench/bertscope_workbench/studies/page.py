@@ -12,20 +12,25 @@ from bertscope_workbench.studies.report import Study
 
 def study_page(study: Study, *, dark: bool = False) -> str:
     """Returns the page; `dark` for pictures that were drawn on a dark page."""
-    pages = Environment(
-        loader=PackageLoader("bertscope_workbench", "studies"),
-        autoescape=True,
-        finalize=printable,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    pages = page_templates("studies")
     pages.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
     unused = [f"{path}: {why}" for path, why in study.unused]
     return pages.get_template("page.html").render(study=study, dark=dark, unused=unused)
 
 
-def printable(value: Any) -> Any:
+def page_templates(folder: str) -> Environment:
+    """Returns the templates of a folder of this package: texts are escaped, and control characters left out."""
+    return Environment(
+        loader=PackageLoader("bertscope_workbench", folder),
+        autoescape=True,
+        finalize=_printable,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _printable(value: Any) -> Any:
     """Returns a text without control characters, which HTML does not allow; another value as it is."""
     if type(value) is not str:  # The markup of a macro has been through here.
         return value

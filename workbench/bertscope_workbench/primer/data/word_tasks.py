@@ -85,3 +85,13 @@ WORD_TASKS: dict[str, Callable[[Sentence], ProbeText]] = {
 """By name: labels of a sentence."""
 GENERATED_ONLY = ("role", "entity")
 """Tasks that only our own sentences have."""
+
+
+def labels_of(text: ProbeText) -> list[Label]:
+    """Returns the labels of a text, with their places."""
+    return [Label(*one) for one in text.labels]
+
+
+def marked(text: ProbeText, label: Label) -> str:
+    """Returns the part of a single text that a label is of."""
+    return str(text.text)[label.start : label.end]

@@ -14,8 +14,8 @@ from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.senses import SenseUse, sense_uses
 from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, halves, paired
-from bertscope_workbench.primer.measures.probing import ACROSS, thirds_of
-from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.primer.measures.probing import thirds_of
+from bertscope_workbench.primer.pictures_data import ACROSS, curves
 from bertscope_workbench.readers.conllu import Sentence
 from bertscope_workbench.readers.treebanks import UPOS
 

@@ -28,7 +28,7 @@ def loss_without(asking: Asking, *, label: ConlluLabel, part_of_depth: float = 0
         model=asking.model,
         layers=[layer],
         truncate=True,
-        on_progress=lambda progress: asking.show(progress.done, progress.total),
+        on_progress=asking.hear,
         timeout=asking.timeout,
     )
     texts = [sentence.text for sentence in bank.test[:SCORED]]

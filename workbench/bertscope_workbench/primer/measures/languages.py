@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from bertscope import ProbeText
-from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.numbers import divided
+from bertscope_workbench.primer.data.word_tasks import labels_of, marked
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
-from bertscope_workbench.primer.measures.readable import trained
+from bertscope_workbench.primer.measures.probing import train_and_apply
 from bertscope_workbench.primer.measures.sentences import crossed, sentences
-from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.primer.pictures_data import ACROSS, curves
 from bertscope_workbench.readers.treebanks import read_probe_conllu
 
 Values = npt.NDArray[np.float64]
@@ -47,7 +47,7 @@ def found(asking: Asking, *, centred: bool, control: Literal["spelling", "unshif
         other,
         bounds=(-1, 1),
         data=_source(asking, len(right)),
-        picture=curves("layer (0: embeddings)", layers, "share found", lines),
+        picture=curves(ACROSS, layers, "share found", lines),
         notes=["layers, each chosen on the other half: " + ", ".join(map(str, dict.fromkeys(best)))],
     )
 
@@ -60,7 +60,8 @@ def identity(asking: Asking) -> Measured:
         [ProbeText(line, [(code, 0, len(line))]) for one in part for code, own in lines.items() for line in own[one : one + 1]]
         for part in divided(range(len(lines[asking.language])), 0)
     ]
-    probes, right = trained(asking, parts)
+    of = train_and_apply(asking, "language", *parts, truncate=False)
+    probes, right = of.found, of.right
     curve = {"probe": [one.accuracy for one in probes.layers], "chance": [1 / len(lines)] * len(probes.layers)}
     return paired(
         right[probes.best_layer],
@@ -68,7 +69,7 @@ def identity(asking: Asking) -> Measured:
         groups=[text // len(lines) for text in range(len(parts[2]))],
         bounds=(-1 / len(lines), 1 - 1 / len(lines)),
         data=_source(asking, len(parts[2]) // len(lines)),
-        picture=curves("layer (0: embeddings)", [one.layer for one in probes.layers], "share right", curve),
+        picture=curves(ACROSS, [one.layer for one in probes.layers], "share right", curve),
         notes=[f"layer {probes.best_layer} has the least loss on the sentences that end training"],
     )
 
@@ -83,13 +84,14 @@ def transfer(asking: Asking) -> Measured:
     if len(set(asking.languages)) < LEAST:
         raise NotAsked(ONE_LANGUAGE)
     first, second = (_tagged(asking, code) for code in asking.languages[:2])
-    known = {_word(text, label).lower() for text in first for label in _labels(text)}
-    new = [ProbeText(text.text, [one for one in _labels(text) if _word(text, one).lower() not in known]) for text in second]
+    known = {marked(text, label).lower() for text in first for label in labels_of(text)}
+    new = [ProbeText(text.text, [one for one in labels_of(text) if marked(text, one).lower() not in known]) for text in second]
     test = [text for text in new if text.labels]
     tags = Counter(label for text in test for label, *_ in text.labels)
     if not tags:
         raise NotAsked("the second language's sentences have no word that the first one's lack")
-    probes, right = trained(asking, [first[::2], first[1::2], test])
+    of = train_and_apply(asking, "upos", first[::2], first[1::2], test, truncate=False)
+    probes, right = of.found, of.right
     return paired(
         right[probes.best_layer],
         max(tags.values()) / tags.total(),
@@ -98,7 +100,7 @@ def transfer(asking: Asking) -> Measured:
         data=f"{tags.total()} words of {len(test)} sentences in {asking.languages[1]!r}, a probe trained on "
         f"{probes.train.spans} words in {asking.languages[0]!r} (--data)",
         picture=curves(
-            "layer (0: embeddings)",
+            ACROSS,
             [one.layer for one in probes.layers],
             "share right",
             {"probe": [one.accuracy for one in probes.layers]},
@@ -113,14 +115,6 @@ def _tagged(asking: Asking, code: str) -> list[ProbeText]:
     if not files:
         raise NotAsked(f"no treebank of the language {code!r}: give one by --data, named {code}_*.conllu")
     return [*read_probe_conllu(files[0], "upos", limit=asking.data.limit or SENTENCES)]
-
-
-def _labels(text: ProbeText) -> list[Label]:
-    return [Label(*one) for one in text.labels]
-
-
-def _word(text: ProbeText, label: Label) -> str:
-    return str(text.text)[label.start : label.end]
 
 
 def _lines(asking: Asking) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from bertscope import RegressionResult
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import numbers as data
 from bertscope_workbench.primer.estimates import Measured, bootstrapped
-from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.primer.pictures_data import ACROSS, curves
 
 Kind = Literal["values", "sums", "beyond"]
 SEEN, FURTHER, SUMMED = range(100), range(100, 200), range(10, 200)
@@ -40,7 +40,7 @@ def read_out(asking: Asking, *, kind: Kind, above_embeddings: bool = False) -> M
         control=found.layer(0).r_squared if above_embeddings else None,
         data=f"{len(texts.test)} texts with {len(every)} {'sums' if kind == 'sums' else 'numbers'} that no other text has, "
         f"{len(texts.train)} texts to train on (our own, licence of the project)",
-        picture=curves("layer (0: embeddings)", [one.layer for one in found.layers], "R²", layers),
+        picture=curves(ACROSS, [one.layer for one in found.layers], "R²", layers),
         notes=[f"layer {found.best_layer} has the least error on numbers that end training"],
     )
 
@@ -57,7 +57,7 @@ def _trained(asking: Asking, kind: Kind) -> tuple[data.NumberTexts, RegressionRe
             dev=texts.dev,
             test=texts.test,
             model=asking.model,
-            on_progress=lambda progress: asking.show(progress.done, progress.total),
+            on_progress=asking.hear,
             timeout=asking.timeout,
         )
         return texts, found

@@ -13,7 +13,7 @@ from bertscope.values.labelled_texts import Label, Value
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.treebank import bank_of, by_column
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped
-from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.primer.pictures_data import ACROSS, curves
 
 Quantity = Literal["index", "depth"]
 LEAST_LAYERS = 3
@@ -55,7 +55,7 @@ def change(asking: Asking, *, quantity: Quantity, rises: bool) -> Measured:
         value=high.r_squared,
         control=low.r_squared,
         data=f"{len(found.squares)} {bank.source}, probes trained on {found.train.spans} words of others",
-        picture=curves("layer (0: embeddings)", [each.layer for each in found.layers], "R²", lines),
+        picture=curves(ACROSS, [each.layer for each in found.layers], "R²", lines),
         notes=[f"layers {high.layer} and {low.layer}"],
     )
 
@@ -69,7 +69,7 @@ def _trained(asking: Asking, quantity: Quantity) -> RegressionResult:
         test=test,
         model=asking.model,
         truncate=True,
-        on_progress=lambda progress: asking.show(progress.done, progress.total),
+        on_progress=asking.hear,
         timeout=asking.timeout,
     )
 

@@ -12,19 +12,18 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from bertscope import KeptProbe, ProbeProgress, ProbeResult, ProbeText
+from bertscope import KeptProbe, ProbeResult, ProbeText
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.sentence_tasks import KINDS, SENTENCE_TASKS, sentence_task
 from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.data.word_tasks import GENERATED_ONLY, WORD_TASKS
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired
-from bertscope_workbench.primer.pictures_data import Curves, curves
+from bertscope_workbench.primer.pictures_data import ACROSS, Curves, curves
 
 Above = Literal["control", "embeddings", "majority"]
 Third = Literal["lower", "middle", "upper"]
 THIRDS: tuple[Third, ...] = ("lower", "middle", "upper")
-ACROSS = "layer (0: embeddings)"
 Right = npt.NDArray[np.bool_]
 
 
@@ -63,14 +62,20 @@ def _parts(asking: Asking, task: str) -> tuple[list[ProbeText], list[ProbeText],
     return bank.parts(WORD_TASKS[task])
 
 
-def train_and_apply(asking: Asking, task: str, train: list[ProbeText], dev: list[ProbeText], test: list[ProbeText]) -> Probed:
-    """Returns the probes of three parts, with each answer on the test part."""
-
-    def hear(progress: ProbeProgress) -> None:
-        asking.show(progress.done, progress.total)
-
-    common: dict[str, Any] = {"model": asking.model, "truncate": True, "timeout": asking.timeout}
-    found = asking.client.train_probe(train, dev=dev, test=test, weights=True, on_progress=hear, **common)
+def train_and_apply(
+    asking: Asking,
+    task: str,
+    train: list[ProbeText],
+    dev: list[ProbeText],
+    test: list[ProbeText],
+    *,
+    layers: Sequence[int] | None = None,
+    truncate: bool = True,
+) -> Probed:
+    """Returns the probes of three parts, of all layers unless some are given, with each answer on the test part; texts that the
+    model can't read whole are cut, or refused without `truncate`."""
+    common: dict[str, Any] = {"model": asking.model, "truncate": truncate, "timeout": asking.timeout}
+    found = asking.client.train_probe(train, dev=dev, test=test, layers=layers, weights=True, on_progress=asking.hear, **common)
     applied = asking.client.apply_probe(KeptProbe.of(found), test, **common)
     gold = [span.label for span in applied.spans]
     names = np.array(applied.labels, dtype=object)

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import importlib.resources
 from collections import defaultdict
-from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from bertscope import KeptProbe, ProbeResult, ProbeText
-from bertscope.values.labelled_texts import Label
+from bertscope import ProbeText
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.numbers import divided
 from bertscope_workbench.primer.data.treebank import bank_of, entity_labels, generated, role_labels
+from bertscope_workbench.primer.data.word_tasks import labels_of, marked
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
-from bertscope_workbench.primer.pictures_data import curves
+from bertscope_workbench.primer.measures.probing import probed, train_and_apply
+from bertscope_workbench.primer.pictures_data import ACROSS, curves
 
 Values = npt.NDArray[np.float64]
 SENTENCES, SEED = 6_000, 1
@@ -37,7 +37,11 @@ def beside(
     labels, one for each word, unless the commonest label is right more often.
     """
     parts = asking.kept(f"readable {label}", lambda: _parts(asking, label))
-    found, right = asking.kept(f"read {label}", lambda: trained(asking, parts))
+    if label == "roles":
+        of = probed(asking, "role")
+    else:
+        of = asking.kept("read entities", lambda: train_and_apply(asking, label, *parts, truncate=False))
+    found, right = of.found, of.right
     test = parts[2]
     best = found.layer(found.best_layer)
     groups = [index for index, text in enumerate(test) for _ in text.labels]
@@ -45,7 +49,9 @@ def beside(
         other: Values | float = right[0]
     elif control == "neighbours":
         wide = [[_widened(text) for text in part] for part in parts]
-        other = asking.kept(f"neighbours {label}", lambda: trained(asking, wide, [0]))[1][0]
+        other = asking.kept(
+            f"neighbours {label}", lambda: train_and_apply(asking, label, *wide, layers=[0], truncate=False)
+        ).right[0]
     else:
         other = max(best.control_accuracy, found.part.majority)
     lines = {"probe": [one.accuracy for one in found.layers], "control task": [one.control_accuracy for one in found.layers]}
@@ -56,7 +62,7 @@ def beside(
         bounds=(-1, 1),
         data=f"{len(groups)} words of {len(test)} sentences that the primer generates, probes trained on {found.train.spans} "
         "others (licence of the project)",
-        picture=curves("layer (0: embeddings)", [one.layer for one in found.layers], "share right", lines),
+        picture=curves(ACROSS, [one.layer for one in found.layers], "share right", lines),
         notes=[f"layer {found.best_layer} has the least loss on the sentences that end training"],
     )
 
@@ -65,7 +71,8 @@ def related(asking: Asking) -> Measured:
     """Measures the share of pairs of a capital and a country, its own or another one, that a probe tells apart, of countries
     that are new to it. Items are countries."""
     parts = [part[: asking.data.limit] for part in capital_pairs()]
-    found, right = asking.kept("related", lambda: trained(asking, parts))
+    of = asking.kept("related", lambda: train_and_apply(asking, "related", *parts, truncate=False))
+    found, right = of.found, of.right
     groups = [index // 2 for index in range(len(parts[2]))]
     lines = {"probe": [one.accuracy for one in found.layers], "chance": [0.5] * len(found.layers)}
     return paired(
@@ -75,7 +82,7 @@ def related(asking: Asking) -> Measured:
         bounds=(-0.5, 0.5),
         data=f"{len(groups)} pairs of a capital and a country, CIA World Factbook (public domain), probes trained on "
         f"{found.train.spans} of other countries",
-        picture=curves("layer (0: embeddings)", [one.layer for one in found.layers], "share right", lines),
+        picture=curves(ACROSS, [one.layer for one in found.layers], "share right", lines),
         notes=[f"layer {found.best_layer} has the least loss on the countries that end training"],
     )
 
@@ -89,25 +96,17 @@ def _parts(asking: Asking, label: str) -> tuple[list[ProbeText], list[ProbeText]
     named = [entity_labels(sentence, others=False) for sentence in generated(SENTENCES, SEED)]
     types: dict[str, set[str]] = defaultdict(set)
     for text in named:
-        for one in _labels(text):
-            types[_name(text, one)].add(one.label)
+        for one in labels_of(text):
+            types[marked(text, one)].add(one.label)
 
     def ambiguous(text: ProbeText) -> ProbeText:
-        return ProbeText(text.text, [one for one in _labels(text) if len(types[_name(text, one)]) > 1])
+        return ProbeText(text.text, [one for one in labels_of(text) if len(types[marked(text, one)]) > 1])
 
     texts = [text for text in map(ambiguous, named) if text.labels][
         : None if asking.data.limit is None else 3 * asking.data.limit
     ]
     train, dev, test = ([texts[one] for one in part] for part in divided(range(len(texts)), SEED))
     return train, dev, test
-
-
-def _labels(text: ProbeText) -> list[Label]:
-    return [Label(*one) for one in text.labels]
-
-
-def _name(text: ProbeText, label: Label) -> str:
-    return str(text.text)[label.start : label.end]
 
 
 def capital_pairs() -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
@@ -140,30 +139,8 @@ def _pair(capital: str, country: str, label: str) -> ProbeText:
 def _widened(text: ProbeText) -> ProbeText:
     """Returns a text whose parts reach from the word before to the word after."""
     whole, found = str(text.text), []
-    for label in _labels(text):
+    for label in labels_of(text):
         start = whole.rfind(" ", 0, max(0, label.start - 1)) + 1
         end = whole.find(" ", label.end + 1)
         found.append(label._replace(start=start, end=len(whole) if end < 0 else end))
     return ProbeText(text.text, found)
-
-
-def trained(
-    asking: Asking, parts: Sequence[Sequence[ProbeText]], layers: Sequence[int] = ()
-) -> tuple[ProbeResult, dict[int, Values]]:
-    """Returns the probes of layers, all of them unless given, and by layer which labels of the test texts the embeddings' and
-    the best layer's probes get right."""
-    train, dev, test = parts
-    found = asking.client.train_probe(
-        train,
-        dev=dev,
-        test=test,
-        layers=layers or None,
-        model=asking.model,
-        weights=True,
-        on_progress=lambda progress: asking.show(progress.done, progress.total),
-        timeout=asking.timeout,
-    )
-    kept = KeptProbe.of(found, sorted({0, found.best_layer}))
-    applied = asking.client.apply_probe(kept, test, model=asking.model, timeout=asking.timeout)
-    gold = [found.labels.index(label) for text in test for label, *_ in text.labels]
-    return found, {one.layer: (one.classes[:, 0] == gold).astype(np.float64) for one in applied.layers}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from bertscope import StructuralProbeProgress, StructuralProbeResult
+from bertscope import StructuralProbeResult
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.auxiliaries import auxiliary_texts
 from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, halves, paired, shares
-from bertscope_workbench.primer.measures.probing import ACROSS, Third, thirds_of, train_and_apply
-from bertscope_workbench.primer.pictures_data import Curves, curves, grid
+from bertscope_workbench.primer.measures.probing import Third, thirds_of, train_and_apply
+from bertscope_workbench.primer.pictures_data import ACROSS, Curves, curves, grid
 from bertscope_workbench.readers.treebanks import relation_text, tree_text
 
 CHOOSING, SCORED = 24, 60
@@ -59,15 +59,12 @@ def _by_layer(found: StructuralProbeResult) -> Curves:
 
 
 def _structural(asking: Asking) -> StructuralProbeResult:
-    def hear(progress: StructuralProbeProgress) -> None:
-        asking.show(progress.done, progress.total)
-
     def make() -> StructuralProbeResult:
         bank = bank_of(asking)
         parts = (bank.train[:TRAINED], bank.dev, bank.test)
         train, dev, test = ([tree_text(sentence) for sentence in part] for part in parts)
         return asking.client.train_structural_probe(
-            train, dev=dev, test=test, model=asking.model, truncate=True, on_progress=hear, timeout=asking.timeout
+            train, dev=dev, test=test, model=asking.model, truncate=True, on_progress=asking.hear, timeout=asking.timeout
         )
 
     return asking.kept("structural probes", make)
