@@ -10,6 +10,7 @@ from tests.support.page import Page
 TEXT = "Paris is the capital of [MASK]."
 TREEBANK = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 CHANGE = {"layer": 0, "heads": [0], "mode": "scale", "factor": 0.5}
+ROW = {"text": TEXT, "text_pair": "the", "answers": ["the"], "label": "0"}
 DETAIL = {"layer": 0, "head": 0, "rows": [0, 3], "columns": [0, 3]}
 GOOD: dict[str, dict[str, object]] = {
     "inspect": {
@@ -54,6 +55,8 @@ GOOD: dict[str, dict[str, object]] = {
     "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},
     "pairs": {"right": [TEXT], "wrong": ["Paris was the capital."], "model": "bert"},
     "relations": {"conllu": TREEBANK, "model": "bert"},
+    "table": {"contents": "text\na\n", "suffix": ".tsv", "columns": {"text": "text"}},
+    "rows": {"rows": [ROW], "model": "bert"},
     "results": {"name": "x.csv", "data": "YQox"},
     "models": {"role": True},
     "load": {"source": "/nowhere", "model_id": "x", "replace": False},
@@ -94,7 +97,7 @@ def wrong_bodies(question):
         for value in WRONG:
             yield good | {name: value}
         yield {each: value for each, value in good.items() if each != name}
-    for name in ("changes", "detail", "steps"):
+    for name in ("changes", "detail", "steps", "rows"):
         for part in good.get(name, []):
             for key in part:
                 for value in WRONG:

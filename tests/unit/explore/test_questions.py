@@ -15,13 +15,20 @@ from bertscope_workbench.explore.streams import EventReply, error_event, with_pr
 
 def test_a_body_is_read_field_by_field():
     body = Body.parse(
-        b'{"text": "a", "none": null, "yes": true, "n": 3, "x": 1, "texts": ["b"], "parts": [{"n": 1}], "layers": [0]}'
+        b'{"text": "a", "none": null, "yes": true, "n": 3, "x": 1, "texts": ["b"], "parts": [{"n": 1}], "layers": [0], '
+        b'"names": {"a": "b"}}'
     )
     assert (body.text("text"), body.optional_text("none"), body.flag("yes"), body.whole("n")) == ("a", None, True, 3)
     assert (body.number("x"), body.texts("texts"), body.wholes("layers")) == (1.0, ["b"], [0])
+    assert body.names("names") == {"a": "b"}
     (part,) = body.parts("parts")
     assert part.whole("n") == 1
-    assert (body.text("more", "usual"), body.flag("missing"), body.whole("count", 5)) == ("usual", False, 5)
+    assert (body.text("more", "usual"), body.flag("missing"), body.whole("count", 5), body.names("none")) == (
+        "usual",
+        False,
+        5,
+        {},
+    )
     part.done()
     body.done()
 
@@ -43,6 +50,7 @@ def test_a_body_is_read_field_by_field():
         (b'{"x": 1' + 400 * b"0" + b"}", lambda body: body.number("x"), "x"),
         (b'{"x": "1"}', lambda body: body.number("x"), "x"),
         (b'{"texts": ["a", 1]}', lambda body: body.texts("texts"), "texts"),
+        (b'{"names": {"a": 1}}', lambda body: body.names("names"), "names"),
         (b'{"layers": [true]}', lambda body: body.wholes("layers"), "layers"),
         (b'{"parts": [1]}', lambda body: body.parts("parts"), "parts[0]"),
         (b'{"other": 1}', lambda body: body.done(), "other"),

@@ -63,6 +63,13 @@ class Body:
             raise invalid_argument(name, "must be a list of strings")
         return list(found)
 
+    def names(self, name: str) -> dict[str, str]:
+        """Returns an object of strings; empty if it is missing."""
+        found = self._value(name, dict, "an object of strings", {})
+        if not all(isinstance(one, str) for one in found.values()):
+            raise invalid_argument(name, "must be an object of strings")
+        return dict(found)
+
     def parts(self, name: str) -> list[Body]:
         """Returns a list of objects; empty if it is missing."""
         found = self._value(name, list, "a list of objects", [])

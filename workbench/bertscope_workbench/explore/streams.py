@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from itertools import islice
 from typing import Any, TypeVar
 
 from bertscope import BertscopeError
@@ -21,7 +22,11 @@ Event = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+AT_ONCE = 4
+"""Items of a question that are asked at the same time."""
 
 
 async def with_progress(
@@ -47,6 +52,25 @@ async def with_progress(
         work.cancel()
         with suppress(asyncio.CancelledError, Exception):
             await work
+
+
+async def each_of(items: Sequence[Item], ask: Callable[[int, Item], Awaitable[Event]]) -> AsyncGenerator[Event, None]:
+    """Yields the event of every item, asked by its index and itself, a few at a time, in the order in which they are answered.
+    Closing the generator cancels what is being asked."""
+    waiting = iter(enumerate(items))
+    running: set[asyncio.Future[Event]] = set()
+    try:
+        while True:
+            running |= {asyncio.ensure_future(ask(*each)) for each in islice(waiting, AT_ONCE - len(running))}
+            if not running:
+                return
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield task.result()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def error_event(error: Exception) -> Event:

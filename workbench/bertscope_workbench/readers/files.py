@@ -221,6 +221,15 @@ def _label(value: object) -> str | int:
     return value if isinstance(value, int) else _text({"label": value}, "label")
 
 
+def _sentence(row: Row) -> dict[str, Any]:
+    found: dict[str, Any] = {name: _text(row, name) for name in ("text", "text_pair") if name in row}
+    if "answer" in row:
+        found["answers"] = list(_several("answer", row["answer"]))
+    if "label" in row:
+        found["label"] = str(_label(row["label"]))
+    return found
+
+
 def _value(value: object) -> float:
     if isinstance(value, Cell):
         try:
@@ -246,6 +255,8 @@ ATTRIBUTED = ItemKind(
     lambda row: AttributedRow(_input(row), {name: row[name] for name in ("answer", "other", "label") if name in row}),
 )
 """A text or a pair, and what names its number: columns "text", "text_pair", "answer" and "other", or "label"."""
+SENTENCES = ItemKind(("text",), ("text_pair", "answer", "label"), _sentence)
+"""A text or a pair, and what is right for it: columns "text", and "text_pair", "answer" and "label" where they are."""
 PAIRS = ItemKind(("good", "bad"), (), lambda row: (_text(row, "good"), _text(row, "bad")))
 """A minimal pair: columns "good" and "bad"."""
 QUESTIONS = ItemKind(("question", "passage"), (), lambda row: (_text(row, "question"), _text(row, "passage")))

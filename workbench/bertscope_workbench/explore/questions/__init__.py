@@ -17,6 +17,7 @@ from bertscope_workbench.explore.questions.layers import lens
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
 from bertscope_workbench.explore.questions.results import results
 from bertscope_workbench.explore.questions.sentences import sentences
+from bertscope_workbench.explore.questions.table import rows, table
 from bertscope_workbench.explore.questions.trace import patched, trace
 from bertscope_workbench.explore.streams import Event
 
@@ -33,6 +34,8 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             sentences,
             pairs,
             relations,
+            table,
+            rows,
             lens,
             trace,
             patched,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from bertscope import AsyncClient, BertscopeError, InvalidArgument
@@ -12,10 +12,8 @@ from bertscope.questions.attention.description import STATISTICS
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
-from bertscope_workbench.explore.streams import Event
+from bertscope_workbench.explore.streams import Event, each_of
 
-AT_ONCE = 4
-"""Texts that are asked at the same time."""
 MAX_TEXTS = 1000
 MASK = "[MASK]"
 ANSWERS = 3
@@ -37,23 +35,9 @@ async def sentences(client: AsyncClient, body: Body) -> AsyncGenerator[Event, No
     if statistic not in STATISTICS:
         raise invalid_argument("statistic", f"must be one of {', '.join(STATISTICS)}")
     model = (await client.get_model(model)).name
-    waiting = iter(enumerate(texts))
-    running: set[asyncio.Task[Event]] = set()
-    try:
-        while True:
-            for index, text in waiting:
-                running.add(asyncio.ensure_future(_described(client, index, text, model, statistic)))
-                if len(running) >= AT_ONCE:
-                    break
-            if not running:
-                return
-            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                yield task.result()
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    async with aclosing(each_of(texts, lambda index, text: _described(client, index, text, model, statistic))) as events:
+        async for event in events:
+            yield event
 
 
 async def _described(client: AsyncClient, index: int, text: str, model: str, statistic: str) -> Event:

@@ -26,6 +26,8 @@ let loaded = {models: [], may_manage: false};
 /** @type {{view: string, shown: {update: Function, unmount: Function}} | null} */
 let open = null;
 let opening = 0;
+/** @type {string[]} */
+let handed = [];
 let roleKnown = false; // What the caller may do: asked once, and again after the server was gone.
 
 /** What a view may use. */
@@ -38,6 +40,9 @@ const context = {
   model: () => loaded.models.find(model => model.name === `models/${state.get().model}`) ?? (state.get().model ? null : loaded.models[0] ?? null),
   mayManage: () => loaded.may_manage,
   /** Asks which models are loaded. */ refreshModels,
+  /** Opens another view with sentences, which no link holds. @param {Record<string, string>} patch @param {string[]} sentences */
+  openWith: (patch, sentences) => { handed = sentences; state.set(patch); },
+  /** The sentences that this view was opened with, once. */ handed: () => handed.splice(0),
   /** Says a text to those who listen to the page. @param {string} text */ announce: text => { announcer.textContent = text; },
 };
 

@@ -8,9 +8,10 @@ export const MAX_BYTES = 700_000;
 /**
  * Makes the form. `run` asks about the text, and returns what to say at the end.
  * @param {any} context
- * @param {{title: string, label: string, placeholder: string, text: string, accept: string, file: string, action: string, run: (text: string, asker: any) => Promise<string>}} how
+ * @param {{title: string, label: string, placeholder: string, text: string, accept: string, file: string, action: string, run: (text: string, asker: any) => Promise<string>,
+ *   named?: (name: string) => void, more?: Node[]}} how `named` gets the name of a file that is opened; `more` are further fields.
  */
-export function createForm({api, announce}, {title, label, placeholder, text, accept, file: fileLabel, action, run}) {
+export function createForm({api, announce}, {title, label, placeholder, text, accept, file: fileLabel, action, run, named, more = []}) {
   const asker = api.latest();
   const status = createStatus();
   const box = h("textarea", {rows: "5", "aria-label": label, placeholder, spellcheck: "false"});
@@ -28,6 +29,7 @@ export function createForm({api, announce}, {title, label, placeholder, text, ac
       return;
     }
     box.value = await chosen.text();
+    named?.(chosen.name);
     ask();
   }
 
@@ -51,7 +53,7 @@ export function createForm({api, announce}, {title, label, placeholder, text, ac
   }
 
   return {
-    element: h("section", {class: "panel sentences-form", "aria-label": title}, h("h2", null, title), box, h("div", {class: "line"}, file, button), bar, status.element),
+    element: h("section", {class: "panel sentences-form", "aria-label": title}, h("h2", null, title), box, h("div", {class: "line"}, file, more, button), bar, status.element),
     stop: () => asker.stop(),
     /** @param {number} done @param {number | null} total */
     progress(done, total) {

@@ -103,6 +103,9 @@ export function saveHtml(view, labels) {
   save(new Blob(["<!doctype html>\n" + whole], {type: "text/html"}), `${labels.name}.html`);
 }
 
+/** Saves a text as a file. @param {string} content @param {string} name */
+export const saveText = (content, name) => save(new Blob([content], {type: "text/plain"}), name);
+
 /** A drawing as a file of its own: colours and fonts in it, a caption above it. @param {SVGSVGElement} drawing @param {string} caption */
 function text(drawing, caption) {
   const copy = /** @type {SVGSVGElement} */ (drawing.cloneNode(true));

@@ -13,7 +13,8 @@ export function createWorth(context, changed) {
   const status = createStatus();
   const bar = h("progress", {hidden: true, "aria-label": "Heads measured"});
   const more = h("textarea", {rows: "3", "aria-label": "Further sentences, one a line, each with a mask"});
-  const element = h("div", {class: "worth"}, h("details", null, h("summary", {class: "soft"}, "Measure over further sentences"),
+  more.value = context.handed().join("\n");
+  const element = h("div", {class: "worth"}, h("details", {open: more.value !== ""}, h("summary", {class: "soft"}, "Measure over further sentences"),
     h("p", {class: "soft"}, "One a line, each with [MASK]. From 5 sentences on there are intervals; heads whose interval holds zero are faint."), more), bar, status.element);
   const button = h("button", {type: "button", class: "primary", onclick: () => (running ? asker.stop() : measure())}, "Measure every head");
   /** @type {Map<string, any>} */

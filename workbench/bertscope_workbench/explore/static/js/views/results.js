@@ -2,6 +2,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {claimsOf} from "../parts/claims.js";
+import {create as createTable, typeOf} from "../parts/data_table.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios} from "../parts/ratios.js";
@@ -15,6 +16,8 @@ const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
 
 /** The file that is shown, which outlives a look at another view. @type {{name: string, events: any} | null} */
 let opened = null;
+/** How its rows are sorted and filtered. */
+let order = {sort: "", filters: {}};
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
@@ -25,6 +28,10 @@ export function mount(container, context) {
   const results = h("section", {class: "panel results-panel", "aria-label": "Result", hidden: true});
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
   const curves = createCurves(context);
+  const table = createTable("Rows", chosen => {
+    Object.assign(order, chosen);
+    tableOf(opened?.events.table);
+  });
   const pictures = createPictures(() => ({
     drawings: [...(opened?.events.effects ? [{label: "Heads", svg: grid.toSvg}] : []), ...(opened?.events.curves ? [{label: "Curves", svg: curves.toSvg}] : []),
       ...[...results.querySelectorAll("svg.ratio-drawing")].map((drawing, index) => ({label: `Drawing ${index + 1}`, svg: () => drawing}))],
@@ -45,6 +52,7 @@ export function mount(container, context) {
       const events = {};
       await asker.ask("results", {name: chosen.name, data: base64(new Uint8Array(await chosen.arrayBuffer()))}, {retry: false, onEvent: (/** @type {any} */ event) => Object.assign(events, event)});
       opened = {name: chosen.name, events};
+      order = {sort: "", filters: {}};
       status.clear();
       context.announce(`${chosen.name} is open`);
       draw();
@@ -59,6 +67,12 @@ export function mount(container, context) {
     const {report, claims, effects, curves: found, speedups, table} = opened.events;
     if (found) curves.update(found);
     replace(results, h("header", null, h("h2", null, opened.name)), report && resultOf(report), claims && claimsOf(claims), effects && effectsOf(effects), found && curves.element, speedups && speedupsOf(speedups), table && tableOf(table));
+  }
+
+  /** @param {{columns: string[], rows: any[][], total: number}} found */
+  function tableOf({columns, rows, total}) {
+    table.update({rows, ...order, columns: columns.map((name, index) => ({key: String(index), title: name.replaceAll("_", " "), type: typeOf(rows.map(row => row[index])), value: row => row[index]}))});
+    return [rows.length < total && h("p", {class: "soft"}, `The first ${rows.length} of ${total} rows`), table.element];
   }
 
   /** @param {Record<string, any[]>} effects */
@@ -86,21 +100,6 @@ export function mount(container, context) {
 function speedupsOf(speedups) {
   return [...new Set(speedups.map(({length}) => length))].map(length => drawRatios(speedups.filter(each => each.length === length).map(({system, ratio}) => ({name: system, ratio})),
     `times as fast as the original, one text at a time${length ? `, ${length} tokens` : ""}`));
-}
-
-/** @param {{columns: string[], rows: any[][], total: number}} table */
-function tableOf({columns, rows, total}) {
-  const numbers = columns.map((_, index) => rows.every(row => row[index] === null || typeof row[index] === "number"));
-  return [h("p", {class: "soft"}, rows.length < total ? `The first ${rows.length} of ${total} rows` : `${total} ${total === 1 ? "row" : "rows"}`),
-    h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Rows"}, h("table", null,
-      h("thead", null, h("tr", null, columns.map((name, index) => h("th", {scope: "col", class: numbers[index] && "number"}, name.replaceAll("_", " "))))),
-      h("tbody", null, rows.map(row => h("tr", null, row.map((value, index) => h("td", {class: numbers[index] && "number"}, shown(value))))))))];
-}
-
-/** @param {any} value */
-function shown(value) {
-  if (value === null || value === undefined) return "";
-  return typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : String(value);
 }
 
 /** @param {Uint8Array} bytes */

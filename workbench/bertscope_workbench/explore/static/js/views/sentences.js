@@ -170,7 +170,11 @@ export function mount(container, context) {
     else draw();
   }
 
-  draw();
+  const given = context.handed();
+  if (given.length) {
+    box.value = given.join("\n");
+    read();
+  } else draw();
   return {update, unmount: () => [asker, ...Object.values(parts)].forEach(each => each.stop())};
 }
 

@@ -1,0 +1,162 @@
+"""The questions of the Table view: which sentences a file has, and what a model says of each."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bertscope import AsyncClient, InvalidArgument, Model
+from bertscope.errors import invalid_argument
+from bertscope.values.validation import TextOrPair
+
+from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.streams import Event, each_of
+from bertscope_workbench.readers.conllu import read_sentences
+from bertscope_workbench.readers.files import SENTENCES, item_lines
+from bertscope_workbench.readers.item_lists import PartialItems
+
+MAX_ROWS = 1000
+CONLLU = ".conllu"
+SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", CONLLU)
+MORE_COLUMNS = 6
+"""Columns of a file that are shown beside those that are read."""
+PREDICTIONS = 3
+MASK = "[MASK]"
+
+
+class _Row(NamedTuple):
+    """A sentence, or a pair, and what is right for it."""
+
+    text: TextOrPair
+    answers: list[str]
+    """Words for the first mask."""
+    label: str | None
+    """The name of a label, or its index."""
+
+
+async def table(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Reads the sentences of a file: yields `{"rows": [...], "left_out": [messages], "cut": flag}`, of each row the line, the
+    text, and what there is of text_pair, answers, label and more (values of other columns by name). `left_out` are lines that
+    can't be read, `cut` is true if there are more than 1,000.
+
+    Fields: contents, suffix (.txt, .csv, .tsv, .jsonl or .conllu), columns (`{"text": "sentence1"}`, as `--columns`).
+    """
+    contents, suffix, columns = body.text("contents"), body.text("suffix", ".txt"), body.names("columns")
+    body.done()
+    if suffix not in SUFFIXES:
+        raise invalid_argument("suffix", f"must be one of {', '.join(SUFFIXES)}")
+    yield await asyncio.to_thread(_read, contents, suffix, columns)
+
+
+def _read(contents: str, suffix: str, columns: Mapping[str, str]) -> Event:
+    """Returns the rows of a file. Raises InvalidArgument for a file without any."""
+    problems: list[InvalidArgument] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"table{suffix}")
+        path.write_text(contents, encoding="utf-8", errors="replace")
+        try:
+            if suffix == CONLLU:
+                found = read_sentences(path, MAX_ROWS + 1, lambda sentence: sentence.text, PartialItems[str]())
+                problems = found.problems
+                rows: list[Event] = [{"line": line, "text": text} for line, text in zip(found.lines, found, strict=True)]
+            else:
+                lines = item_lines(path, SENTENCES, columns, problems.append)
+                rows = [{"line": line.number} | row | _more(line.columns, columns) for line, row in islice(lines, MAX_ROWS + 1)]
+        except InvalidArgument as error:
+            raise invalid_argument("contents", _without(path, error)) from error
+        left_out = [_without(path, problem) for problem in problems]
+    if not rows:
+        raise invalid_argument("contents", left_out[0] if left_out else "has no sentence")
+    return {"rows": rows[:MAX_ROWS], "left_out": left_out, "cut": len(rows) > MAX_ROWS}
+
+
+def _more(values: Mapping[str, Any], columns: Mapping[str, str]) -> Event:
+    read = {columns.get(name, name) for name in (*SENTENCES.required, *SENTENCES.optional)} | {"answers"}
+    more = {name: value for name, value in values.items() if name not in read and isinstance(value, (str, int, float))}
+    return {"more": dict(islice(more.items(), MORE_COLUMNS))} if more else {}
+
+
+def _without(path: Path, error: InvalidArgument) -> str:
+    """Returns what an error says, without the file that the page made."""
+    return str(error).removeprefix(str(path)).lstrip(",: ")
+
+
+async def rows(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Yields `{"row": index, "tokens", "score", "pieces", "predictions", "loss", "right"}` for each row, in any order;
+    `{"row": index, "left_out": message}` for one that the server rejects.
+
+    `score` is the pseudo-log-likelihood over the number of pieces, nats; `predictions` are the three likeliest words of the
+    first mask, or labels, with their probabilities. Of a row with gold words or a label, `loss` is -ln P of it, nats (of
+    several words, of the likeliest), and `right` is whether the first prediction is one: null for words of several pieces.
+    What a row or a model has not is left out.
+
+    Fields: rows ({text, text_pair, answers, label}; at most 1,000), model.
+    """
+    asked, model = [_row(part) for part in body.parts("rows")], body.optional_text("model")
+    body.done()
+    if not 0 < len(asked) <= MAX_ROWS:
+        raise invalid_argument("rows", f"must be 1 to {MAX_ROWS}")
+    found = await client.get_model(model)
+    if not {"cloze", "classification", "multi_label"} & set(found.capabilities):
+        raise invalid_argument("model", f"{found.name} fills no masks and gives no labels; choose one that does")
+    async with aclosing(each_of(asked, lambda index, row: _answered(client, found, index, row))) as events:
+        async for event in events:
+            yield event
+
+
+def _row(part: Body) -> _Row:
+    text, pair = part.text("text"), part.optional_text("text_pair")
+    row = _Row((text, pair) if pair else text, part.texts("answers"), part.optional_text("label"))
+    part.done()
+    return row
+
+
+async def _answered(client: AsyncClient, model: Model, index: int, row: _Row) -> Event:
+    try:
+        event: Event = {"row": index}
+        if "cloze" in model.capabilities:
+            event |= await _filled(client, model.name, row)
+            event |= await _scored(client, model.name, row)
+        else:
+            event |= await _labelled(client, model, row)
+    except InvalidArgument as error:
+        return {"row": index, "left_out": str(error)}
+    return event
+
+
+async def _filled(client: AsyncClient, model: str, row: _Row) -> Event:
+    text, *pair = (row.text,) if isinstance(row.text, str) else row.text
+    if not any(MASK in part for part in (text, *pair)):
+        return {}
+    (found,) = await client.fill_mask([text], text_pairs=pair or None, model=model, top_k=PREDICTIONS)
+    event: Event = {"predictions": [[one.token, one.probability] for one in found.masks[0].predictions]}
+    if not row.answers:
+        return event
+    (found,) = await client.fill_mask([text], text_pairs=pair or None, model=model, candidates=row.answers)
+    golds = found.masks[0].predictions
+    ranks = [one.rank for one in golds if one.rank is not None]  # A word of several pieces has none.
+    loss = -max(one.log_probability for one in golds)
+    return event | {"loss": loss, "right": min(ranks) == 1 if ranks else None}
+
+
+async def _scored(client: AsyncClient, model: str, row: _Row) -> Event:
+    (found,) = await client.score_texts([row.text], model=model, pieces=False)
+    return {"tokens": found.tokens, "score": found.log_likelihood / found.scored_pieces, "pieces": found.scored_pieces}
+
+
+async def _labelled(client: AsyncClient, model: Model, row: _Row) -> Event:
+    (found,) = await client.classify([row.text], model=model)
+    shown = [[one.label, one.probability] for one in found.labels[:PREDICTIONS]]
+    event: Event = {"tokens": found.tokens, "predictions": shown}
+    gold = next((one for one in found.labels if row.label in (one.label, str(one.index))), None)
+    if gold is None or found.multi_label:
+        return event
+    top = found.labels[0].logit
+    total = top + math.log(math.fsum(math.exp(one.logit - top) for one in found.labels))
+    return event | {"loss": total - gold.logit, "right": gold.index == found.labels[0].index}

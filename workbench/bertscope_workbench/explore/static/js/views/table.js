@@ -1,0 +1,160 @@
+// The Table view: a file's sentences, what the model says of each, and edited copies beside their originals.
+
+import {h, replace} from "../dom.js";
+import {percent} from "../format.js";
+import {linkButton} from "../parts/copying.js";
+import {create as createTable, typeOf} from "../parts/data_table.js";
+import {createForm} from "../parts/lines_form.js";
+import {createCopies} from "./table_copies.js";
+import {asked, goldOf, known, outcome, rowOf, textOf} from "./table_rows.js";
+import {createSlice} from "./table_slice.js";
+
+const SUFFIXES = /** @type {[string, string][]} */ ([[".txt", "sentences, one a line"], [".tsv", ".tsv: tabs"], [".csv", ".csv: commas"], [".jsonl", ".jsonl: JSON Lines"], [".conllu", ".conllu: a treebank"]]);
+const DRAW_MILLISECONDS = 150;
+
+/** @typedef {import("./table_rows.js").Row} Row */
+
+/** The rows, which outlive a look at another view. @type {{rows: Row[], contents: string, suffix: string, columns: string, model: string, left: string[]}} */
+let kept = {rows: [], contents: "", suffix: ".txt", columns: "", model: "", left: []};
+
+/** @param {Element} container @param {any} context */
+export function mount(container, context) {
+  const {state} = context;
+  const suffix = h("select", {onchange: () => { kept.suffix = suffix.value; }}, SUFFIXES.map(([value, text]) => h("option", {value}, text)));
+  const columns = h("input", {size: "16", placeholder: "text=sentence1", spellcheck: "false", "aria-label": "Other names of columns", oninput: () => { kept.columns = columns.value; }});
+  suffix.value = kept.suffix;
+  columns.value = kept.columns;
+  const form = createForm(context, {title: "A file of sentences", label: "Sentences, or the contents of a table", placeholder: "Sentences, one a line; or a table whose first line names its columns: text, and maybe text_pair, answer, label",
+    text: kept.contents, accept: `${SUFFIXES.map(([value]) => value).join(",")},text/plain`, file: "A file of sentences", action: "Read", run: read, named,
+    more: [h("label", {class: "inline"}, "as ", suffix), h("label", {class: "inline"}, "columns ", columns)]});
+  const all = h("input", {type: "checkbox", "aria-label": "Choose all rows that are shown", onchange: () => {
+    for (const row of table.kept()) row.chosen = all.checked;
+    draw();
+  }});
+  const table = createTable("Sentences", chosen => state.set({...(chosen.sort !== undefined && {table_sort: chosen.sort}), ...(chosen.filters && {table_filters: Object.keys(chosen.filters).length ? JSON.stringify(chosen.filters) : null})},
+    {push: chosen.sort !== undefined}));
+  const copies = createCopies(context, {make: (original, fields) => rowOf(fields, original), model: () => kept.model, draw});
+  const slice = createSlice(context);
+  const left = h("details", {hidden: true}, h("summary"), h("ul"));
+  const panel = h("section", {class: "panel table-panel", "aria-label": "Rows", hidden: true}, slice.element, left, copies.status, table.element);
+  replace(container, form.element, panel, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences."), linkButton(context)));
+
+  /** @param {string} name */
+  function named(name) {
+    const found = SUFFIXES.find(([value]) => name.toLowerCase().endsWith(value));
+    suffix.value = kept.suffix = found ? found[0] : ".txt";
+  }
+
+  /** @param {string} contents @param {any} asker */
+  async function read(contents, asker) {
+    const file = await asker.ask("table", {contents, suffix: kept.suffix, columns: columnsOf(kept.columns)});
+    kept = {...kept, contents, rows: file.rows.map((/** @type {any} */ row) => rowOf(row)), model: context.model()?.name.replace("models/", "") ?? "", left: file.left_out};
+    draw();
+    let done = 0;
+    let rejected = 0;
+    let drawn = 0;
+    const {rows} = kept;
+    form.progress(0, rows.length);
+    try {
+      await asker.ask("rows", {rows: rows.map(asked), model: kept.model}, {onEvent: (/** @type {any} */ event) => {
+        rows[event.row].found = event;
+        done++;
+        if (event.left_out) rejected++;
+        if (performance.now() - drawn < DRAW_MILLISECONDS) return;
+        drawn = performance.now();
+        form.progress(done, rows.length);
+        draw();
+      }});
+    } finally {
+      draw();
+    }
+    return `${done - rejected} of ${rows.length} rows are read${rejected ? `; the model rejected ${rejected}` : ""}${file.cut ? "; the file has more, of which the page reads none" : ""}.`;
+  }
+
+  /** @returns {import("../parts/data_table.js").Column[]} */
+  function columnsShown() {
+    const rows = kept.rows.flatMap(row => [row, ...row.copies]);
+    const some = (/** @type {(row: Row) => any} */ has) => rows.some(has);
+    const gold = some(row => goldOf(row) !== "");
+    const names = [...new Set(kept.rows.flatMap(row => Object.keys(row.more ?? {})))];
+    return [
+      {key: "choose", title: "Choose", type: "own", head: all, cell: chooser},
+      {key: "line", title: "Line", meaning: "Number of the line in the file, from 1", type: "number", value: row => row.line},
+      {key: "text", title: "Sentence", meaning: "A link opens it in Explore", type: "text", value: textOf, cell: sentence},
+      ...(gold ? [{key: "gold", title: "Gold", meaning: "The file's word for the first mask, or its label", type: typeOf(kept.rows.map(goldOf)), value: goldOf}] : []),
+      ...(some(row => row.found?.predictions) ? [
+        {key: "predicted", title: "Prediction", meaning: "The likeliest word of the first mask, or label, and the next two", type: "text", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][0], cell: predictions},
+        {key: "probability", title: "P", meaning: "Probability of the first prediction, 0 to 1", type: "number", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][1], cell: (/** @type {Row} */ row) => changed(row, each => each.predictions?.[0][1])}] : []),
+      ...(gold ? [
+        {key: "outcome", title: "Outcome", meaning: "Whether the first prediction is the gold word or label", type: "kind", value: outcome},
+        {key: "loss", title: "Loss", meaning: "-ln of the probability of the gold word or label, nats; 0 is best", type: "number", value: (/** @type {Row} */ row) => row.found?.loss, cell: (/** @type {Row} */ row) => changed(row, each => each.loss)}] : []),
+      ...(some(row => known(row.found?.score)) ? [{key: "score", title: "Score", meaning: "Pseudo-log-likelihood, nats per piece; the nearer to 0, the likelier the sentence", type: "number", value: (/** @type {Row} */ row) => row.found?.score, cell: (/** @type {Row} */ row) => changed(row, each => each.score)}] : []),
+      {key: "tokens", title: "Tokens", meaning: "Tokens that the model reads, special ones included", type: "number", value: row => row.found?.tokens},
+      ...names.map(name => ({key: `more.${name}`, title: name, meaning: "A column of the file", type: typeOf(kept.rows.map(row => row.more?.[name])), value: (/** @type {Row} */ row) => row.more?.[name]})),
+    ];
+  }
+
+  function draw() {
+    panel.hidden = !kept.rows.length;
+    if (!kept.rows.length) return;
+    table.update({rows: kept.rows, columns: columnsShown(), sort: state.get().table_sort ?? "", filters: filtersOf(state.get().table_filters),
+      stamp: row => JSON.stringify([row.text, row.text_pair, row.found, row.of?.found, row.chosen, row.editing, state.link()])});
+    const now = table.kept().filter(row => !row.editing);
+    const chosen = now.filter(row => row.chosen);
+    all.checked = now.length > 0 && chosen.length === now.length;
+    all.indeterminate = chosen.length > 0 && !all.checked;
+    slice.update(chosen.length ? chosen : now, `${chosen.length ? "chosen" : "shown"}${kept.model && `, read by ${kept.model}`}`);
+    left.hidden = !kept.left.length;
+    left.querySelector("summary").textContent = `${kept.left.length} ${kept.left.length === 1 ? "line" : "lines"} of the file can't be read`;
+    replace(left.querySelector("ul"), kept.left.map(text => h("li", null, text)));
+  }
+
+  /** @param {Row} row */
+  function chooser(row) {
+    return h("input", {type: "checkbox", checked: row.chosen, "aria-label": `Choose ${textOf(row)}`, onchange: (/** @type {any} */ event) => { row.chosen = event.target.checked; draw(); }});
+  }
+
+  /** @param {Row} row */
+  function sentence(row) {
+    if (row.editing) return copies.editor(row);
+    const text = row.text_pair ? textOf(row) : h("a", {href: state.link({view: "explore", text: row.text})}, row.text);
+    return [row.of && h("span", {class: "soft"}, "edited: "), text, row.found?.left_out && h("p", {class: "wrong"}, row.found.left_out), copies.buttons(row)];
+  }
+
+  draw();
+  return {update: draw, unmount: () => [form, copies].forEach(each => each.stop())};
+}
+
+/** @param {Row} row */
+function predictions({found, of}) {
+  if (!found?.predictions) return null;
+  const [[first], ...others] = found.predictions;
+  const before = of?.found?.predictions?.[0][0];
+  return [h("strong", null, first), others.length > 0 && h("span", {class: "soft"}, others.map((/** @type {[string, number]} */ [word, share]) => h("span", {class: "next"}, ` ${word} ${percent(share)}`))),
+    before && before !== first && h("span", {class: "change"}, ` was ${before}`)];
+}
+
+/** A number, and of a copy how far it is from its original's. @param {Row} row @param {(found: any) => any} value */
+function changed(row, value) {
+  const [now, before] = [row.found, row.of?.found].map(found => found && value(found));
+  if (!known(now)) return null;
+  return [fixed(now), known(before) && h("span", {class: "change"}, ` ${now < before ? "" : "+"}${fixed(now - before)}`)];
+}
+
+/** @param {number} number */
+const fixed = number => number.toFixed(3).replace("-", "−");
+
+/** @param {string} text */
+function columnsOf(text) {
+  return Object.fromEntries(text.split(",").filter(part => part.trim()).map(part => part.split("=").map(each => each.trim())).map(([name, column]) => [name, column ?? ""]));
+}
+
+/** @param {string | undefined} text @returns {import("../parts/data_table.js").Filters} */
+function filtersOf(text) {
+  try {
+    const found = JSON.parse(text ?? "{}");
+    return found && typeof found === "object" ? found : {};
+  } catch {
+    return {}; // A link that somebody wrote by hand.
+  }
+}

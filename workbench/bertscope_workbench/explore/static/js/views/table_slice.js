@@ -1,0 +1,90 @@
+// What becomes of the Table view's slice: the rows that are chosen, or else those that are shown.
+
+import {h} from "../dom.js";
+import {command, copyButton} from "../parts/copying.js";
+import {saveText} from "../parts/pictures.js";
+
+const MASK = "[MASK]";
+const FILE = "slice.jsonl";
+
+/** Makes the part. @param {any} context */
+export function createSlice(context) {
+  const {state, openWith} = context;
+  const count = h("h2");
+  /** @type {import("./table_rows.js").Row[]} */
+  let rows = [];
+  const single = () => rows.filter(row => !row.text_pair).map(row => row.text);
+  const masked = () => single().filter(text => text.includes(MASK));
+  const filled = () => rows.filter(row => !row.text_pair && row.text.includes(MASK));
+
+  const heads = h("button", {type: "button", onclick: () => openWith({view: "sentences", sentences_kind: ""}, single())}, "What heads do");
+  const worth = h("button", {type: "button", onclick: () => {
+    const [text, ...further] = masked();
+    openWith({view: "explore", text, show: "worth"}, further);
+  }}, "Measure heads");
+  const trace = h("button", {type: "button", onclick: () => {
+    const [clean, corrupted] = filled();
+    const [answer, against] = [clean, corrupted].map(wordOf);
+    state.set({view: "trace", text: clean.text, traceother: corrupted.text, traceanswer: answer, traceagainst: against === answer ? "" : against});
+  }}, "Trace");
+  const save = h("button", {type: "button", onclick: () => saveText(rows.map(written).join(""), FILE)}, "Save slice");
+  const study = h("button", {type: "button", onclick: () => saveText(studyOf(), "slice.toml")}, "Save as study");
+  const sweep = copyButton("Copy sweep command", () => command("sweep", null, objective(), FILE, ...chosenModel()), context.announce);
+  const ask = copyButton("Copy study command", () => command("study", "slice.toml", "--data", ".", ...chosenModel()), context.announce);
+  const element = h("header", null, count, heads, worth, trace, save, sweep, study, ask);
+
+  const chosenModel = () => (state.get().model ? ["--model", state.get().model] : []);
+
+  /** The option of a sweep for what all rows have. */
+  function objective() {
+    if (rows.every(row => row.answers.length)) return "--prompts";
+    if (rows.every(row => row.label)) return "--labelled";
+    return rows.every(row => row.text.includes(MASK)) ? "--divergence" : "--texts";
+  }
+
+  /** @param {HTMLButtonElement} button @param {string} reason Why it can't be pressed; "" if it can. */
+  function need(button, reason) {
+    button.disabled = reason !== "";
+    button.title = reason;
+  }
+
+  return {
+    element,
+    /** @param {import("./table_rows.js").Row[]} next @param {string} how */
+    update(next, how) {
+      rows = next;
+      count.textContent = `Slice: ${rows.length} ${rows.length === 1 ? "row" : "rows"} ${how}`;
+      need(heads, single().length ? "" : "Needs a sentence that is no pair");
+      need(worth, masked().length ? "" : "Needs a sentence with [MASK]");
+      need(trace, filled().length === 2 && rows.length === 2 ? "" : "Needs two rows with [MASK]: choose a row and its edited copy");
+      need(save, rows.length ? "" : "No row is shown");
+      need(sweep, rows.length ? "" : "No row is shown");
+      for (const button of [study, ask]) need(button, rows.length && rows.every(row => row.answers.length) ? "" : "Needs a gold word in every row");
+    },
+  };
+}
+
+/** The word that a trace follows: the gold one, or else the likeliest. @param {import("./table_rows.js").Row} row */
+const wordOf = ({answers, found}) => answers[0] ?? found?.predictions?.[0][0] ?? "";
+
+/** A row as a line of a file that commands read, with what the model said. @param {import("./table_rows.js").Row} row */
+function written({text, text_pair, answers, label, more, found}) {
+  const {row, left_out, predictions, ...numbers} = found ?? {};
+  const gold = {...(answers.length && {answer: answers}), ...(label && {label: /^\d+$/.test(label) ? Number(label) : label})};
+  return JSON.stringify({...more, text, ...(text_pair && {text_pair}), ...gold, predicted: predictions?.[0][0], probability: predictions?.[0][1], ...numbers}) + "\n";
+}
+
+/** The definition of a study of the saved slice. */
+const studyOf = () => `title = "A slice of sentences"
+paper = "Nobody's yet"
+
+[[part]]
+name = "slice"
+title = "Gold words of the slice"
+asked = "Does the model know the word?"
+definition = "The rank of the gold word among the whole vocabulary."
+reader = "table"
+files = ["${FILE}"]
+ask = "blank"
+metrics = ["p@1", "p@10", "mrr"]
+`;
