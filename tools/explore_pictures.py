@@ -28,17 +28,25 @@ COMMAND = [sys.executable, "-c", "from bertscope_workbench.command.app import ma
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: its name, the fragment of its state, and how to wait until it is drawn."""
+    """One picture: its name, the fragment of its state, how to wait until it is drawn, and whether the tour begins."""
 
     name: str
     fragment: str
     ready: Callable[[Page], object]
     width: int = 1440
+    tour: bool = False
 
 
 def looks(tab: Page) -> None:
     """Waits until a head's attention is shown."""
     expect(tab.locator(".looks")).to_contain_text("looks at", timeout=60_000)
+
+
+def toured(tab: Page) -> None:
+    """Waits until the tour speaks of a head."""
+    looks(tab)
+    tab.get_by_role("button", name="Next").click()
+    expect(tab.locator(".tour")).to_contain_text("head 2 of layer 0")
 
 
 def explained(tab: Page) -> None:
@@ -96,6 +104,7 @@ SENTENCES = (
 )
 CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
 SHOTS = (
+    Shot("explore-tour", "#explore", toured, tour=True),
     Shot("explore", f"#explore?{CHANGES}&at=4.9", looks),
     Shot("explore-words", "#explore?why=1&over=paris", explained),
     Shot("explore-worth", "#explore", measured),
@@ -120,6 +129,8 @@ def main() -> int:
                 context = browser.new_context(
                     viewport={"width": shot.width, "height": 700}, color_scheme=scheme, reduced_motion="reduce"
                 )
+                if not shot.tour:
+                    context.add_init_script("localStorage.setItem('bertscope-tour', 'done')")
                 tab = context.new_page()
                 tab.goto(address + shot.fragment)
                 shot.ready(tab)

@@ -1,6 +1,7 @@
 """A browser that reaches this machine only, and pages in it that fail a test on any error."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,11 @@ def launched_browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+def named(start: str) -> re.Pattern[str]:
+    """Returns a pattern of the name of a head that begins so, and may go on with what the head does."""
+    return re.compile("^" + r"\s".join(map(re.escape, start.split())) + "(,|$)")
 
 
 class Watched:

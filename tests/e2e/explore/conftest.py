@@ -29,9 +29,19 @@ def visit(browser: Browser, page: Page) -> Iterator[Callable[..., Watched]]:
     visited: list[Watched] = []
 
     def open_page(
-        fragment: str = "", *, of: Page = page, key: bool = True, width: int = 1440, height: int = 900, **options: object
+        fragment: str = "",
+        *,
+        of: Page = page,
+        key: bool = True,
+        width: int = 1440,
+        height: int = 900,
+        tour: bool = False,
+        **options: object,
     ) -> Watched:
+        """`tour`: as who has never seen the page, so that the tour begins."""
         context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce", **options)
+        if not tour:
+            context.add_init_script("localStorage.setItem('bertscope-tour', 'done')")
         watched = Watched(context, of.host)
         watched.tab.goto((of.address if key else f"http://{of.host}/") + fragment)
         visited.append(watched)

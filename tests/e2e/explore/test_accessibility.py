@@ -37,6 +37,12 @@ def menu_is_open(tab: Tab) -> None:
     tab.get_by_text("Save picture").click()
 
 
+def helped(tab: Tab) -> None:
+    explore_is_drawn(tab)
+    tab.locator(".head-grid [tabindex='0']").press("?")
+    expect(tab.get_by_role("dialog", name="Heads")).to_be_visible()
+
+
 def sentences_are_read(tab: Tab) -> None:
     tab.get_by_label("Sentences, one a line").fill("Paris is the capital of [MASK].\nThe cat sat.")
     tab.get_by_role("button", name="Read").click()
@@ -86,6 +92,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
+    "help": ("#explore", helped),
     "sentences": ("#sentences?at=1.8", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
@@ -98,6 +105,17 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "models": ("#models", lambda tab: expect(tab.get_by_role("table")).to_be_visible()),
     "no such view": ("#nothing", lambda tab: expect(tab.locator("main")).to_contain_text("no view")),
 }
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 420), ("light", 2560)])
+def test_axe_is_content_with_the_tour(visit: Callable[..., Watched], scheme: str, width: int) -> None:
+    tab = visit("#explore", color_scheme=scheme, width=width, tour=True).tab
+    explore_is_drawn(tab)
+    for _ in range(3):
+        tab.get_by_role("button", name="Next").click()
+    found = Axe().run(tab)
+    assert not found.response["violations"], found.generate_report()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("state", STATES)

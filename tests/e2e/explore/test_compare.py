@@ -7,7 +7,7 @@ import bertscope
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import Watched
+from tests.support.browsing import Watched, named
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def test_a_model_and_itself_changed(visit: Callable[..., Watched], target: str) 
         f"{before[two] * 100:.1f} % · {probabilities[two] * 100:.1f} %"
     )
     cell = tab.get_by_role("gridcell", name=re.compile(r"^layer 2 head 8,"))
-    expect(cell).to_have_accessible_name(f"layer 2 head 8, {float(f'{apart[2, 8]:.2g}'):g} nats apart")
+    expect(cell).to_have_accessible_name(named(f"layer 2 head 8, {float(f'{apart[2, 8]:.2g}'):g} nats apart"))
     cell.click()
     expect(tab.get_by_role("heading", name="Both maps of layer 2, head 8")).to_be_visible()
     expect(tab.locator(".attention-matrix")).to_have_count(2)

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from tests.support.browsing import Watched
+from tests.support.browsing import Watched, named
 from tests.support.page import Page
 from tests.support.patience import granted
 
@@ -28,7 +28,7 @@ def percent(share: float) -> str:
 
 
 def head(tab: Tab, layer: int, number: int) -> object:
-    return tab.get_by_role("gridcell", name=re.compile(rf"^layer {layer} head {number}(,|$)"))
+    return tab.get_by_role("gridcell", name=named(f"layer {layer} head {number}"))
 
 
 def shows(tab: Tab, answer: bertscope.Inspection) -> None:
@@ -62,7 +62,7 @@ def test_a_click_changes_what_the_client_says_it_does(visit: Visit, client: bert
     moved = changed.distances.moved
     for layer, number in ((0, 0), (2, 8), (5, 3)):
         expect(head(tab, layer, number)).to_have_accessible_name(
-            f"layer {layer} head {number}, moved {percent(moved[layer, number])}"
+            named(f"layer {layer} head {number}, moved {percent(moved[layer, number])}")
         )
     tab.get_by_role("radio", name="flattens").check(force=True)
     tab.get_by_role("rowheader", name="layer 3", exact=True).click()
@@ -133,7 +133,7 @@ def test_the_attention_of_a_head(visit: Visit, client: bertscope.Client) -> None
     matrix = tab.locator(".attention-matrix")
     expect(matrix).to_be_visible()
     matrix.hover(position={"x": 200, "y": 200})
-    expect(tab.locator(".readout")).to_contain_text("looks at")
+    expect(tab.locator(".detail .readout")).to_contain_text("looks at")
     tab.locator(".sentence textarea").fill("The unbelievability of it [MASK] us.")
     tab.get_by_label("whole words").check()
     expect(tab.locator(".attention-matrix text").filter(has_text=re.compile("^unbelievab"))).to_have_count(2)
@@ -176,7 +176,7 @@ def test_every_head_is_measured(visit: Visit, client: bertscope.Client) -> None:
         effects = {(effect.layer, effect.head): effect.metrics["divergence"].difference for effect in sweep}
     for place in ((0, 0), max(effects, key=lambda each: effects[each])):
         expect(head(tab, *place)).to_have_accessible_name(
-            f"layer {place[0]} head {place[1]}, moves predictions by {effects[place]:.3f} nats"
+            named(f"layer {place[0]} head {place[1]}, moves predictions by {effects[place]:.3f} nats")
         )
 
 
@@ -190,7 +190,7 @@ def test_what_was_measured_is_measured_again_for_a_new_sentence(visit: Visit, cl
         effects = {(effect.layer, effect.head): effect.metrics["divergence"].difference for effect in sweep}
     most = max(effects, key=lambda each: effects[each])
     expect(head(tab, *most)).to_have_accessible_name(
-        f"layer {most[0]} head {most[1]}, moves predictions by {effects[most]:.3f} nats", timeout=granted(60_000)
+        named(f"layer {most[0]} head {most[1]}, moves predictions by {effects[most]:.3f} nats"), timeout=granted(60_000)
     )
     expect(tab.locator(".worth .status-line")).to_contain_text("one by one")
     tab.locator(".sentence textarea").fill("Nothing is hidden here.")

@@ -8,7 +8,7 @@ import bertscope
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browsing import Watched
+from tests.support.browsing import Watched, named
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def test_heads_over_sentences(visit: Callable[..., Watched], target: str, tmp_pa
         ordered = sorted(TEXTS, key=lambda text: -client.describe_attention([text]).mean("previous")[1, 8])
         best = client.fill_mask(TEXTS[0])[0].masks[0].predictions[0].token
     cell = tab.get_by_role("gridcell", name=re.compile("^layer 1 head 8,"))
-    expect(cell).to_have_accessible_name(f"layer 1 head 8, {float(f'{found[1, 8]:.3g}'):g}")
+    expect(cell).to_have_accessible_name(named(f"layer 1 head 8, {float(f'{found[1, 8]:.3g}'):g}"))
     assert [link.inner_text() for link in tab.locator(".sentences-panels ol a").all()] == ordered
     expect(tab.get_by_role("row").filter(has_text="capital of")).to_contain_text(best)
     assert tab.locator(".pattern-bars rect").count() > 6

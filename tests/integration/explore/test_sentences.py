@@ -31,6 +31,17 @@ def test_the_means_are_the_clients(page, host, statistic):
     assert answers[0] == []
 
 
+def test_what_heads_do_is_what_the_client_says(page, host):
+    (event,) = page.ask("describe", {"texts": TEXTS})
+    with bertscope.Client(host.target) as client:
+        expected = client.describe_attention(TEXTS)
+    assert event["patterns"] == expected.majority().tolist()
+    assert [*event["statistics"]] == [*expected.statistics]
+    for name, means in event["statistics"].items():
+        assert np.array(means) == pytest.approx(expected.mean(name), abs=1e-4)
+    assert page.refusal("describe", {"texts": []})["fields"] == ["texts"]
+
+
 def test_a_text_that_is_too_long_is_left_out(page):
     events = page.ask("sentences", {"texts": [TEXTS[0], "the " * 5000], "statistic": "self"})
     left = {event["text"]: event.get("left_out") for event in events}

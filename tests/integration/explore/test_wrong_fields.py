@@ -52,6 +52,7 @@ GOOD: dict[str, dict[str, object]] = {
         "direction": "break",
     },
     "patched": {"text": TEXT, "source": TEXT, "model": "bert", "site": "state", "layer": 0, "position": 1},
+    "describe": {"texts": [TEXT], "model": "bert"},
     "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},
     "pairs": {"right": [TEXT], "wrong": ["Paris was the capital."], "model": "bert"},
     "relations": {"conllu": TREEBANK, "model": "bert"},

@@ -16,7 +16,7 @@ from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
 from bertscope_workbench.explore.questions.results import results
-from bertscope_workbench.explore.questions.sentences import sentences
+from bertscope_workbench.explore.questions.sentences import describe, sentences
 from bertscope_workbench.explore.questions.table import rows, table
 from bertscope_workbench.explore.questions.trace import patched, trace
 from bertscope_workbench.explore.streams import Event
@@ -32,6 +32,7 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             attribute,
             compare,
             sentences,
+            describe,
             pairs,
             relations,
             table,

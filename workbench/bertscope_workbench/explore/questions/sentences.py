@@ -1,4 +1,4 @@
-"""The question of the Sentences view: what heads do in each of many texts, and what fills their masks."""
+"""Questions about what heads do in texts: in each of many, with what fills their masks, and over all of them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ async def sentences(client: AsyncClient, body: Body) -> AsyncGenerator[Event, No
     async with aclosing(each_of(texts, lambda index, text: _described(client, index, text, model, statistic))) as events:
         async for event in events:
             yield event
+
+
+async def describe(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Yields `{"statistics": {name: [layers][heads]}, "patterns": [layers][heads]}`: the means of all statistics of
+    `describe_attention` over the texts, and the class of most maps of each head, empty for a head that was pruned away.
+
+    Fields: texts (at most 1,000), model.
+    """
+    texts, model = body.texts("texts"), body.optional_text("model")
+    body.done()
+    if not 0 < len(texts) <= MAX_TEXTS:
+        raise invalid_argument("texts", f"must be 1 to {MAX_TEXTS} sentences")
+    found = await client.describe_attention(texts, model=model)
+    means = {name: plain(found.mean(name).round(4)) for name in found.statistics}
+    yield {"statistics": means, "patterns": plain(found.majority())}
 
 
 async def _described(client: AsyncClient, index: int, text: str, model: str, statistic: str) -> Event:

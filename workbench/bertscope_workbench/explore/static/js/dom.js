@@ -28,7 +28,7 @@ export function replace(parent, ...children) {
 }
 
 /** Makes one choice of several: radio buttons drawn as a bar. `options` are [value, label] pairs.
- * @param {string} legend @param {[string, string][]} options @param {string} value @param {(value: string) => void} chosen */
+ * @param {string} legend @param {[string, Child][]} options @param {string} value @param {(value: string) => void} chosen */
 export function choice(legend, options, value, chosen) {
   const name = `choice-${++choices}`;
   const inputs = options.map(([each]) =>

@@ -1,12 +1,15 @@
 // Starts the page: the state, the header, and the view that the state names.
 
 import {createApi, server} from "./api.js";
+import {createDescriptions} from "./described.js";
 import {h, replace} from "./dom.js";
 import {createHeader} from "./header.js";
+import {createHelp} from "./help.js";
 import {findKey} from "./key.js";
 import {create as createLocked} from "./parts/locked.js";
 import {createState} from "./state.js";
 import {createTheme} from "./theme.js";
+import {createTour} from "./tour.js";
 import {VIEWS} from "./views/index.js";
 
 const MODELS_SECONDS = 30;
@@ -28,6 +31,11 @@ let open = null;
 let opening = 0;
 /** @type {string[]} */
 let handed = [];
+const described = createDescriptions(api, () => {
+  open?.shown.update(state.get(), new Set(["described"]));
+  tour.update();
+});
+const tour = createTour(state, () => described(context.model()));
 let roleKnown = false; // What the caller may do: asked once, and again after the server was gone.
 
 /** What a view may use. */
@@ -38,6 +46,7 @@ const context = {
   /** The loaded models, as `client.list_models` gives them. */ models: () => loaded.models,
   /** The chosen model, or the default one; null while none is loaded. */
   model: () => loaded.models.find(model => model.name === `models/${state.get().model}`) ?? (state.get().model ? null : loaded.models[0] ?? null),
+  /** What heads of the chosen model do; undefined while it is asked, null where it can't be known. */ described: () => described(context.model()),
   mayManage: () => loaded.may_manage,
   /** Asks which models are loaded. */ refreshModels,
   /** Opens another view with sentences, which no link holds. @param {Record<string, string>} patch @param {string[]} sentences */
@@ -76,7 +85,10 @@ async function show(now, changed) {
   if (turn !== opening) return;
   replace(container);
   open = {view: now.view, shown: mount(container, context)};
+  if (now.view === "explore" && context.model()) tour.offer();
 }
+
+createHelp(state, /** @type {HTMLButtonElement} */ (document.querySelector("#help")), tour.start);
 
 async function start() {
   Object.assign(server, await api.ask("server", {}));

@@ -1,5 +1,7 @@
 // Changes of heads: how they are named, kept in the fragment, sent and drawn.
 
+import {h} from "../dom.js";
+
 /** @typedef {{kind: string, factor: number}} Change */
 /** @typedef {Map<string, Change>} Changes By "layer.head". */
 
@@ -7,7 +9,7 @@
 export const KINDS = {
   x: {mode: "zero", glyph: "✕", verb: "silences", done: "silenced", key: "x", class: "silenced"},
   u: {mode: "uniform", glyph: "=", verb: "flattens", done: "flattened", key: "f", class: "flattened"},
-  s: {mode: "scale", glyph: "×", verb: "scales", done: "scaled", key: "s", class: "scaled"},
+  s: {mode: "scale", glyph: "½", verb: "scales", done: "scaled", key: "s", class: "scaled"},
   m: {mode: "mean", glyph: "μ", verb: "averages", done: "averaged", key: "r", class: "averaged"},
 };
 
@@ -48,6 +50,9 @@ export function groups(changes) {
 /** The changes as the page's server takes them. @param {Changes} changes */
 export const asked = changes => groups(changes)
   .map(({kind, layer, heads, factor}) => ({layer, heads, mode: kindOf(kind).mode, ...(kind === "s" && {factor})}));
+
+/** A sign in the shape of its kind, which tells kinds apart without their colours. @param {string} kind @param {string} sign */
+export const mark = (kind, sign) => h("span", {class: `mark ${kindOf(kind)?.class ?? ""}`, "aria-hidden": "true"}, sign);
 
 /** The sign of a change: "✕", "½", "×0.3". @param {Change} change */
 export function glyph({kind, factor}) {

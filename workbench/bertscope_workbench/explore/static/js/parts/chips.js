@@ -1,7 +1,7 @@
 // The changes of heads as chips; pressing one takes it back.
 
 import {h, replace} from "../dom.js";
-import {glyph, groups, kindOf} from "./changes.js";
+import {glyph, groups, kindOf, mark} from "./changes.js";
 
 /** Makes the chips. @param {(places: string[]) => void} takeBack Gets the "layer.head" of the chip that was pressed. */
 export function create(takeBack) {
@@ -21,6 +21,6 @@ export function create(takeBack) {
     const kind = kindOf(group.kind);
     return h("button", {type: "button", class: `chip ${kind.class}`, title: "Take back",
       "aria-label": `Take back: ${place} ${kind.done}`, onclick: () => takeBack(group.heads.map(head => `${group.layer}.${head}`))},
-    h("span", {"aria-hidden": "true"}, glyph(group)), " ", place);
+    mark(group.kind, glyph(group)), " ", place);
   }
 }

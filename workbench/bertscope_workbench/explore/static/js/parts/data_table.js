@@ -109,7 +109,7 @@ export function create(label, chose) {
   function headOf({key, title, meaning, type, head}) {
     if (type === "own") return h("th", {scope: "col"}, head ?? h("span", {class: "visually-hidden"}, title));
     return h("th", {scope: "col", class: type === "number" && "number"},
-      h("button", {type: "button", class: "sort", title: meaning, onclick: () => chose({sort: data.sort === key ? `-${key}` : data.sort === `-${key}` ? "" : key})}, title));
+      h("button", {type: "button", class: "sort", title: meaning, "data-number": meaning && `column ${key}`, onclick: () => chose({sort: data.sort === key ? `-${key}` : data.sort === `-${key}` ? "" : key})}, title));
   }
 
   /** The fields in which a column is filtered. @param {Column} column */

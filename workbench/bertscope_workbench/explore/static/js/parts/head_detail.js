@@ -2,6 +2,7 @@
 
 import {choice, h, replace, svg} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {create as createLines} from "./attention_lines.js";
 import {create as createMatrix} from "./attention_matrix.js";
 
@@ -22,13 +23,13 @@ export function create(set, masked) {
   const form = choice("Draw as", [["lines", "Lines"], ["matrix", "Matrix"]], "lines", value => set({as: value === "lines" ? "lines" : "matrix"}, true));
   const special = h("input", {type: "checkbox", onchange: () => set({special: special.checked ? null : "hidden"}, true)});
   const words = h("input", {type: "checkbox", onchange: () => set({words: words.checked ? "1" : null, row: null, window: null}, true)});
-  const threshold = h("input", {type: "range", min: "0", max: "0.5", step: "0.01", "aria-label": "Lines from this weight on",
+  const threshold = h("input", {type: "range", min: "0", max: "0.5", step: "0.01", "aria-label": "Lines from this weight on", ...means("weight"),
     oninput: () => set({threshold: threshold.value}, false)});
   const thresholdLabel = h("label", {class: "inline"}, "from ", threshold, h("span", {class: "threshold-value"}));
   const whole = h("button", {type: "button", hidden: true, onclick: () => set({window: null}, true)}, "Whole text");
   const large = h("button", {type: "button", class: "icon-button", "aria-label": "Enlarge", title: "Enlarge", onclick: () => set({large: large.getAttribute("aria-pressed") === "true" ? null : "1"}, true)},
     svg("svg", {viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "icon"}, svg("path", {d: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4"})));
-  const sentence = h("p", {class: "looks"});
+  const sentence = h("p", {class: "looks", ...means("weight")});
   const drawing = h("div", {class: "head-drawing"});
   const element = h("section", {class: "panel detail", "aria-label": "Attention of one head"},
     h("header", null, title, form.element, large),
@@ -41,10 +42,10 @@ export function create(set, masked) {
     /** The drawing that is shown. */
     toSvg: () => (drawing.firstElementChild === lines.element ? lines.toSvg() : matrix.toSvg()),
     /**
-     * @param {{state: Record<string, string>, at: number[], tokens: any[], map: import("./maps.js").Maps | null, moved: number[][] | null, row: number, theme: "light" | "dark"}} data
+     * @param {{state: Record<string, string>, at: number[] | null, tokens: any[], map: import("./maps.js").Maps | null, moved: number[][] | null, row: number, theme: "light" | "dark"}} data
      */
     update({state, at, tokens, map, moved, row, theme}) {
-      title.textContent = `Layer ${at[0]}, head ${at[1]}`;
+      title.textContent = at ? `Layer ${at[0]}, head ${at[1]}` : "Attention";
       const pooled = Boolean(map && (map.cellSize > 1 || map.rows < tokens.length));
       const short = tokens.length <= MOST_LINES && !pooled;
       const as = !short ? "matrix" : state.as || "lines";
@@ -60,7 +61,7 @@ export function create(set, masked) {
       thresholdLabel.lastChild.textContent = percent(least);
       whole.hidden = !state.window;
       large.setAttribute("aria-pressed", String(state.large === "1"));
-      if (!map) return;
+      if (!map || !at) return;
       const data = {tokens, map, row, special: special.checked, threshold: least, theme};
       const part = as === "lines" ? lines : matrix;
       if (drawing.firstElementChild !== part.element) replace(drawing, part.element);

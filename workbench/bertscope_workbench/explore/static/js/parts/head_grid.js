@@ -23,14 +23,16 @@ const LABEL = 26;
  * @property {string} at "layer.head" of the head whose attention is shown.
  * @property {"light" | "dark"} theme
  * @property {(value: number) => string} [said] Says a number of `moved` or `worth` in words.
+ * @property {import("../described.js").Described | null} [described] What heads do, if it is known.
  */
 
 /**
  * Makes the grid.
  * @param {(places: string[], first: boolean) => void} painted Gets the "layer.head" that the brush met; `first` begins a stroke.
  * @param {(key: string) => void} letter Gets a letter that was pressed.
+ * @param {(said: string) => void} [looked] Gets what is said of the head that the pointer or the focus is at; "" of none.
  */
-export function create(painted, letter) {
+export function create(painted, letter, looked) {
   const element = h("div", {class: "head-grid", role: "grid", "aria-label": "Heads, layers down; arrows move, Enter does what a click does"});
   /** @type {any[][]} Cells, with headers at row and column 0. */
   let cells = [];
@@ -100,6 +102,13 @@ export function create(painted, letter) {
     stroke = place.join(".");
     painted(placesOf(...place), false);
   });
+  if (looked) {
+    for (const name of ["pointerover", "focusin"]) element.addEventListener(name, event => looked(saidAt(event.target)));
+    element.addEventListener("pointerleave", () => looked(saidAt(document.activeElement)));
+    element.addEventListener("focusout", () => looked(""));
+  }
+  /** @param {EventTarget | null} target */
+  const saidAt = target => (placed(target) && /** @type {Element} */ (target).closest(".head")?.getAttribute("aria-label")) || "";
   window.addEventListener("pointerup", () => { stroke = ""; });
   element.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const place = placed(event.target);
@@ -151,7 +160,7 @@ function draw(cell, data, largest, repaint) {
   const [canvas, sign] = cell.children;
   const number = data.show === "moved" ? data.moved?.[layer]?.[head] : data.worth.get(place)?.difference;
   const effect = data.show === "worth" ? data.worth.get(place) : undefined;
-  const shown = JSON.stringify([data.show, data.theme, Boolean(data.pictures), number, number === undefined ? 0 : largest, effect, change, place === data.at, data.moved?.[layer]?.[head]]);
+  const shown = JSON.stringify([data.show, data.theme, Boolean(data.pictures), number, number === undefined ? 0 : largest, effect, change, place === data.at, data.moved?.[layer]?.[head], Boolean(data.described)]);
   if (!repaint && shown === drawn.get(cell)) return; // Most answers change few cells, and the browser shares the processor.
   drawn.set(cell, shown);
   canvas.hidden = data.show !== "maps" || !data.pictures;
@@ -163,11 +172,15 @@ function draw(cell, data, largest, repaint) {
   sign.textContent = change ? glyph(change) : "";
   if (place === data.at) cell.setAttribute("aria-current", "true");
   else cell.removeAttribute("aria-current");
-  const said = [`layer ${layer} head ${head}`, change && (change.kind === "s" ? `scaled by ${change.factor}` : kindOf(change.kind).done),
-    data.moved && (data.said ?? (value => `moved ${percent(value)}`))(data.moved[layer][head]), effect && (data.said ?? (value => `moves predictions by ${value.toFixed(3)} nats`))(effect.difference)].filter(Boolean).join(", ");
+  const said = [`layer ${layer} head ${head}`, !canvas.hidden && data.pictures && `largest weight ${percent(most(data.pictures, layer * data.heads + head))}`, change && (change.kind === "s" ? `scaled by ${change.factor}` : kindOf(change.kind).done),
+    data.moved && (data.said ?? (value => `moved ${percent(value)}`))(data.moved[layer][head]), effect && (data.said ?? (value => `moves predictions by ${value.toFixed(3)} nats`))(effect.difference),
+    data.described?.words(layer, head)].filter(Boolean).join(", ");
   cell.setAttribute("aria-label", said);
   cell.title = said;
 }
+
+/** The largest weight of a map, 0 to 1. @param {import("./maps.js").Maps} maps @param {number} index */
+const most = (maps, index) => maps.cells.subarray(index * maps.rows * maps.columns, (index + 1) * maps.rows * maps.columns).reduce((a, b) => Math.max(a, b), 0) / maps.most;
 
 /** @param {number} share @param {GridData} data */
 const colourOf = (share, data) => (data.show === "moved" ? magnitude(share, data.theme) : signed(-share, data.theme));

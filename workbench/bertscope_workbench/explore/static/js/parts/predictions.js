@@ -2,6 +2,7 @@
 
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 
 /** @typedef {{token: string, probability: number, rank: number, before: number | null, rank_before: number | null}} Entry */
 
@@ -56,7 +57,7 @@ function bars(entries, compared, explained) {
     return h("li", null, name(entry.token, explained),
       h("span", {class: "bar-track", "aria-hidden": "true"}, h("span", {class: "bar", style: {width: `${(100 * entry.probability) / most}%`}}),
         compared && entry.before !== null && h("span", {class: "tick", style: {left: `${(100 * entry.before) / most}%`}})),
-      h("span", {class: "number", title: said}, percent(entry.probability), h("span", {class: "visually-hidden"}, said.slice(percent(entry.probability).length))));
+      h("span", {class: "number", ...means("probability", said)}, percent(entry.probability), h("span", {class: "visually-hidden"}, said.slice(percent(entry.probability).length))));
   }));
 }
 

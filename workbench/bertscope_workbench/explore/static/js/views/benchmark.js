@@ -2,12 +2,15 @@
 
 import {h, replace} from "../dom.js";
 import {count, percent} from "../format.js";
+import {means} from "../numbers.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios, said} from "../parts/ratios.js";
 import {create as createStatus} from "../parts/status_line.js";
 
 const LENGTHS = ["8", "32", "128", "512", "32,128"];
+/** The numbers of the table's columns, by their keys in `NUMBERS`. */
+const MEANT = [null, null, "latency", "speedup", "throughput", "weights", "agreement"];
 const SECONDS = ["1", "5", "20"];
 
 /** The newest report, which outlives a look at another view. @type {any} */
@@ -125,7 +128,7 @@ function tableOf(found, index) {
   const agreement = found.models.some((/** @type {any} */ model) => model.agreement);
   const heads = ["Model", "Runs on", "Latency, median", "Times as fast", "Throughput", "Weights", ...(agreement ? ["Same first answer"] : [])];
   return h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Speeds"}, h("table", null,
-    h("thead", null, h("tr", null, heads.map((text, column) => h("th", {scope: "col", class: column > 1 && "number"}, text)))),
+    h("thead", null, h("tr", null, heads.map((text, column) => h("th", {scope: "col", class: column > 1 && "number", ...(MEANT[column] && means(MEANT[column]))}, text)))),
     h("tbody", null, found.models.map((/** @type {any} */ model) => {
       const speed = model.speeds[index];
       const ratio = speed.latency_speedup;

@@ -2,6 +2,7 @@
 
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {create as createMatrix} from "../parts/attention_matrix.js";
 import * as changing from "../parts/changes.js";
 import {create as createChips} from "../parts/chips.js";
@@ -31,9 +32,9 @@ export function mount(container, context) {
   });
   const predictions = h("div", {class: "predictions"});
   const grid = createGrid((places, first) => { if (places.length === 1) set({at: places[0]}, first); }, () => {});
-  const note = h("p", {class: "soft"});
+  const note = h("p", {class: "soft", ...means("divergence")});
   const title = h("h2", null, "Both maps");
-  const readouts = [h("p", {class: "soft readout"}), h("p", {class: "soft readout"})];
+  const readouts = [h("p", {class: "soft readout", ...means("weight")}), h("p", {class: "soft readout", ...means("weight")})];
   const matrices = readouts.map(read => createMatrix(row => set({row: String(row)}, false), () => {}, text => { read.textContent = text; }));
   const names = [h("h3"), h("h3")];
   const status = createStatus();
@@ -119,7 +120,7 @@ export function mount(container, context) {
     replace(predictions, ...paired(left.start, right.start));
     const moved = distances?.divergence ?? null;
     const data = {layers: left.start.layers, heads: left.start.heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved, worth: new Map(), changes: new Map(),
-      at: `${layer}.${head}`, theme: context.theme(), said: (/** @type {number} */ value) => `${Number(value.toPrecision(2))} nats apart`};
+      at: `${layer}.${head}`, theme: context.theme(), said: (/** @type {number} */ value) => `${Number(value.toPrecision(2))} nats apart`, described: context.described()};
     grid.update(data);
     note.textContent = incomparable ? incomparable.message : !moved ? "Both sides are the same model, unchanged." :
       `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`;
@@ -150,7 +151,7 @@ export function mount(container, context) {
     const headline = best[0] === best[1] ? `Both write ${best[0]}.` : `${leftName()} writes ${best[0]}, ${rightName()} ${best[1]}.`;
     return [h("p", {class: "headline"}, h("strong", null, headline)), h("ol", {class: "pair-bars"}, words.slice(0, SHOWN).map((/** @type {any} */ [token, one, two]) =>
       h("li", null, h("span", {class: "bar-name", title: token}, token),
-        h("span", {"aria-hidden": "true"}, bar("left", one, most), bar("right", two, most)), h("span", {class: "number"}, `${said(one)} · ${said(two)}`))))];
+        h("span", {"aria-hidden": "true"}, bar("left", one, most), bar("right", two, most)), h("span", {class: "number", ...means("probability")}, `${said(one)} · ${said(two)}`))))];
   }
 
   /** @param {Record<string, string>} _ @param {Set<string>} changed */

@@ -1,7 +1,9 @@
 // The Explore view: a sentence, what the model predicts, its heads; and what changes when heads are changed.
 
 import {choice, h, replace} from "../dom.js";
+import {EXAMPLES} from "../examples.js";
 import {percent} from "../format.js";
+import {NUMBERS, means} from "../numbers.js";
 import * as changing from "../parts/changes.js";
 import {create as createChips} from "../parts/chips.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
@@ -15,11 +17,7 @@ import {create as createStatus, greyWhile} from "../parts/status_line.js";
 import {createWords} from "./explore_words.js";
 import {createWorth} from "./explore_worth.js";
 
-const EXAMPLES = ["Paris is the capital of [MASK].", "The doctor said that [MASK] would call tomorrow.", "The keys to the cabinet [MASK] on the table.",
-  "He put the milk back into the [MASK].", "The cat sat on the mat because it was tired."];
 const BRUSHES = [["look", "○", "looks", "l"], ...Object.entries(changing.KINDS).map(([kind, {glyph, verb, key}]) => [kind, glyph, verb, key])];
-const LEGENDS = {maps: ["its largest weight", "row attends to column"], moved: ["of its attention", "went elsewhere with the changes"],
-  worth: ["nats", "how far predictions move without it"]};
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
@@ -32,7 +30,7 @@ export function mount(container, context) {
   const sentence = createSentence((text, pause) => set({text, row: null, window: null, mask: null, answer: null, over: null, taken: null}, !pause), EXAMPLES);
   const predictions = createPredictions(number => set({mask: String(number), answer: null, over: null}, false), (token, against) => set({[against ? "over" : "answer"]: token}, true));
   const words = createWords(context, (patch, push) => set(patch, push));
-  const grid = createGrid(painted, letter);
+  const grid = createGrid(painted, letter, said => { readout.textContent = said || "Point at a head, or go there with the arrows."; });
   const chips = createChips(places => setChanges(changes => { for (const place of places) changes.delete(place); }, true));
   const detail = createDetail((patch, push) => set(patch, push), row => {
     const token = answer?.start.tokens[row];
@@ -41,19 +39,20 @@ export function mount(container, context) {
   const status = createStatus();
   const worth = createWorth(context, draw);
   const show = choice("The grid shows", [["maps", "Maps"], ["moved", "Moved"], ["worth", "Worth"]], "maps", value => set({show: value}, true));
-  const factor = h("input", {type: "range", min: "0", max: "2", step: "0.1", "aria-label": "Factor", oninput: () => set({factor: factor.value}, false)});
+  const factor = h("input", {type: "range", min: "0", max: "2", step: "0.1", "aria-label": "Factor", ...means("factor"), oninput: () => set({factor: factor.value}, false)});
   const factorLabel = h("label", {class: "inline"}, factor, h("span", {class: "threshold-value"}));
   const reference = h("textarea", {rows: "2", "aria-label": "Reference texts, one a line", placeholder: "Reference texts, one a line: heads give their mean over these",
     onchange: () => set({reference: reference.value.trim() || null}, true)});
-  const brush = choice("A click", /** @type {[string, string][]} */ (BRUSHES.map(([kind, glyph, verb]) => [kind, `${glyph} ${verb}`])), "look", value => set({brush: value}, false));
+  const brush = choice("A click", BRUSHES.map(([kind, glyph, verb]) => [kind, [changing.mark(kind, glyph), ` ${verb}`]]), "look", value => set({brush: value}, false));
   brush.element.classList.add("brushes");
   const legend = h("p", {class: "legend soft"});
+  const readout = h("p", {class: "readout soft"}, "Point at a head, or go there with the arrows.");
   const undo = h("button", {type: "button", onclick: () => state.undo()}, "Undo");
   const reset = h("button", {type: "button", onclick: () => set({changes: null}, true)}, "Reset");
   const predictionPanel = h("section", {class: "panel", "aria-label": "Predictions"}, h("header", null, h("h2", null, "Predictions")), predictions.element);
   const gridPanel = h("section", {class: "panel heads-panel", "aria-label": "Heads"}, h("header", null, h("h2", null, "Heads"), show.element),
     h("div", {class: "brush-line"}, h("span", {class: "soft"}, "A click"), brush.element, factorLabel), reference,
-    h("div", {class: "grid-scroll"}, grid.element), legend, chips.element, h("div", {class: "grid-buttons"}, undo, reset, worth.button), worth.element);
+    h("div", {class: "grid-scroll"}, grid.element), readout, legend, chips.element, h("div", {class: "grid-buttons"}, undo, reset, worth.button), worth.element);
   const panels = h("div", {class: "explore-panels"}, predictionPanel, gridPanel, detail.element);
   const whole = h("div", null, words.element, panels);
   const pictures = createPictures(() => ({
@@ -102,22 +101,27 @@ export function mount(container, context) {
   }
 
   function pythonText() {
+    const [layer, head] = place() ?? [0, 0];
     const lines = [pythonQuoted(now().text), ...(state.get().model ? [`model=${pythonQuoted(state.get().model)}`] : []), "top_k=10"];
     if (changes().size) lines.push(`interventions=${changing.python(changes())}`, "compare_untouched=True");
     if (references().length) lines.push(`reference_texts=[${references().map(pythonQuoted).join(", ")}]`);
-    lines.push(`maps=bertscope.MapView({${place()[0]}: [${place()[1]}]})`);
+    lines.push(`maps=bertscope.MapView({${layer}: [${head}]})`);
     return pythonLines(`client.inspect(${lines.join(", ")})`);
   }
 
   const usesReference = () => [...changes().values()].some(({kind}) => kind === "m");
   const references = () => (usesReference() ? (now().reference ?? "").split("\n").filter(Boolean) : []);
 
-  /** The layer and head that are looked at. */
+  /** The layer and head that are looked at: those that the state names, else one that teaches; null while that one is sought. */
   function place() {
     const found = /^(\d+)\.(\d+)$/.exec(now().at ?? "");
     const model = context.model();
     const inside = found && (!model || (Number(found[1]) < model.layers && Number(found[2]) < model.heads));
-    return inside ? [Number(found[1]), Number(found[2])] : [0, 0];
+    if (inside) return [Number(found[1]), Number(found[2])];
+    const described = context.described();
+    if (described === undefined) return null;
+    const {layer, head} = described?.most("previous") ?? {layer: 0, head: 0};
+    return [layer, head];
   }
 
   /** The question about the sentence, without the head that is looked at. */
@@ -125,9 +129,9 @@ export function mount(container, context) {
 
   /** Asks for what the state shows, if it is not what was asked last. */
   async function refresh() {
-    const [layer, head] = place();
+    const at = place();
     const window = (now().window ?? "").split("-").map(Number);
-    const body = {...question(), detail: [{layer, head, ...(window.length === 4 && {rows: window.slice(0, 2), columns: window.slice(2)})}]};
+    const body = {...question(), detail: at ? [{layer: at[0], head: at[1], ...(window.length === 4 && {rows: window.slice(0, 2), columns: window.slice(2)})}] : []};
     const key = JSON.stringify(body);
     if (key === asked) return;
     asked = key;
@@ -178,14 +182,14 @@ export function mount(container, context) {
     words.update({now: values, start: answer?.of === JSON.stringify(question()) ? answer.start : null, changes: changes(), references: references()});
     if (!answer?.start) return;
     const {start, moved, pictures: small, detail: map} = answer;
-    const [layer, head] = place();
-    const data = {layers: start.layers, heads: start.heads, show: values.show, pictures: small, moved, worth: worth.effects(), changes: changes(), at: `${layer}.${head}`, theme: context.theme()};
+    const at = place();
+    const data = {layers: start.layers, heads: start.heads, show: values.show, pictures: small, moved, worth: worth.effects(), changes: changes(), at: at?.join(".") ?? "", theme: context.theme(), described: context.described()};
     predictions.update({masks: start.masks, number: Number(values.mask ?? 0), masked_lm: start.masked_lm, compared: start.compared, explained: words.explained()});
     grid.update(data);
     chips.update({changes: data.changes, heads: start.heads});
     worth.update(start);
     drawLegend(data);
-    detail.update({state: values, at: [layer, head], tokens: start.tokens, map, moved, row: rowOf(start), theme: data.theme});
+    detail.update({state: values, at, tokens: start.tokens, map, moved, row: rowOf(start), theme: data.theme});
   }
 
   /** The token that is looked from: the chosen one, else the first mask, else the first. @param {any} start */
@@ -198,10 +202,10 @@ export function mount(container, context) {
 
   /** @param {import("../parts/head_grid.js").GridData} data */
   function drawLegend(data) {
-    const [unit, text] = LEGENDS[data.show];
+    const {unit, meaning} = NUMBERS[data.show];
     const none = (data.show === "moved" && !data.moved && "Nothing is changed, so that nothing moved.") || (data.show === "worth" && !data.worth.size && "Nothing is measured yet: press Measure every head.");
-    const largest = data.show === "maps" ? "" : data.show === "moved" ? percent(largestOf(data)) : largestOf(data).toFixed(3);
-    replace(legend, none || ["0 ", h("span", {class: `scale ${data.show}`, "aria-hidden": "true"}), ` ${largest} ${unit}`, h("span", {class: "legend-text"}, text)]);
+    const largest = data.show === "maps" ? "its largest" : data.show === "moved" ? percent(largestOf(data)).replace(/\s*%$/, "") : largestOf(data).toFixed(3);
+    replace(legend, none || ["0 ", h("span", {class: `scale ${data.show}`, "aria-hidden": "true"}), ` ${largest} ${unit}`, h("span", {class: "legend-text", ...means(data.show)}, meaning)]);
   }
 
   /** @param {Record<string, string>} _ @param {Set<string>} changed */

@@ -1,6 +1,7 @@
 // The switch "words": which words of the sentence made the score of a prediction. First by occlusion, then refined in place.
 
 import {h, replace} from "../dom.js";
+import {means} from "../numbers.js";
 import * as changing from "../parts/changes.js";
 import {command, copyButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createStatus} from "../parts/status_line.js";
@@ -17,7 +18,7 @@ export function createWords(context, set) {
   const asker = context.api.latest();
   const status = createStatus();
   const values = createValues(pressed, part => say(part));
-  const readout = h("p", {class: "word-readout soft"}, HINT);
+  const readout = h("p", {class: "word-readout soft", ...means("logits")}, HINT);
   const box = h("input", {type: "checkbox", role: "switch", onchange: () => set({why: box.checked ? "1" : null}, true)});
   const [answers, others] = ["answer", "over"].map(key => h("select", {onchange: (/** @type {any} */ event) => set({[key]: event.target.value || null}, true)}));
   const controls = h("div", {class: "words-controls"}, h("label", {class: "inline"}, "Why ", answers), h("label", {class: "inline"}, "and not ", others),

@@ -2,6 +2,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {create as createSentence} from "../parts/sentence.js";
@@ -14,11 +15,11 @@ const PAUSE_MILLISECONDS = 300;
 
 /** What colours a cell: its name, its number of a reading, how the number is written, whether less of it is a stronger colour. */
 const COLOURS = /** @type {Record<string, any>} */ ({
-  probability: {name: "probability of the word", of: (/** @type {any} */ reading) => reading.top[0][1], said: percent, most: () => 1},
-  entropy: {name: "entropy, nats", of: (/** @type {any} */ reading) => reading.entropy, said: nats},
-  divergence: {name: "KL to the last layer, nats", of: (/** @type {any} */ reading) => reading.divergence, said: nats},
-  answer: {name: "probability of the answer", of: (/** @type {any} */ reading) => reading.answer?.probability, said: percent},
-  rank: {name: "rank of the answer", of: (/** @type {any} */ reading) => reading.answer?.rank, said: (/** @type {number} */ rank) => `#${rank}`, log: true},
+  probability: {key: "probability", name: "probability of the word", of: (/** @type {any} */ reading) => reading.top[0][1], said: percent, most: () => 1},
+  entropy: {key: "entropy_lens", name: "entropy, nats", of: (/** @type {any} */ reading) => reading.entropy, said: nats},
+  divergence: {key: "kl", name: "KL to the last layer, nats", of: (/** @type {any} */ reading) => reading.divergence, said: nats},
+  answer: {key: "probability", name: "probability of the answer", of: (/** @type {any} */ reading) => reading.answer?.probability, said: percent},
+  rank: {key: "rank", name: "rank of the answer", of: (/** @type {any} */ reading) => reading.answer?.rank, said: (/** @type {number} */ rank) => `#${rank}`, log: true},
 });
 
 /** @param {Element} container @param {any} context */
@@ -137,7 +138,7 @@ export function mount(container, context) {
     if (!timer) answer.value = layersanswer;
     probes.update();
     if (!found) return;
-    const {name, of, said, most, log} = colouring();
+    const {key, name, of, said, most, log} = colouring();
     const rows = [...found.layers].reverse();
     const numbers = found.positions.flatMap((/** @type {any} */ each) => each.layers.map(of)).filter(Number.isFinite);
     const largest = most ? most() : Math.max(...numbers, 1e-9);
@@ -151,7 +152,7 @@ export function mount(container, context) {
     }));
     const ends = log ? [`#${largest}`, "#1"] : [said(0), said(largest)];
     grid.update({layers: rows, columns: found.positions, cells, at: /** @type {[number, number]} */ (place()), theme: context.theme(), scale: [name, ends[0], ends[1]]});
-    replace(legend, numbers.length ? [`${name}: ${ends[0]} `, h("span", {class: "scale", "aria-hidden": "true"}), ` ${ends[1]}`] : "Write an answer to follow: one word of the model's vocabulary.",
+    replace(legend, numbers.length ? h("span", means(key), `${name}: ${ends[0]} `, h("span", {class: "scale", "aria-hidden": "true"}), ` ${ends[1]}`) : "Write an answer to follow: one word of the model's vocabulary.",
       h("span", {class: "legend-text"}, `layer 0 holds the embeddings, layer ${rows[0]} the last states`));
     drawWindow();
     drawTop();
@@ -175,9 +176,9 @@ export function mount(container, context) {
     const most = reading.top[0][1];
     replace(top, h("header", null, h("h2", null, `Layer ${found.layers[number]}, `, h("span", {class: "answer"}, position.token))),
       h("ol", {class: "bars"}, reading.top.map((/** @type {[string, number]} */ [word, probability]) => h("li", null, h("span", {class: "bar-name", title: word}, word),
-        h("span", {class: "bar-track", "aria-hidden": "true"}, h("span", {class: "bar", style: {width: `${(100 * probability) / most}%`}})), h("span", {class: "number"}, percent(probability))))),
-      h("p", {class: "soft"}, `entropy ${nats(reading.entropy)}, KL to the last layer ${nats(reading.divergence)} nats`),
-      reading.answer && h("p", {class: "layers-answer"}, h("strong", null, now().layersanswer), ` ${percent(reading.answer.probability)}, rank ${reading.answer.rank}`));
+        h("span", {class: "bar-track", "aria-hidden": "true"}, h("span", {class: "bar", style: {width: `${(100 * probability) / most}%`}})), h("span", {class: "number", ...means("probability")}, percent(probability))))),
+      h("p", {class: "soft"}, h("span", means("entropy_lens"), `entropy ${nats(reading.entropy)}`), ", ", h("span", means("kl"), `KL to the last layer ${nats(reading.divergence)} nats`)),
+      reading.answer && h("p", {class: "layers-answer"}, h("strong", null, now().layersanswer), ` ${percent(reading.answer.probability)}, `, h("span", means("rank"), `rank ${reading.answer.rank}`)));
   }
 
   function update(/** @type {Record<string, string>} */ _, /** @type {Set<string>} */ changed) {

@@ -2,6 +2,7 @@
 
 import {h, replace} from "../dom.js";
 import {count} from "../format.js";
+import {means} from "../numbers.js";
 import {create as createStatus} from "../parts/status_line.js";
 
 /** Steps of the form: their names, labels, and the field of what they need. */
@@ -114,7 +115,7 @@ export function mount(container, context) {
 function modelTable(models, manage, remove) {
   const heads = ["Model", "Architecture", "Layers × heads", "Parameters", "Longest text", "Runs on", "Weights", "Answers"];
   return h("table", null,
-    h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: NUMBERS.has(index) && "number"}, text)),
+    h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: MEANT[index] && "number", ...(MEANT[index] && means(MEANT[index]))}, text)),
       manage && h("th", {scope: "col"}, h("span", {class: "visually-hidden"}, "Unload")))),
     h("tbody", null, models.map(model => h("tr", null,
       h("th", {scope: "row"}, short(model)),
@@ -122,13 +123,14 @@ function modelTable(models, manage, remove) {
       manage && h("td", null, h("button", {type: "button", onclick: () => remove(model), "aria-label": `Unload ${short(model)}`}, "Unload"))))));
 }
 
-const NUMBERS = new Set([2, 3, 4, 6]);
+/** The numbers of the table's columns, by their keys in `NUMBERS`. */
+const MEANT = [null, null, "shape", "parameters", "longest", null, "weights", null];
 
 /** @param {any} model */
 function cells(model) {
   const texts = [model.architecture, `${model.layers} × ${model.heads}`, count(model.parameters), `${model.max_tokens} tokens`,
     `${model.runtime} ${model.device}, ${model.precision}`, count(model.weight_bytes, "B"), model.capabilities.join(", ").replaceAll("_", " ")];
-  return texts.map((text, index) => h("td", {class: NUMBERS.has(index + 1) && "number"}, text));
+  return texts.map((text, index) => h("td", {class: MEANT[index + 1] && "number"}, text));
 }
 
 /** @param {any} model */

@@ -7,6 +7,7 @@ import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios} from "../parts/ratios.js";
 import {create as createCurves} from "../parts/result_curves.js";
+import {means} from "../numbers.js";
 import {create as createStatus} from "../parts/status_line.js";
 import {resultOf} from "./benchmark.js";
 
@@ -88,7 +89,7 @@ export function mount(container, context) {
     const picker = choice("Metric", metrics.map(each => [each, each.replaceAll("_", " ")]), metric, value => state.set({metric: value}));
     const caption = metric === "importance" ? `Gradient importance of each head, at most ${largestOf(data).toFixed(3)}. Dark: the loss depends on it.`
       : `Change of ${metric.replaceAll("_", " ")} when a head is changed, at most ${largestOf(data).toFixed(3)}. Orange: worse without it; blue: better; faint: its interval holds zero.`;
-    return [metrics.length > 1 && picker.element, h("p", {class: "soft"}, caption),
+    return [metrics.length > 1 && picker.element, h("p", {class: "soft", ...means(metric === "importance" ? "importance" : "effect")}, caption),
       h("div", {class: "grid-scroll"}, grid.element)];
   }
 

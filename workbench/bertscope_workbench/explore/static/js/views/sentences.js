@@ -3,6 +3,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {STATISTICS, means} from "../numbers.js";
 import {command, copyButton, linkButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {MAX_BYTES} from "../parts/lines_form.js";
@@ -12,11 +13,6 @@ import {create as createStatus} from "../parts/status_line.js";
 import {createPairs} from "./sentences_pairs.js";
 import {createRelations} from "./sentences_relations.js";
 
-const STATISTICS = {
-  first_special: "attention on the first special token", separators: "attention on separators", largest_separator: "largest attention on a separator", self: "attention on the token itself",
-  previous: "attention on the token before", next: "attention on the token after", punctuation: "attention on punctuation", same_text: "attention within the own text",
-  other_text: "attention on the other text", entropy: "entropy of rows, nats", first_special_entropy: "entropy of the first special token's row, nats", confidence: "largest weight of a row", distance: "mean distance, tokens",
-};
 const MAX_TEXTS = 1000;
 const LISTED = 10;
 const DRAW_MILLISECONDS = 150;
@@ -32,15 +28,15 @@ export function mount(container, context) {
   const box = h("textarea", {rows: "5", "aria-label": "Sentences, one a line", placeholder: "Sentences, one a line", spellcheck: "false"});
   box.value = kept.texts.join("\n");
   const file = h("input", {type: "file", accept: ".txt,text/plain", "aria-label": "A file of sentences", onchange: () => open(file.files[0])});
-  const statistic = h("select", {onchange: () => state.set({sentences_show: statistic.value})}, Object.entries(STATISTICS).map(([name, text]) => h("option", {value: name}, text)));
+  const statistic = h("select", {onchange: () => state.set({sentences_show: statistic.value})}, Object.entries(STATISTICS).map(([name, each]) => h("option", {value: name, title: each.meaning}, withUnit(each))));
   const bar = h("progress", {hidden: true, "aria-label": "Sentences read"});
   const button = h("button", {type: "button", class: "primary", onclick: () => (running ? asker.stop() : read())}, "Read");
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
   const note = h("p", {class: "soft"});
-  const bars = h("div");
+  const bars = h("div", means("kinds"));
   const title = h("h2", null, "Where a head does it most");
   const list = h("ol");
-  const answers = h("div");
+  const answers = h("div", means("probability"));
   const panels = h("div", {class: "sentences-panels", hidden: true},
     h("section", {class: "panel", "aria-label": "Heads"}, h("header", null, h("h2", null, "Heads over all sentences")), note, h("div", {class: "grid-scroll"}, grid.element)),
     h("section", {class: "panel", "aria-label": "Sentences of a head"}, h("header", null, title), list),
@@ -48,7 +44,7 @@ export function mount(container, context) {
     h("section", {class: "panel", "aria-label": "What fills the masks"}, h("header", null, h("h2", null, "What fills the masks")), answers));
   const pictures = createPictures(() => ({
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Kinds of maps", svg: () => bars.querySelector("svg")}], view: panels,
-    labels: {name: "bertscope-sentences", caption: `${short(kept.model)}, ${kept.events.length} sentences: ${STATISTICS[/** @type {keyof typeof STATISTICS} */ (kept.statistic)] ?? ""}`},
+    labels: {name: "bertscope-sentences", caption: `${short(kept.model)}, ${kept.events.length} sentences: ${kept.statistic && withUnit(STATISTICS[kept.statistic])}`},
   }), status.error);
   const parts = /** @type {Record<string, any>} */ ({pairs: createPairs(context), relations: createRelations(context)});
   const kind = choice("Ask about", [["sentences", "Sentences"], ["pairs", "Pairs"], ["relations", "Relations"]], "sentences", value => state.set({sentences_kind: value === "sentences" ? null : value}, {push: true}));
@@ -132,9 +128,11 @@ export function mount(container, context) {
     const heads = kept.events[0].patterns[0].length;
     const mean = known.length ? range(layers).map(layer => range(heads).map(head => known.reduce((sum, event) => sum + event.values[layer][head], 0) / known.length)) : null;
     const at = (/^(\d+)\.(\d+)$/.exec(state.get().at ?? "") ?? ["", "0", "0"]).slice(1).map(Number);
-    const data = {layers, heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved: mean, worth: new Map(), changes: new Map(), at: at.join("."), theme: context.theme(), said: amount};
+    const data = {layers, heads, show: /** @type {"moved"} */ ("moved"), pictures: null, moved: mean, worth: new Map(), changes: new Map(), at: at.join("."), theme: context.theme(), said: amount, described: context.described()};
     grid.update(data);
-    note.textContent = mean ? `Mean ${STATISTICS[/** @type {keyof typeof STATISTICS} */ (kept.statistic)]} over ${known.length} sentences, up to ${amount(largestOf(data))}. Click a head for its sentences.` :
+    Object.assign(note.dataset, {number: kept.statistic});
+    note.title = means(kept.statistic).title;
+    note.textContent = mean ? `Mean ${withUnit(STATISTICS[kept.statistic])} over ${known.length} sentences, up to ${amount(largestOf(data))}. Click a head for its sentences.` :
       "No sentence has this number: it needs pairs of texts.";
     drawList(known, at);
     drawPatterns(layers, heads);
@@ -177,6 +175,9 @@ export function mount(container, context) {
   } else draw();
   return {update, unmount: () => [asker, ...Object.values(parts)].forEach(each => each.stop())};
 }
+
+/** @param {import("../numbers.js").Known} known */
+const withUnit = ({name, unit}) => (unit === "share" ? name : `${name}, ${unit}`);
 
 /** @param {number} value */
 const amount = value => String(Number(value.toPrecision(3)));

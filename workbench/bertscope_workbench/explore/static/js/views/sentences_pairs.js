@@ -2,6 +2,7 @@
 
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {createForm} from "../parts/lines_form.js";
 
@@ -48,9 +49,9 @@ export function createPairs(context) {
     const {accuracy, interval, right, tied, wrong} = kept.accuracy;
     const rows = [...kept.rows].sort((a, b) => a.scores[0] - a.scores[1] - (b.scores[0] - b.scores[1]));
     replace(results, h("header", null, h("h2", null, "The right sentence is likelier")),
-      h("p", {class: "headline"}, h("strong", null, percent(accuracy)), ` of ${right + tied + wrong} pairs (95 %: ${percent(interval[0])} to ${percent(interval[1])}): ${right} right, ${tied} tied, ${wrong} wrong`),
+      h("p", {class: "headline", ...means("accuracy")}, h("strong", null, percent(accuracy)), ` of ${right + tied + wrong} pairs (95 %: ${percent(interval[0])} to ${percent(interval[1])}): ${right} right, ${tied} tied, ${wrong} wrong`),
       h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Pairs"}, h("table", null,
-        h("thead", null, h("tr", null, ["Right sentence", "Other sentence", "Difference, nats", "Outcome"].map((text, index) => h("th", {scope: "col", class: index === 2 && "number"}, text)))),
+        h("thead", null, h("tr", null, ["Right sentence", "Other sentence", "Difference, nats", "Outcome"].map((text, index) => h("th", {scope: "col", class: index === 2 && "number", ...(index === 2 && means("log_likelihood"))}, text)))),
         h("tbody", null, rows.map(({pair, scores, outcome}) => h("tr", null, kept.pairs[pair].map(text => h("td", null, toExplore(text))),
           h("td", {class: "number"}, signed(scores[0] - scores[1])), h("td", {class: outcome === "wrong" && "caveat"}, NAMES[outcome] ?? outcome)))))));
   }

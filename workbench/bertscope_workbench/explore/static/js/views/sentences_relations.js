@@ -2,10 +2,14 @@
 
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid} from "../parts/head_grid.js";
 import {createForm} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
+
+/** The numbers of the table's columns, by their keys in `NUMBERS`. */
+const MEANT = [null, null, null, "found", "accuracy", "offset"];
 
 /** What is known, which outlives a look at another view. @type {{relations: any[], texts: number, left_out: number, conllu: string}} */
 let kept = {relations: [], texts: 0, left_out: 0, conllu: ""};
@@ -14,7 +18,7 @@ let kept = {relations: [], texts: 0, left_out: 0, conllu: ""};
 export function createRelations(context) {
   const {state} = context;
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
-  const note = h("p", {class: "soft"});
+  const note = h("p", {class: "soft", ...means("found")});
   const title = h("h2");
   const table = h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Relations"});
   const panels = h("div", {class: "sentences-panels", hidden: true},
@@ -46,7 +50,7 @@ export function createRelations(context) {
     panels.hidden = !one;
     if (!one) return;
     const at = state.get().at ?? `${one.layer}.${one.head}`;
-    grid.update({layers: one.accuracies.length, heads: one.accuracies[0].length, show: /** @type {"moved"} */ ("moved"), pictures: null, moved: one.accuracies, worth: new Map(), changes: new Map(), at, theme: context.theme(), said: percent});
+    grid.update({layers: one.accuracies.length, heads: one.accuracies[0].length, show: /** @type {"moved"} */ ("moved"), pictures: null, moved: one.accuracies, worth: new Map(), changes: new Map(), at, theme: context.theme(), said: percent, described: context.described()});
     const [layer, head] = at.split(".").map(Number);
     const share = one.accuracies[layer]?.[head];
     title.textContent = `${one.relation}: which head finds the ${one.direction === "forward" ? "dependent" : "governor"}`;
@@ -55,7 +59,7 @@ export function createRelations(context) {
     note.textContent = `${share === undefined ? "" : `Layer ${layer}, head ${head}: ${percent(share)} of all pairs. `}Best: layer ${one.layer}, head ${one.head}, ${percent(one.accuracy)} (${how}); `
       + `the word at distance ${one.offset} is it in ${percent(one.offset_accuracy)}${one.chance === null ? "" : `; the head finds other words as far away in ${percent(one.chance)}`}.`;
     const heads = ["Relation", "Pairs", "Head", "Found", "95 %", "By distance"];
-    replace(table, h("table", null, h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: index && "number"}, text)))),
+    replace(table, h("table", null, h("thead", null, h("tr", null, heads.map((text, index) => h("th", {scope: "col", class: index && "number", ...(MEANT[index] && means(MEANT[index]))}, text)))),
       h("tbody", null, kept.relations.map(each => h("tr", null,
         h("th", {scope: "row"}, h("button", {type: "button", class: "chip", "aria-pressed": each === one, onclick: () => state.set({relation: each.relation, at: null})}, each.relation)),
         [each.pairs, `${each.layer}:${each.head}`, percent(each.accuracy), each.interval ? `${(100 * each.interval[0]).toFixed(1)} to ${percent(each.interval[1])}` : "", `${percent(each.offset_accuracy)} (${each.offset})`]

@@ -2,6 +2,7 @@
 
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
+import {means} from "../numbers.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
@@ -163,7 +164,7 @@ export function mount(container, context) {
       h("ol", {class: "bars"}, patched.map(([word, probability, before]) => h("li", null, h("span", {class: "bar-name", title: word}, word),
         h("span", {class: "bar-track", "aria-hidden": "true"}, h("span", {class: "bar", style: {width: `${(100 * probability) / most}%`}}),
           before !== null && h("span", {class: "tick", style: {left: `${(100 * before) / most}%`}})),
-        h("span", {class: "number"}, percent(probability), h("span", {class: "visually-hidden"}, before === null ? "" : `, before ${percent(before)}`))))),
+        h("span", {class: "number", ...means("probability")}, percent(probability), h("span", {class: "visually-hidden"}, before === null ? "" : `, before ${percent(before)}`))))),
       h("p", null, copyButton("Copy its command", () => command("fill", body.text, "--patch", option, ...(body.model ? ["--model", body.model] : [])), context.announce), " ",
         copyButton("Copy its Python", () => pythonLines(call), context.announce)));
   }
@@ -190,8 +191,8 @@ export function mount(container, context) {
     const columns = tokens.map((/** @type {string} */ token, /** @type {number} */ index) => ({token, index, mask: differ[index]}));
     grid.update({layers: rows(), columns, cells, at: [rows().indexOf(layer), position], theme: context.theme(), scale: ["share of the answer", "0", largest.toFixed(1)]});
     const answer = shown.traceagainst ? `"${shown.traceanswer}" over "${shown.traceagainst}"` : `"${shown.traceanswer}"`;
-    replace(legend, "share of the other run's answer: 0 ", h("span", {class: "scale", "aria-hidden": "true"}), ` ${largest.toFixed(1)}`,
-      h("span", {class: "legend-text"}, `logit of ${answer}: clean ${clean.toFixed(2)}, corrupted ${corrupted.toFixed(2)}`));
+    replace(legend, h("span", means("recovery"), "share of the other run's answer: 0 ", h("span", {class: "scale", "aria-hidden": "true"}), ` ${largest.toFixed(1)}`),
+      h("span", {class: "legend-text", ...means("logit")}, `logit of ${answer}: clean ${clean.toFixed(2)}, corrupted ${corrupted.toFixed(2)}`));
   }
 
   function update(/** @type {Record<string, string>} */ _, /** @type {Set<string>} */ changed) {
