@@ -75,6 +75,19 @@ def read_sentences(tab: Page) -> None:
     expect(tab.locator(".sentences-form .status-line")).to_contain_text("sentences are read.", timeout=60_000)
 
 
+def tabled(tab: Page) -> None:
+    """Reads sentences with gold words, and edits a copy of one."""
+    rows = ("text\tanswer\tabout", *("\t".join(row) for row in ROWS))
+    tab.get_by_label("Sentences, or the contents of a table").fill("\n".join(rows))
+    tab.get_by_label("as").select_option(".tsv")
+    tab.get_by_role("button", name="Read").click()
+    expect(tab.locator(".sentences-form .status-line")).to_contain_text("rows are read.", timeout=60_000)
+    tab.get_by_role("button", name=f"Edit a copy of {ROWS[0][0]}").click()
+    tab.get_by_label("Edited sentence").fill("Lyon is the capital of [MASK].")
+    tab.get_by_label("Edited sentence").press("Enter")
+    expect(tab.locator(".below .change").first).to_be_visible(timeout=60_000)
+
+
 def layered(tab: Page) -> None:
     """Waits until the words of all layers are shown."""
     expect(tab.get_by_role("gridcell").first).to_be_visible(timeout=60_000)
@@ -102,6 +115,12 @@ SENTENCES = (
     "She gave him a book about the history of the river.",
     "Nobody knew why the lights had gone out.",
 )
+ROWS = (
+    ("Paris is the capital of [MASK].", "france", "capitals"),
+    ("Madrid is the capital of [MASK].", "spain", "capitals"),
+    ("He put the milk back into the [MASK].", "fridge", "homes"),
+    ("She opened the window because it was too [MASK].", "warm", "homes"),
+)
 CHANGES = "changes=x1-8-9_x2-8_u3-0-1-2-3-4-5-6-7-8-9-10-11_s5-11*0.5"
 SHOTS = (
     Shot("explore-tour", "#explore", toured, tour=True),
@@ -110,6 +129,7 @@ SHOTS = (
     Shot("explore-worth", "#explore", measured),
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
     Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),
+    Shot("explore-table", "#table?table_sort=-loss", tabled),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-trace", "#trace?traceat=4.1", traced),
     Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),

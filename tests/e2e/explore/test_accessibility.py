@@ -55,6 +55,16 @@ def pairs_are_compared(tab: Tab) -> None:
     expect(tab.get_by_text("The right sentence is likelier")).to_be_visible()
 
 
+def table_is_read(tab: Tab) -> None:
+    tab.get_by_label("Sentences, or the contents of a table").fill("text\tanswer\nParis is the capital of [MASK].\tfrance\nx\n")
+    tab.get_by_label("as").select_option(".tsv")
+    tab.get_by_role("button", name="Read").click()
+    tab.get_by_role("button", name="Edit a copy of").click()
+    tab.get_by_label("Edited sentence").press("Enter")
+    expect(tab.locator(".below .change").first).to_be_visible()
+    tab.get_by_role("button", name="Edit a copy of").first.click()
+
+
 def compared(tab: Tab) -> None:
     expect(tab.locator(".attention-matrix")).to_have_count(2)
     expect(tab.locator(".page-footer .status-line")).to_contain_text("compared in")
@@ -95,6 +105,7 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "help": ("#explore", helped),
     "sentences": ("#sentences?at=1.8", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
+    "table": ("#table?table_sort=-loss", table_is_read),
     "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "trace": ("#trace", traced),

@@ -70,6 +70,7 @@ def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], target: str
     tab.get_by_label("Outcome is").select_option("wrong")
     wrong = {text for text, (_, word, kind), top in zip(texts, ROWS, best, strict=True) if kind == "animal" and top != word}
     assert wrong
+    expect(tab.get_by_text(f"0 of {len(wrong)} right, 0.0\u00a0% (95 %: 0.0\u00a0% to ")).to_be_visible()
     assert set(sentences(tab)) == wrong
     tab.get_by_label("Sentence contains").fill("DOG")
     expect(tab.get_by_text("1 of 6 rows")).to_be_visible()
@@ -116,6 +117,9 @@ def test_an_edited_copy_stays_beside_its_original(visit: Callable[..., Watched],
     expect(tab.get_by_label("Corrupted")).to_have_value(edited)
     expect(tab.get_by_label("Answer", exact=True)).to_have_value("france")
     tab.go_back()
+    tab.get_by_role("button", name="Read").click()
+    is_read(tab, "5 of 5 rows are read.")
+    expect(copy.get_by_role("link")).to_have_text(edited)
     tab.get_by_role("button", name=f"Remove {edited}").click()
     expect(copy).to_have_count(0)
     expect(tab.get_by_role("button", name=f"Edit a copy of {ROWS[0][0]}")).to_be_focused()
@@ -131,7 +135,7 @@ def test_a_slice_goes_on(visit: Callable[..., Watched], tmp_path: Path) -> None:
         tab.get_by_role("button", name="Save slice").click()
     path = tmp_path / saved.value.suggested_filename
     saved.value.save_as(path)
-    assert [(text, list(answers)) for text, answers in bertscope_items(path)] == [
+    assert [(text, list(answers)) for text, answers in bertscope.read_prompts(path)] == [
         (row[0], [row[1]]) for row in ROWS if row[2] == "city"
     ]
     assert all(isinstance(json.loads(line)["score"], float) for line in path.read_text().splitlines())
@@ -144,10 +148,6 @@ def test_a_slice_goes_on(visit: Callable[..., Watched], tmp_path: Path) -> None:
     tab.get_by_role("button", name="What heads do").click()
     expect(tab.locator(".sentences-form .status-line")).to_have_text("2 of 2 sentences are read.")
     expect(tab.get_by_label("Sentences, one a line")).to_have_value("\n".join(city))
-
-
-def bertscope_items(path: Path) -> list[tuple[str, tuple[str, ...]]]:
-    return list(bertscope.read_prompts(path))
 
 
 def test_stop_keeps_what_there_is(visit: Callable[..., Watched]) -> None:

@@ -125,8 +125,8 @@ def test_labels(page, lab):
 @pytest.mark.parametrize(
     ("body", "part"),
     [
-        ({"rows": []}, "1 to 1000"),
-        ({"rows": [{"text": "a"}] * 1001}, "1 to 1000"),
+        ({"rows": []}, "1 to 2000"),
+        ({"rows": [{"text": "a"}] * 2001}, "1 to 2000"),
         ({"rows": [{"text": "a", "more": 1}]}, "more"),
         ({"rows": [{"text": "a"}], "model": "headless"}, "fills no masks and gives no labels"),
     ],

@@ -22,6 +22,9 @@ from bertscope_workbench.readers.files import SENTENCES, item_lines
 from bertscope_workbench.readers.item_lists import PartialItems
 
 MAX_ROWS = 1000
+"""Rows of a file."""
+MAX_ASKED = 2 * MAX_ROWS
+"""Rows that are asked about at once: those of a file, and edited copies."""
 CONLLU = ".conllu"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", CONLLU)
 MORE_COLUMNS = 6
@@ -96,12 +99,12 @@ async def rows(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     several words, of the likeliest), and `right` is whether the first prediction is one: null for words of several pieces.
     What a row or a model has not is left out.
 
-    Fields: rows ({text, text_pair, answers, label}; at most 1,000), model.
+    Fields: rows ({text, text_pair, answers, label}; at most 2,000), model.
     """
     asked, model = [_row(part) for part in body.parts("rows")], body.optional_text("model")
     body.done()
-    if not 0 < len(asked) <= MAX_ROWS:
-        raise invalid_argument("rows", f"must be 1 to {MAX_ROWS}")
+    if not 0 < len(asked) <= MAX_ASKED:
+        raise invalid_argument("rows", f"must be 1 to {MAX_ASKED}")
     found = await client.get_model(model)
     if not {"cloze", "classification", "multi_label"} & set(found.capabilities):
         raise invalid_argument("model", f"{found.name} fills no masks and gives no labels; choose one that does")

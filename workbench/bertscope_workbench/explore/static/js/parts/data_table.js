@@ -85,7 +85,8 @@ export function create(label, chose) {
       if (focused && focused !== document.activeElement && body.contains(focused)) focused.focus({preventScroll: true});
     }
     const all = data.rows.length;
-    const said = kept.length < all ? `${kept.length} of ${all} rows` : `${all} ${all === 1 ? "row" : "rows"}`;
+    const under = kept.reduce((sum, row) => sum + below(row).length, 0);
+    const said = (kept.length < all ? `${kept.length} of ${all} rows` : `${all} ${all === 1 ? "row" : "rows"}`) + (under ? `, ${under} below them` : "");
     if (count.textContent !== said) count.textContent = said;
     more.hidden = kept.length <= most;
     more.textContent = `Show ${Math.min(PAGE, kept.length - most)} more`;

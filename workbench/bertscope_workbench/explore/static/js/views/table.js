@@ -14,8 +14,8 @@ const DRAW_MILLISECONDS = 150;
 
 /** @typedef {import("./table_rows.js").Row} Row */
 
-/** The rows, which outlive a look at another view. @type {{rows: Row[], contents: string, suffix: string, columns: string, model: string, left: string[]}} */
-let kept = {rows: [], contents: "", suffix: ".txt", columns: "", model: "", left: []};
+/** The rows, which outlive a look at another view. @type {{rows: Row[], contents: string, suffix: string, columns: string, model: string, left: string[], cut: boolean, of: string}} */
+let kept = {rows: [], contents: "", suffix: ".txt", columns: "", model: "", left: [], cut: false, of: ""};
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
@@ -36,8 +36,8 @@ export function mount(container, context) {
   const copies = createCopies(context, {make: (original, fields) => rowOf(fields, original), model: () => kept.model, draw});
   const slice = createSlice(context);
   const left = h("details", {hidden: true}, h("summary"), h("ul"));
-  const panel = h("section", {class: "panel table-panel", "aria-label": "Rows", hidden: true}, slice.element, left, copies.status, table.element);
-  replace(container, form.element, panel, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences."), linkButton(context)));
+  const panel = h("section", {class: "panel table-panel", "aria-label": "Rows", hidden: true}, slice.elements, left, copies.status, table.element);
+  replace(container, form.element, panel, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences; slice.jsonl is what Save slice writes."), linkButton(context), slice.footer));
 
   /** @param {string} name */
   function named(name) {
@@ -47,13 +47,18 @@ export function mount(container, context) {
 
   /** @param {string} contents @param {any} asker */
   async function read(contents, asker) {
-    const file = await asker.ask("table", {contents, suffix: kept.suffix, columns: columnsOf(kept.columns)});
-    kept = {...kept, contents, rows: file.rows.map((/** @type {any} */ row) => rowOf(row)), model: context.model()?.name.replace("models/", "") ?? "", left: file.left_out};
+    const of = JSON.stringify([contents, kept.suffix, kept.columns]);
+    if (of !== kept.of) { // Else another model is asked, and copies stay.
+      const file = await asker.ask("table", {contents, suffix: kept.suffix, columns: columnsOf(kept.columns)});
+      kept = {...kept, contents, of, rows: file.rows.map((/** @type {any} */ row) => rowOf(row)), left: file.left_out, cut: file.cut};
+    }
+    kept.model = context.model()?.name.replace("models/", "") ?? "";
+    const rows = kept.rows.flatMap(row => [row, ...row.copies]);
+    for (const row of rows) row.found = null;
     draw();
     let done = 0;
     let rejected = 0;
     let drawn = 0;
-    const {rows} = kept;
     form.progress(0, rows.length);
     try {
       await asker.ask("rows", {rows: rows.map(asked), model: kept.model}, {onEvent: (/** @type {any} */ event) => {
@@ -68,7 +73,7 @@ export function mount(container, context) {
     } finally {
       draw();
     }
-    return `${done - rejected} of ${rows.length} rows are read${rejected ? `; the model rejected ${rejected}` : ""}${file.cut ? "; the file has more, of which the page reads none" : ""}.`;
+    return `${done - rejected} of ${rows.length} rows are read${rejected ? `; the model rejected ${rejected}` : ""}${kept.cut ? "; the file has more, of which the page reads none" : ""}.`;
   }
 
   /** @returns {import("../parts/data_table.js").Column[]} */

@@ -1,11 +1,14 @@
 // What becomes of the Table view's slice: the rows that are chosen, or else those that are shown.
 
 import {h} from "../dom.js";
-import {command, copyButton} from "../parts/copying.js";
+import {percent} from "../format.js";
+import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {saveText} from "../parts/pictures.js";
+import {known} from "./table_rows.js";
 
 const MASK = "[MASK]";
 const FILE = "slice.jsonl";
+const Z = 1.96; // Two-sided, 95 %.
 
 /** Makes the part. @param {any} context */
 export function createSlice(context) {
@@ -31,7 +34,10 @@ export function createSlice(context) {
   const study = h("button", {type: "button", onclick: () => saveText(studyOf(), "slice.toml")}, "Save as study");
   const sweep = copyButton("Copy sweep command", () => command("sweep", null, objective(), FILE, ...chosenModel()), context.announce);
   const ask = copyButton("Copy study command", () => command("study", "slice.toml", "--data", ".", ...chosenModel()), context.announce);
-  const element = h("header", null, count, heads, worth, trace, save, sweep, study, ask);
+  const summary = h("p", {class: "table-summary"});
+  const labelled = () => rows.some(row => row.found) && !rows.some(row => known(row.found?.score));
+  const footer = [copyButton("Copy command", () => command(labelled() ? "classify" : "score", null, "--texts", FILE, ...chosenModel()), context.announce),
+    copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope.read_inputs("${FILE}")).to_pandas()`), context.announce)];
 
   const chosenModel = () => (state.get().model ? ["--model", state.get().model] : []);
 
@@ -49,11 +55,13 @@ export function createSlice(context) {
   }
 
   return {
-    element,
+    elements: [h("header", null, count, heads, worth, trace, save, sweep, study, ask), summary],
+    footer,
     /** @param {import("./table_rows.js").Row[]} next @param {string} how */
     update(next, how) {
       rows = next;
       count.textContent = `Slice: ${rows.length} ${rows.length === 1 ? "row" : "rows"} ${how}`;
+      summary.textContent = [share(rows), mean(rows, "loss", "nats"), mean(rows, "score", "nats per piece")].filter(Boolean).join("; ");
       need(heads, single().length ? "" : "Needs a sentence that is no pair");
       need(worth, masked().length ? "" : "Needs a sentence with [MASK]");
       need(trace, filled().length === 2 && rows.length === 2 ? "" : "Needs two rows with [MASK]: choose a row and its edited copy");
@@ -62,6 +70,24 @@ export function createSlice(context) {
       for (const button of [study, ask]) need(button, rows.length && rows.every(row => row.answers.length) ? "" : "Needs a gold word in every row");
     },
   };
+}
+
+/** How many rows the model gets right, with Wilson's interval. @param {import("./table_rows.js").Row[]} rows */
+function share(rows) {
+  const outcomes = rows.map(row => row.found?.right).filter(known);
+  const all = outcomes.length;
+  if (!all) return "";
+  const right = outcomes.filter(Boolean).length;
+  const part = right / all;
+  const middle = (part + Z * Z / (2 * all)) / (1 + Z * Z / all);
+  const half = Z / (1 + Z * Z / all) * Math.sqrt(part * (1 - part) / all + Z * Z / (4 * all * all));
+  return `${right} of ${all} right, ${percent(part)} (95 %: ${percent(Math.max(0, middle - half))} to ${percent(Math.min(1, middle + half))})`;
+}
+
+/** @param {import("./table_rows.js").Row[]} rows @param {string} name @param {string} unit */
+function mean(rows, name, unit) {
+  const values = rows.map(row => row.found?.[name]).filter(known);
+  return values.length ? `mean ${name} ${(values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(3).replace("-", "−")} ${unit}` : "";
 }
 
 /** The word that a trace follows: the gold one, or else the likeliest. @param {import("./table_rows.js").Row} row */
