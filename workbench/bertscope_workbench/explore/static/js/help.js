@@ -42,7 +42,7 @@ export const HELP = {
   },
   table: {
     "": {text: "A file of sentences as a table: what the model says of each; sort, filter, choose, edit copies, and open a slice elsewhere."},
-    Rows: {text: "One row a sentence. A heading sorts, the fields below it filter. A sentence opens in Explore; an edited copy stays below its original, with what changed.",
+    Rows: {text: "One row a sentence. A heading sorts, the fields below it filter. A sentence opens in Explore; an edited copy stays below its original, with what changed. The slice, what is chosen or else shown, opens in other views or is saved for commands.",
       keys: [["Enter at a heading", "sorts by it, again the other way round, again not"], ["Enter in an edited copy", "asks the model about it"], ["Escape", "leaves the copy"]]},
   },
   layers: {
