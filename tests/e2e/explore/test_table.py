@@ -57,6 +57,9 @@ def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], target: str
         for said in (word, top, "right" if top == word else "wrong", *numbers):
             expect(row).to_contain_text(said)
 
+    tab.get_by_label("Outcome is").select_option("rejected")
+    expect(tab.get_by_text("1 of 6 rows")).to_be_visible()
+    tab.get_by_label("Outcome is").select_option("all")
     tab.get_by_label("Line to").fill("5")
     assert sentences(tab) == texts
     loss = tab.get_by_role("columnheader", name="Loss")
@@ -102,6 +105,7 @@ def test_an_edited_copy_stays_beside_its_original(visit: Callable[..., Watched],
             -client.fill_mask(text, candidates=["france"])[0].masks[0].predictions[0].log_probability
             for text in (ROWS[0][0], edited)
         )
+    expect(copy.locator("mark")).to_have_text("Lyon")
     expect(copy).to_contain_text(f"{after:.3f} +{after - before:.3f}")
     assert sentences(tab).index(edited) == sentences(tab).index(ROWS[0][0]) + 1
     tab.get_by_role("button", name=f"Edit a copy of {edited}").click()

@@ -26,6 +26,10 @@ export const STATISTICS = {
 export const NUMBERS = {
   ...STATISTICS,
   probability: known("probability", "%", "how likely the model finds the word in the place of the mask; over all words of its vocabulary they add up to 100 %"),
+  first: known("P", "probability", "how likely the model finds its first prediction, 0 to 1"),
+  loss: known("loss", "nats", "-ln of the probability of the gold word or label; 0 is best"),
+  score: known("score", "nats per piece", "pseudo-log-likelihood; the nearer to 0, the likelier the sentence"),
+  tokens: known("tokens", "count", "what the model reads, special tokens included"),
   weight: known("attention", "%", "the share of a token's attention that goes to another token; those of a token add up to 100 %"),
   maps: known("map of a head", "weight", "row attends to column; each map is coloured against its own largest weight"),
   moved: known("moved", "% of its attention", "how much of a head's attention went elsewhere with the changes"),

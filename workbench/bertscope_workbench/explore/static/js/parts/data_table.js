@@ -1,12 +1,14 @@
 // A table that is sorted by the head of a column and filtered below it. A row may have others that stay below it.
 
 import {h, replace} from "../dom.js";
+import {means} from "../numbers.js";
 
 /**
  * @typedef {object} Column
  * @property {string} key Its name in the sort and in the filters.
  * @property {string} title
- * @property {string} [meaning] A line that says what the values are, with their unit.
+ * @property {string} [number] What its values are, of `NUMBERS`.
+ * @property {string} [meaning] A line that says so where they are none of those.
  * @property {"text" | "number" | "kind" | "own"} type A kind is one of few values; an own column is neither sorted nor filtered.
  * @property {(row: any) => any} [value] A string, a number, or null where there is none.
  * @property {(row: any) => import("../dom.js").Child} [cell] What is shown, unless it is the value.
@@ -107,10 +109,10 @@ export function create(label, chose) {
   }
 
   /** @param {Column} column */
-  function headOf({key, title, meaning, type, head}) {
+  function headOf({key, title, number, meaning, type, head}) {
     if (type === "own") return h("th", {scope: "col"}, head ?? h("span", {class: "visually-hidden"}, title));
     return h("th", {scope: "col", class: type === "number" && "number"},
-      h("button", {type: "button", class: "sort", title: meaning, "data-number": meaning && `column ${key}`, onclick: () => chose({sort: data.sort === key ? `-${key}` : data.sort === `-${key}` ? "" : key})}, title));
+      h("button", {type: "button", class: "sort", ...(number ? means(number) : {title: meaning, "data-number": meaning && `column ${key}`}), onclick: () => chose({sort: data.sort === key ? `-${key}` : data.sort === `-${key}` ? "" : key})}, title));
   }
 
   /** The fields in which a column is filtered. @param {Column} column */

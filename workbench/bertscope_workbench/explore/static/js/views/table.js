@@ -89,12 +89,12 @@ export function mount(container, context) {
       ...(gold ? [{key: "gold", title: "Gold", meaning: "The file's word for the first mask, or its label", type: typeOf(kept.rows.map(goldOf)), value: goldOf}] : []),
       ...(some(row => row.found?.predictions) ? [
         {key: "predicted", title: "Prediction", meaning: "The likeliest word of the first mask, or label, and the next two", type: "text", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][0], cell: predictions},
-        {key: "probability", title: "P", meaning: "Probability of the first prediction, 0 to 1", type: "number", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][1], cell: (/** @type {Row} */ row) => changed(row, each => each.predictions?.[0][1])}] : []),
+        {key: "probability", title: "P", number: "first", type: "number", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][1], cell: (/** @type {Row} */ row) => changed(row, each => each.predictions?.[0][1])}] : []),
+      ...(gold || some(row => row.found?.left_out) ? [{key: "outcome", title: "Outcome", meaning: "Whether the first prediction is the gold word or label; rejected by the model", type: /** @type {"kind"} */ ("kind"), value: outcome}] : []),
       ...(gold ? [
-        {key: "outcome", title: "Outcome", meaning: "Whether the first prediction is the gold word or label", type: "kind", value: outcome},
-        {key: "loss", title: "Loss", meaning: "-ln of the probability of the gold word or label, nats; 0 is best", type: "number", value: (/** @type {Row} */ row) => row.found?.loss, cell: (/** @type {Row} */ row) => changed(row, each => each.loss)}] : []),
-      ...(some(row => known(row.found?.score)) ? [{key: "score", title: "Score", meaning: "Pseudo-log-likelihood, nats per piece; the nearer to 0, the likelier the sentence", type: "number", value: (/** @type {Row} */ row) => row.found?.score, cell: (/** @type {Row} */ row) => changed(row, each => each.score)}] : []),
-      {key: "tokens", title: "Tokens", meaning: "Tokens that the model reads, special ones included", type: "number", value: row => row.found?.tokens},
+        {key: "loss", title: "Loss", number: "loss", type: "number", value: (/** @type {Row} */ row) => row.found?.loss, cell: (/** @type {Row} */ row) => changed(row, each => each.loss)}] : []),
+      ...(some(row => known(row.found?.score)) ? [{key: "score", title: "Score", number: "score", type: "number", value: (/** @type {Row} */ row) => row.found?.score, cell: (/** @type {Row} */ row) => changed(row, each => each.score)}] : []),
+      {key: "tokens", title: "Tokens", number: "tokens", type: "number", value: row => row.found?.tokens},
       ...names.map(name => ({key: `more.${name}`, title: name, meaning: "A column of the file", type: typeOf(kept.rows.map(row => row.more?.[name])), value: (/** @type {Row} */ row) => row.more?.[name]})),
     ];
   }
@@ -122,12 +122,24 @@ export function mount(container, context) {
   /** @param {Row} row */
   function sentence(row) {
     if (row.editing) return copies.editor(row);
-    const text = row.text_pair ? textOf(row) : h("a", {href: state.link({view: "explore", text: row.text})}, row.text);
+    const text = row.text_pair ? textOf(row) : h("a", {href: state.link({view: "explore", text: row.text})}, row.of ? marked(row.text, row.of.text) : row.text);
     return [row.of && h("span", {class: "soft"}, "edited: "), text, row.found?.left_out && h("p", {class: "wrong"}, row.found.left_out), copies.buttons(row)];
   }
 
   draw();
   return {update: draw, unmount: () => [form, copies].forEach(each => each.stop())};
+}
+
+/** A text, marked where it isn't another one: between the words that begin both and those that end both. @param {string} text @param {string} other */
+function marked(text, other) {
+  const [now, before] = [text, other].map(each => each.split(/(?<= )/));
+  const least = Math.min(now.length, before.length);
+  let first = 0;
+  while (first < least && now[first] === before[first]) first++;
+  let last = 0;
+  while (last < least - first && now[now.length - 1 - last] === before[before.length - 1 - last]) last++;
+  const middle = now.slice(first, now.length - last).join("");
+  return [now.slice(0, first).join(""), middle && h("mark", null, middle.trimEnd()), middle.endsWith(" ") && " ", now.slice(now.length - last).join("")];
 }
 
 /** @param {Row} row */

@@ -21,7 +21,7 @@ export const textOf = ({text, text_pair}) => (text_pair ? `${text} | ${text_pair
 export const goldOf = ({answers, label}) => answers.join(" | ") || (label ?? "");
 
 /** @param {Row} row */
-export const outcome = ({found}) => (known(found?.right) ? (found.right ? "right" : "wrong") : null);
+export const outcome = ({found}) => (found?.left_out ? "rejected" : known(found?.right) ? (found.right ? "right" : "wrong") : null);
 
 /** @param {any} value */
 export const known = value => value !== null && value !== undefined;
