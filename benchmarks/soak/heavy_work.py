@@ -62,6 +62,7 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
         "TrainStructuralProbe": Heavy(lambda client: client.train_structural_probe(trees, rank=384, seeds=5, **forever)),
         "TrainEraser, 17 classes, INLP": Heavy(lambda client: client.train_eraser(few, method="inlp", rank=256)),
         "TrainLens": Heavy(lambda client: client.train_lens(texts, **forever)),
+        "TrainCodes": Heavy(lambda client: client.train_codes(texts, layer=3, epochs=1000)),
         "MeasureCodeLength": Heavy(lambda client: client.measure_code_length(few, hidden_units=256)),
         "RankHeads": Heavy(lambda client: client.rank_heads(prompts)),
         "AnswerQuestions, long answers": Heavy(

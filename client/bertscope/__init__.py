@@ -243,6 +243,7 @@ if TYPE_CHECKING:
         score_alignments,
     )
     from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
+    from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
     from bertscope.questions.representations.comparison import RepresentationComparison
     from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
@@ -337,6 +338,8 @@ _PLACES = {
     "ClozePrompts": "bertscope.questions.ablation.objectives",
     "CodeLengthProgress": "bertscope.questions.probes.code_length",
     "CodeLengths": "bertscope.questions.probes.code_length",
+    "CodesFit": "bertscope.questions.representations.codes",
+    "CodesLosses": "bertscope.questions.representations.codes",
     "ComparedSet": "bertscope.questions.scores.comparison",
     "CompressionProgress": "bertscope.questions.compression.messages",
     "ContactScores": "bertscope.questions.attention.contacts",
@@ -497,6 +500,7 @@ _PLACES = {
     "SiteSweep": "bertscope.client.ablation_trace",
     "SiteSweepStart": "bertscope.questions.ablation.traced_values",
     "Span": "bertscope.values.spans",
+    "SparseCodes": "bertscope.questions.representations.codes",
     "Speed": "bertscope.questions.benchmark.reports",
     "StatePooling": "bertscope.values.choices",
     "StateQuantity": "bertscope.values.choices",
@@ -526,6 +530,7 @@ _PLACES = {
     "Tls": "bertscope.rpc.credentials",
     "Token": "bertscope.values.results",
     "Trace": "bertscope.questions.ablation.traces",
+    "TrainCodesProgress": "bertscope.questions.representations.codes",
     "TrainLensProgress": "bertscope.questions.representations.tuned_lens",
     "TreePart": "bertscope.questions.probes.structural_probes",
     "TreeScores": "bertscope.questions.attention.trees",
@@ -716,6 +721,8 @@ __all__ = [
     "ClozePrompts",
     "CodeLengthProgress",
     "CodeLengths",
+    "CodesFit",
+    "CodesLosses",
     "ComparedSet",
     "CompressionProgress",
     "ContactScores",
@@ -876,6 +883,7 @@ __all__ = [
     "SiteSweep",
     "SiteSweepStart",
     "Span",
+    "SparseCodes",
     "Speed",
     "StatePooling",
     "StateQuantity",
@@ -905,6 +913,7 @@ __all__ = [
     "Tls",
     "Token",
     "Trace",
+    "TrainCodesProgress",
     "TrainLensProgress",
     "TreePart",
     "TreeScores",

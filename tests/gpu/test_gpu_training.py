@@ -1,4 +1,4 @@
-"""On a GPU: probes and lenses are trained through a server."""
+"""On a GPU: probes, lenses and sparse codes are trained through a server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support.on_gpu import serving
 
 
-@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens"])
+@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes"])
 def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
     from bertscope.v1 import representation_pb2_grpc
 

@@ -29,6 +29,7 @@ from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.v1 import representation_codes_pb2 as codes
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -123,6 +124,7 @@ def good(folder: Path) -> dict[str, Message]:
         "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
         "TrainEraser": erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID]),
         "TrainLens": tuned.TrainLensRequest(train=[INPUT, INPUT], max_epochs=1),
+        "TrainCodes": codes.TrainCodesRequest(train=[INPUT, INPUT], layer=1, codes=8, active=2, epochs=1),
         "ExtractHiddenStates": states.ExtractHiddenStatesRequest(
             inputs=[INPUT], unit=states.STATE_UNIT_SPAN, spans=[states.TextSpans(spans=SPANS)]
         ),
@@ -195,6 +197,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("Inspect", inspection.InspectRequest(input=INPUT, candidates=[WORD, WORD])),
     ("Inspect", inspection.InspectRequest(input=INPUT, maps=[inspection.MapView(pixels=129)])),
     ("ExtractHiddenStates", states.ExtractHiddenStatesRequest(inputs=[INPUT, LONG])),
+    ("TrainCodes", codes.TrainCodesRequest(train=[INPUT], dev=[INPUT], codes=2, active=3)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),

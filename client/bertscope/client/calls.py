@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bertscope.client.probes_eraser import EraserCalls
     from bertscope.client.probes_regression import RegressionProbeCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
+    from bertscope.client.representations_codes import CodesCalls
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
     from bertscope.client.representations_language import LanguageCalls
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         AttributionCalls,
         BenchmarkCalls,
         CodeLengthCalls,
+        CodesCalls,
         ComparisonCalls,
         CompressionCalls,
         ContactCalls,
@@ -148,6 +150,7 @@ else:
         sweep_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         sweep_sites = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         trace = Deferred("bertscope.client.ablation_trace", "TraceCalls")
+        train_codes = Deferred("bertscope.client.representations_codes", "CodesCalls")
         train_eraser = Deferred("bertscope.client.probes_eraser", "EraserCalls")
         train_lens = Deferred("bertscope.client.representations_tuned_lens", "TunedLensCalls")
         train_probe = Deferred("bertscope.client.probes", "ProbeCalls")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bertscope.questions.probes.eraser_calls import AsyncEraserCalls
     from bertscope.questions.probes.regression_calls import AsyncRegressionProbeCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
+    from bertscope.questions.representations.codes_calls import AsyncCodesCalls
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
     from bertscope.questions.representations.language_calls import AsyncLanguageCalls
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         AsyncAttributionCalls,
         AsyncBenchmarkCalls,
         AsyncCodeLengthCalls,
+        AsyncCodesCalls,
         AsyncComparisonCalls,
         AsyncCompressionCalls,
         AsyncContactCalls,
@@ -147,6 +149,7 @@ else:
         sweep_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         sweep_sites = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         trace = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
+        train_codes = Deferred("bertscope.questions.representations.codes_calls", "AsyncCodesCalls")
         train_eraser = Deferred("bertscope.questions.probes.eraser_calls", "AsyncEraserCalls")
         train_lens = Deferred("bertscope.questions.representations.tuned_lens_calls", "AsyncTunedLensCalls")
         train_probe = Deferred("bertscope.questions.probes.calls", "AsyncProbeCalls")

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from bertscope.v1 import representation_codes_pb2 as bertscope_dot_v1_dot_representation__codes__pb2
 from bertscope.v1 import representation_eraser_pb2 as bertscope_dot_v1_dot_representation__eraser__pb2
 from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
@@ -96,6 +97,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/TrainLens',
                 request_serializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.FromString,
+                _registered_method=True)
+        self.TrainCodes = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/TrainCodes',
+                request_serializer=bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesResponse.FromString,
                 _registered_method=True)
 
 
@@ -257,6 +263,21 @@ class RepresentationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrainCodes(self, request, context):
+        """Trains sparse codes of a layer's states, a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda 2024; Gao et al. 2024): many
+        directions of which few are active at a piece, and whose sum is nearly the state; streams progress, then the scores, then the codes
+        if they were asked for.
+
+        The states of all pieces but special tokens are computed once, and training runs behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work with the batch of steps under way, within a fraction of a second. At
+        the end the dev texts run again with the codes' sum in place of their states.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RepresentationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -314,6 +335,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.TrainLens,
                     request_deserializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.SerializeToString,
+            ),
+            'TrainCodes': grpc.unary_stream_rpc_method_handler(
+                    servicer.TrainCodes,
+                    request_deserializer=bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -614,6 +640,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/TrainLens',
             bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__tuned__lens__pb2.TrainLensResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrainCodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/TrainCodes',
+            bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__codes__pb2.TrainCodesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,6 +3,7 @@
 isort:skip_file
 What the layers of a hosted model hold."""
 
+from bertscope.v1 import representation_codes_pb2 as _representation_codes_pb2
 from bertscope.v1 import representation_eraser_pb2 as _representation_eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
@@ -150,6 +151,17 @@ class RepresentationServiceStub:
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
+    TrainCodes: _grpc.UnaryStreamMultiCallable[_representation_codes_pb2.TrainCodesRequest, _representation_codes_pb2.TrainCodesResponse]
+    """Trains sparse codes of a layer's states, a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda 2024; Gao et al. 2024): many
+    directions of which few are active at a piece, and whose sum is nearly the state; streams progress, then the scores, then the codes
+    if they were asked for.
+
+    The states of all pieces but special tokens are computed once, and training runs behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work with the batch of steps under way, within a fraction of a second. At
+    the end the dev texts run again with the codes' sum in place of their states.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
 
 @_typing.type_check_only
 class RepresentationServiceAsyncStub(RepresentationServiceStub):
@@ -265,6 +277,17 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     its deadline, ends the work with the batch of steps under way, within a fraction of a second.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
     has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    TrainCodes: _aio.UnaryStreamMultiCallable[_representation_codes_pb2.TrainCodesRequest, _representation_codes_pb2.TrainCodesResponse]  # type: ignore[assignment]
+    """Trains sparse codes of a layer's states, a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda 2024; Gao et al. 2024): many
+    directions of which few are active at a piece, and whose sum is nearly the state; streams progress, then the scores, then the codes
+    if they were asked for.
+
+    The states of all pieces but special tokens are computed once, and training runs behind all interactive calls, on the model's
+    device. What cancels the call, or its deadline, ends the work with the batch of steps under way, within a fraction of a second. At
+    the end the dev texts run again with the codes' sum in place of their states.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+    shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
 
 class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -444,6 +467,23 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         its deadline, ends the work with the batch of steps under way, within a fraction of a second.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
         has no masked-LM head, shows no hidden states, or has no gradients), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def TrainCodes(
+        self,
+        request: _representation_codes_pb2.TrainCodesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_codes_pb2.TrainCodesResponse], _abc.AsyncIterator[_representation_codes_pb2.TrainCodesResponse]]:
+        """Trains sparse codes of a layer's states, a BatchTopK sparse autoencoder (Bussmann, Leask and Nanda 2024; Gao et al. 2024): many
+        directions of which few are active at a piece, and whose sum is nearly the state; streams progress, then the scores, then the codes
+        if they were asked for.
+
+        The states of all pieces but special tokens are computed once, and training runs behind all interactive calls, on the model's
+        device. What cancels the call, or its deadline, ends the work with the batch of steps under way, within a fraction of a second. At
+        the end the dev texts run again with the codes' sum in place of their states.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (states are not finite, or the disk is full), UNIMPLEMENTED (the model
+        shows no hidden states), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
 def add_RepresentationServiceServicer_to_server(servicer: RepresentationServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -248,6 +248,7 @@ class SiteChange(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     MEAN_FIELD_NUMBER: _builtins.int
     BLOCK_FIELD_NUMBER: _builtins.int
+    CODES_FIELD_NUMBER: _builtins.int
     scale: _builtins.float
     """x := scale * x, finite, -1000 to 1000; 0 silences."""
     @_builtins.property
@@ -276,6 +277,10 @@ class SiteChange(_message.Message):
         to 1 again (knockout, Geva et al. 2023). A query with no key left has the context 0.
         """
 
+    @_builtins.property
+    def codes(self) -> Global___CodesChange:
+        """SITE_STATE alone: the part of x that sparse codes give, or x as they give it, counts another number of times."""
+
     def __init__(
         self,
         *,
@@ -286,16 +291,78 @@ class SiteChange(_message.Message):
         source: Global___SiteSource | None = ...,
         mean: Global___MeanOfReference | None = ...,
         block: Global___Positions | None = ...,
+        codes: Global___CodesChange | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "block", b"block", "change", b"change", "erase", b"erase", "mean", b"mean", "scale", b"scale", "set", b"set", "source", b"source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "block", b"block", "change", b"change", "codes", b"codes", "erase", b"erase", "mean", b"mean", "scale", b"scale", "set", b"set", "source", b"source"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "block", b"block", "change", b"change", "erase", b"erase", "mean", b"mean", "scale", b"scale", "set", b"set", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["add", b"add", "block", b"block", "change", b"change", "codes", b"codes", "erase", b"erase", "mean", b"mean", "scale", b"scale", "set", b"set", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["scale", "set", "add", "erase", "source", "mean", "block"]  # noqa: Y015
+    _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["scale", "set", "add", "erase", "source", "mean", "block", "codes"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_change) -> _WhichOneofReturnType_change | None: ...
 
 Global___SiteChange: _TypeAlias = SiteChange  # noqa: Y015
+
+@_typing.final
+class CodesChange(_message.Message):
+    """A change of a state x by sparse codes. Code c is active with a_c = z if z > threshold, else 0, where z = encoder_c . (x - mean) + bias
+    (TrainCodes; of codes with a threshold each, Rajamanoharan et al. 2024). Numbers of vectors are float32 and finite; those of all
+    codes of a request at most 12 MiB.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FACTOR_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
+    ENCODER_FIELD_NUMBER: _builtins.int
+    BIASES_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    DECODER_FIELD_NUMBER: _builtins.int
+    MEAN_FIELD_NUMBER: _builtins.int
+    factor: _builtins.float
+    """How often the codes count, finite, -1000 to 1000: x := x + (factor - 1) sum_c a_c decoder_c, so that 0 takes them away, and what
+    they leave unexplained stays.
+    """
+    replace: _builtins.bool
+    """True: x := mean + factor sum_c a_c decoder_c; what they leave unexplained goes."""
+    @_builtins.property
+    def encoder(self) -> _common_pb2.Tensor:
+        """float32 [codes, size], at least one code."""
+
+    @_builtins.property
+    def biases(self) -> _common_pb2.Tensor:
+        """float32 [codes]."""
+
+    @_builtins.property
+    def thresholds(self) -> _common_pb2.Tensor:
+        """float32 [codes], each at least 0."""
+
+    @_builtins.property
+    def decoder(self) -> _common_pb2.Tensor:
+        """float32 [codes, size]."""
+
+    @_builtins.property
+    def mean(self) -> _common_pb2.Tensor:
+        """float32 [size]."""
+
+    def __init__(
+        self,
+        *,
+        factor: _builtins.float = ...,
+        replace: _builtins.bool = ...,
+        encoder: _common_pb2.Tensor | None = ...,
+        biases: _common_pb2.Tensor | None = ...,
+        thresholds: _common_pb2.Tensor | None = ...,
+        decoder: _common_pb2.Tensor | None = ...,
+        mean: _common_pb2.Tensor | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "decoder", b"decoder", "encoder", b"encoder", "mean", b"mean", "thresholds", b"thresholds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "decoder", b"decoder", "encoder", b"encoder", "factor", b"factor", "mean", b"mean", "replace", b"replace", "thresholds", b"thresholds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CodesChange: _TypeAlias = CodesChange  # noqa: Y015
 
 @_typing.final
 class Addition(_message.Message):

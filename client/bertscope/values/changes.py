@@ -103,6 +103,24 @@ class Erasure(SiteChange):
         return site_pb2.SiteChange(erase=site_pb2.Projection(left=tensor(self.left), right=tensor(self.right), mean=mean))
 
 
+@record(eq=False)
+class Coding(SiteChange):
+    """x := x + (factor - 1) sum of the active codes, or with `replace` their mean + factor times that sum."""
+
+    encoder: npt.NDArray[np.float32]
+    biases: npt.NDArray[np.float32]
+    thresholds: npt.NDArray[np.float32]
+    decoder: npt.NDArray[np.float32]
+    mean: npt.NDArray[np.float32]
+    factor: float
+    replace: bool
+
+    def message(self) -> site_pb2.SiteChange:
+        """Returns the message."""
+        arrays = {name: tensor(getattr(self, name)) for name in ("encoder", "biases", "thresholds", "decoder", "mean")}
+        return site_pb2.SiteChange(codes=site_pb2.CodesChange(factor=self.factor, replace=self.replace, **arrays))
+
+
 @record
 class Source(SiteChange):
     """x := the same site's vectors in another run."""
@@ -147,9 +165,9 @@ class Block(SiteChange):
 
 @record
 class SiteIntervention:
-    """A change at one site of one layer; made by `scale_site`, `set_site`, `add`, `erase`, `patch`, `mean_site` and
-    `block_attention`. A call takes it in `interventions`, beside those of heads, which act first; site changes act in their
-    order, each on what those before it left."""
+    """A change at one site of one layer; made by `scale_site`, `set_site`, `add`, `erase`, `patch`, `mean_site`,
+    `block_attention`, `SparseCodes.change` and `SparseCodes.reconstruct`. A call takes it in `interventions`, beside those of
+    heads, which act first; site changes act in their order, each on what those before it left."""
 
     site: str
     """One of `bertscope.Site`, or "attention_weights"."""

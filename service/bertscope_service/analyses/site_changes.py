@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.encoders.sites import Change, Finder, Place
+from bertscope_service.encoders.sites import Change, Codes, Finder, Place, Positions, Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +73,25 @@ class PlannedChange:
             by_unit = vectors.reshape(*vectors.shape[:-1], -1, self.unit_size)
             vectors = np.ascontiguousarray(by_unit[..., units, :]).reshape(*vectors.shape[:-1], -1)
         return replace(self.change, keep=0.0, add=vectors)
+
+
+def codes_change(
+    layer: int,
+    positions: Positions,
+    encoder: NDArray[np.float32],
+    biases: NDArray[np.float32],
+    thresholds: NDArray[np.float32],
+    decoder: NDArray[np.float32],
+    mean: NDArray[np.float32],
+    *,
+    factor: float,
+    replace: bool,
+) -> Change:
+    """Returns the change of states by sparse codes; see bertscope.v1.CodesChange."""
+    centred = (biases - encoder.astype(np.float64) @ mean).astype(np.float32)
+    codes = Codes(encoder, centred, thresholds, decoder, factor if replace else factor - 1)
+    keep, add = (0.0, mean) if replace else (1.0, None)
+    return Change(Site.STATE, layer, positions, keep=keep, add=add, codes=codes)
 
 
 def places_of(changes: Sequence[PlannedChange]) -> tuple[Place, ...]:

@@ -28,6 +28,7 @@ from bertscope.v1 import (
     inspection_pb2,
     model_pb2,
     question_answering_pb2,
+    representation_codes_pb2,
     representation_eraser_pb2,
     representation_geometry_pb2,
     representation_lens_pb2,
@@ -73,11 +74,12 @@ FILL_MASK_BEAM_WIDTH = 5
 FILL_MASK_MAX_PIECES = 1
 INSPECT_TOP_K = 5
 TRAIN_PROBE_SEEDS = 1
-TRAIN_ERASER_RANK = 64
 READ_LAYERS_TOP_K = 5
+TRAIN_LENS_MASK_RATE = 0.15
+TRAIN_CODES_MASK_RATE = 0.15
+TRAIN_ERASER_RANK = 64
 APPLY_PROBE_TOP_K = 1
 TRAIN_STRUCTURAL_PROBE_SEEDS = 1
-TRAIN_LENS_MASK_RATE = 0.15
 
 
 def check_fields(request: Message, limits: RequestLimits) -> None:
@@ -147,6 +149,13 @@ def check_site_change(message: site_pb2.SiteChange, limits: RequestLimits, path:
         check_site_source(message.source, limits, f"{path}.source")
     if message.HasField("block"):
         check_positions(message.block, limits, f"{path}.block")
+    if message.HasField("codes"):
+        check_codes_change(message.codes, limits, f"{path}.codes")
+
+
+def check_codes_change(message: site_pb2.CodesChange, limits: RequestLimits, path: str) -> None:
+    if not -1000 <= message.factor <= 1000:
+        raise invalid(f"{path}.factor", f"is {message.factor}; use a number from -1000 to 1000", "SCALE_OUT_OF_RANGE", limit=1000)
 
 
 def check_addition(message: site_pb2.Addition, limits: RequestLimits, path: str) -> None:
@@ -1563,6 +1572,184 @@ def check_train_probe_request(message: representation_probes_pb2.TrainProbeReque
         raise invalid("hidden_units", f"is {message.hidden_units}; use 0 to 4096", "HIDDEN_UNITS_OUT_OF_RANGE", limit=4096)
 
 
+def check_lens_input(message: representation_lens_pb2.LensInput, limits: RequestLimits, path: str) -> None:
+    if len(message.text) > limits.text_characters:
+        raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.text or message.text.isspace():
+        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("text_pair"):
+        if len(message.text_pair) > limits.text_characters:
+            raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not message.text_pair or message.text_pair.isspace():
+            raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if len(message.spans) > 1000:
+        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
+
+
+def check_read_layers_request(message: representation_lens_pb2.ReadLayersRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_lens_input(input_, limits, f"inputs[{index}]")
+    if len(message.candidates) > limits.candidates:
+        raise invalid("candidates", f"has {len(message.candidates)} entries and this server takes {limits.candidates}; ask in parts", "TOO_MANY_CANDIDATES", limit=limits.candidates)
+    seen_candidates = set[object]()
+    for index, candidate in enumerate(message.candidates):
+        cancellation.check()
+        if len(candidate) > 1000:
+            raise invalid(f"candidates[{index}]", f"has {len(candidate)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+        if len(candidate) > limits.text_characters:
+            raise invalid(f"candidates[{index}]", f"has {len(candidate)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not candidate or candidate.isspace():
+            raise invalid(f"candidates[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        if candidate in seen_candidates:
+            raise invalid(f"candidates[{index}]", "is listed twice; list each once", "DUPLICATE")
+        seen_candidates.add(candidate)
+    if message.normalisation not in (0, 1, 2):
+        raise invalid("normalisation", f"is {message.normalisation}; set LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL", "UNKNOWN_NORMALISATION")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_attributed_input(message: representation_lens_pb2.AttributedInput, limits: RequestLimits, path: str) -> None:
+    if len(message.text) > limits.text_characters:
+        raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.text or message.text.isspace():
+        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if message.HasField("text_pair"):
+        if len(message.text_pair) > limits.text_characters:
+            raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not message.text_pair or message.text_pair.isspace():
+            raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if len(message.answer) > 1000:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+    if len(message.answer) > limits.text_characters:
+        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.answer or message.answer.isspace():
+        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+    if len(message.other_answer) > 1000:
+        raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
+    if len(message.other_answer) > limits.text_characters:
+        raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+    if not message.other_answer or message.other_answer.isspace():
+        raise invalid(f"{path}.other_answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_attribute_logits_request(message: representation_lens_pb2.AttributeLogitsRequest, limits: RequestLimits) -> None:
+    if not message.inputs:
+        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
+    if len(message.inputs) > limits.texts:
+        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, input_ in enumerate(message.inputs):
+        cancellation.check()
+        check_attributed_input(input_, limits, f"inputs[{index}]")
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > limits.texts:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_train_lens_request(message: representation_tuned_lens_pb2.TrainLensRequest, limits: RequestLimits) -> None:
+    if not message.train:
+        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
+    for index, train_ in enumerate(message.train):
+        cancellation.check()
+        check_text_input(train_, limits, f"train[{index}]")
+    for index, dev_ in enumerate(message.dev):
+        cancellation.check()
+        check_text_input(dev_, limits, f"dev[{index}]")
+    if message.HasField("mask_rate") and not 0 <= message.mask_rate <= 1:
+        raise invalid("mask_rate", f"is {message.mask_rate}; use 0 to 1", "MASK_RATE_OUT_OF_RANGE", limit=1)
+    if message.normalisation not in (0, 1, 2):
+        raise invalid("normalisation", f"is {message.normalisation}; set LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL", "UNKNOWN_NORMALISATION")
+    if message.HasField("learning_rate") and not 0 < message.learning_rate <= 1:
+        raise invalid("learning_rate", f"is {message.learning_rate}; use more than 0, at most 1", "LEARNING_RATE_OUT_OF_RANGE", limit=1)
+    if message.max_epochs and not 1 <= message.max_epochs <= 1000:
+        raise invalid("max_epochs", f"is {message.max_epochs}; use 1 to 1000", "MAX_EPOCHS_OUT_OF_RANGE", limit=1000)
+    if message.patience and not 1 <= message.patience <= 1000:
+        raise invalid("patience", f"is {message.patience}; use 1 to 1000", "PATIENCE_OUT_OF_RANGE", limit=1000)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
+def check_train_codes_request(message: representation_codes_pb2.TrainCodesRequest, limits: RequestLimits) -> None:
+    if not message.train:
+        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
+    for index, train_ in enumerate(message.train):
+        cancellation.check()
+        check_text_input(train_, limits, f"train[{index}]")
+    for index, dev_ in enumerate(message.dev):
+        cancellation.check()
+        check_text_input(dev_, limits, f"dev[{index}]")
+    if message.codes and not 1 <= message.codes <= 65536:
+        raise invalid("codes", f"is {message.codes}; use 1 to 65536", "CODES_OUT_OF_RANGE", limit=65536)
+    if message.HasField("mask_rate") and not 0 <= message.mask_rate <= 1:
+        raise invalid("mask_rate", f"is {message.mask_rate}; use 0 to 1", "MASK_RATE_OUT_OF_RANGE", limit=1)
+    if message.HasField("learning_rate") and not 0 < message.learning_rate <= 1:
+        raise invalid("learning_rate", f"is {message.learning_rate}; use more than 0, at most 1", "LEARNING_RATE_OUT_OF_RANGE", limit=1)
+    if message.epochs and not 1 <= message.epochs <= 1000:
+        raise invalid("epochs", f"is {message.epochs}; use 1 to 1000", "EPOCHS_OUT_OF_RANGE", limit=1000)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
 def check_train_eraser_request(message: representation_eraser_pb2.TrainEraserRequest, limits: RequestLimits) -> None:
     if not message.train:
         raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
@@ -1652,112 +1839,6 @@ def check_compare_representations_request(message: representation_geometry_pb2.C
     for index, input_ in enumerate(message.inputs):
         cancellation.check()
         check_text_input(input_, limits, f"inputs[{index}]")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.site_interventions) > 1000:
-        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
-    for index, site_intervention in enumerate(message.site_interventions):
-        cancellation.check()
-        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_lens_input(message: representation_lens_pb2.LensInput, limits: RequestLimits, path: str) -> None:
-    if len(message.text) > limits.text_characters:
-        raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-    if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.HasField("text_pair"):
-        if len(message.text_pair) > limits.text_characters:
-            raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not message.text_pair or message.text_pair.isspace():
-            raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if len(message.spans) > 1000:
-        raise invalid(f"{path}.spans", f"has {len(message.spans)} entries and may have 1000; leave some out, or send them in parts", "TOO_MANY_SPANS", limit=1000)
-
-
-def check_read_layers_request(message: representation_lens_pb2.ReadLayersRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_lens_input(input_, limits, f"inputs[{index}]")
-    if len(message.candidates) > limits.candidates:
-        raise invalid("candidates", f"has {len(message.candidates)} entries and this server takes {limits.candidates}; ask in parts", "TOO_MANY_CANDIDATES", limit=limits.candidates)
-    seen_candidates = set[object]()
-    for index, candidate in enumerate(message.candidates):
-        cancellation.check()
-        if len(candidate) > 1000:
-            raise invalid(f"candidates[{index}]", f"has {len(candidate)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
-        if len(candidate) > limits.text_characters:
-            raise invalid(f"candidates[{index}]", f"has {len(candidate)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not candidate or candidate.isspace():
-            raise invalid(f"candidates[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-        if candidate in seen_candidates:
-            raise invalid(f"candidates[{index}]", "is listed twice; list each once", "DUPLICATE")
-        seen_candidates.add(candidate)
-    if message.normalisation not in (0, 1, 2):
-        raise invalid("normalisation", f"is {message.normalisation}; set LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL", "UNKNOWN_NORMALISATION")
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.site_interventions) > 1000:
-        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
-    for index, site_intervention in enumerate(message.site_interventions):
-        cancellation.check()
-        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
-    if len(message.reference_texts) > limits.texts:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_attributed_input(message: representation_lens_pb2.AttributedInput, limits: RequestLimits, path: str) -> None:
-    if len(message.text) > limits.text_characters:
-        raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-    if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if message.HasField("text_pair"):
-        if len(message.text_pair) > limits.text_characters:
-            raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not message.text_pair or message.text_pair.isspace():
-            raise invalid(f"{path}.text_pair", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if len(message.answer) > 1000:
-        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
-    if len(message.answer) > limits.text_characters:
-        raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-    if not message.answer or message.answer.isspace():
-        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
-    if len(message.other_answer) > 1000:
-        raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
-    if len(message.other_answer) > limits.text_characters:
-        raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-    if not message.other_answer or message.other_answer.isspace():
-        raise invalid(f"{path}.other_answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
-def check_attribute_logits_request(message: representation_lens_pb2.AttributeLogitsRequest, limits: RequestLimits) -> None:
-    if not message.inputs:
-        raise invalid("inputs", "is empty; give at least one text", "NO_TEXT")
-    if len(message.inputs) > limits.texts:
-        raise invalid("inputs", f"has {len(message.inputs)} entries and this server takes {limits.texts}; send them in parts", "TOO_MANY_TEXTS", limit=limits.texts)
-    for index, input_ in enumerate(message.inputs):
-        cancellation.check()
-        check_attributed_input(input_, limits, f"inputs[{index}]")
     for index, intervention in enumerate(message.interventions):
         cancellation.check()
         check_head_intervention(intervention, limits, f"interventions[{index}]")
@@ -1872,43 +1953,6 @@ def check_train_structural_probe_request(message: representation_structural_prob
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
 
 
-def check_train_lens_request(message: representation_tuned_lens_pb2.TrainLensRequest, limits: RequestLimits) -> None:
-    if not message.train:
-        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
-    for index, train_ in enumerate(message.train):
-        cancellation.check()
-        check_text_input(train_, limits, f"train[{index}]")
-    for index, dev_ in enumerate(message.dev):
-        cancellation.check()
-        check_text_input(dev_, limits, f"dev[{index}]")
-    if message.HasField("mask_rate") and not 0 <= message.mask_rate <= 1:
-        raise invalid("mask_rate", f"is {message.mask_rate}; use 0 to 1", "MASK_RATE_OUT_OF_RANGE", limit=1)
-    if message.normalisation not in (0, 1, 2):
-        raise invalid("normalisation", f"is {message.normalisation}; set LENS_NORMALISATION_NONE or LENS_NORMALISATION_FINAL", "UNKNOWN_NORMALISATION")
-    if message.HasField("learning_rate") and not 0 < message.learning_rate <= 1:
-        raise invalid("learning_rate", f"is {message.learning_rate}; use more than 0, at most 1", "LEARNING_RATE_OUT_OF_RANGE", limit=1)
-    if message.max_epochs and not 1 <= message.max_epochs <= 1000:
-        raise invalid("max_epochs", f"is {message.max_epochs}; use 1 to 1000", "MAX_EPOCHS_OUT_OF_RANGE", limit=1000)
-    if message.patience and not 1 <= message.patience <= 1000:
-        raise invalid("patience", f"is {message.patience}; use 1 to 1000", "PATIENCE_OUT_OF_RANGE", limit=1000)
-    for index, intervention in enumerate(message.interventions):
-        cancellation.check()
-        check_head_intervention(intervention, limits, f"interventions[{index}]")
-    if len(message.site_interventions) > 1000:
-        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
-    for index, site_intervention in enumerate(message.site_interventions):
-        cancellation.check()
-        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
-    if len(message.reference_texts) > 10000:
-        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
-    for index, reference_text in enumerate(message.reference_texts):
-        cancellation.check()
-        if len(reference_text) > limits.text_characters:
-            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
-        if not reference_text or reference_text.isspace():
-            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
-
-
 CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.ExtractHiddenStatesRequest": check_extract_hidden_states_request,
     "bertscope.v1.EmbedTextsRequest": check_embed_texts_request,
@@ -1938,13 +1982,14 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.FillMaskRequest": check_fill_mask_request,
     "bertscope.v1.InspectRequest": check_inspect_request,
     "bertscope.v1.TrainProbeRequest": check_train_probe_request,
+    "bertscope.v1.ReadLayersRequest": check_read_layers_request,
+    "bertscope.v1.AttributeLogitsRequest": check_attribute_logits_request,
+    "bertscope.v1.TrainLensRequest": check_train_lens_request,
+    "bertscope.v1.TrainCodesRequest": check_train_codes_request,
     "bertscope.v1.TrainEraserRequest": check_train_eraser_request,
     "bertscope.v1.DescribeGeometryRequest": check_describe_geometry_request,
     "bertscope.v1.CompareRepresentationsRequest": check_compare_representations_request,
-    "bertscope.v1.ReadLayersRequest": check_read_layers_request,
-    "bertscope.v1.AttributeLogitsRequest": check_attribute_logits_request,
     "bertscope.v1.ApplyProbeRequest": check_apply_probe_request,
     "bertscope.v1.TrainStructuralProbeRequest": check_train_structural_probe_request,
-    "bertscope.v1.TrainLensRequest": check_train_lens_request,
 }
 """The checks of requests by their full names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+from bertscope.v1 import representation_codes_pb2 as codes_pb2
 from bertscope.v1 import representation_eraser_pb2 as eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
@@ -17,6 +18,7 @@ from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
+from bertscope_service.api.representation_codes import train_codes
 from bertscope_service.api.representation_comparison import compare_representations
 from bertscope_service.api.representation_embeddings import plan_embed, render_embed
 from bertscope_service.api.representation_erasers import train_eraser
@@ -96,6 +98,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
         self, request: tuned_pb2.TrainLensRequest, context: Context
     ) -> AsyncIterator[tuned_pb2.TrainLensResponse]:
         async with aclosing(train_lens(request, self._backend, context, self._space)) as responses:
+            async for response in responses:
+                yield response
+
+    async def TrainCodes(
+        self, request: codes_pb2.TrainCodesRequest, context: Context
+    ) -> AsyncIterator[codes_pb2.TrainCodesResponse]:
+        async with aclosing(train_codes(request, self._backend, context, self._space)) as responses:
             async for response in responses:
                 yield response
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
+from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
 from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest
@@ -138,7 +139,7 @@ def parse_settings(request: Request) -> Settings:
 
 
 def parse_memory_bytes(
-    request: Request | TrainEraserRequest | TrainStructuralProbeRequest | TrainLensRequest, most: int
+    request: Request | TrainEraserRequest | TrainStructuralProbeRequest | TrainLensRequest | TrainCodesRequest, most: int
 ) -> int:
     """Returns the memory that a call may take, bytes. `most` is the server's setting. Raises InvalidArgument."""
     if not request.HasField("memory_bytes"):

@@ -13,9 +13,10 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
+from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.tuned_lens import GivenText, LensPart, TunedLensPlan, TunedLensQuery
+from bertscope_service.analyses.training_pieces import GivenText, PiecesPart, PiecesPlan, PiecesQuery
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_numbers, read_text
 from bertscope_service.api.limits import MAX_PROBE_SPANS, MAX_PROBE_TEXTS, RequestLimits
@@ -49,7 +50,7 @@ Report = Callable[[TunedLensProgress], None]
 class PlannedLens:
     """A checked TrainLens request: its texts, how maps are trained, and the memory that it may take, bytes."""
 
-    plan: TunedLensPlan
+    plan: PiecesPlan
     settings: TunedLensSettings
     memory_bytes: int
 
@@ -80,7 +81,7 @@ async def train_lens(request: Request, backend: Backend, context: Context, space
                     yield Response(progress=render_progress(progress))
             (trained,) = found
             yield Response(report=await call.compute(partial(render_report, planned, trained, call.model)))
-            for index, layer in enumerate(lens.query.layers if trained.maps is not None else ()):
+            for index, layer in enumerate(lens.query.layers[:-1] if trained.maps is not None else ()):
                 for chunk in render_map(layer, trained.maps[index]):  # type: ignore[index]
                     yield Response(chunk=chunk)
 
@@ -92,12 +93,11 @@ def plan_tuned_lens(request: Request, model: LoadedModel, limits: RequestLimits,
     require_states(model)
     require_gradients(model)
     last = model.encoder.shape.layers
-    train, dev = _parts(request)
-    query = TunedLensQuery(
+    train, dev = read_texts(request)
+    query = PiecesQuery(
         train,
         dev,
-        layers=tuple(sorted(check_numbers(request.layers, "layers", "layer", last, model.name))),
-        last=last,
+        layers=(*sorted(check_numbers(request.layers, "layers", "layer", last, model.name)), last),
         mask_rate=request.mask_rate if request.HasField("mask_rate") else MASK_RATE,
         truncate=request.truncate,
         seed=request.seed,
@@ -110,10 +110,10 @@ def plan_tuned_lens(request: Request, model: LoadedModel, limits: RequestLimits,
         request.patience or PATIENCE,
     )
     allowed = parse_memory_bytes(request, memory_bytes)
-    return PlannedLens(TunedLensPlan(query, model.tokenizer), settings, allowed)
+    return PlannedLens(PiecesPlan(query, model.tokenizer), settings, allowed)
 
 
-def _parts(request: Request) -> list[list[GivenText]]:
+def read_texts(request: Request | TrainCodesRequest) -> list[list[GivenText]]:
     """Returns the texts of both parts, checked."""
     texts = len(request.train) + len(request.dev)
     if texts > MAX_PROBE_TEXTS:
@@ -137,8 +137,8 @@ def render_progress(progress: TunedLensProgress) -> tuned_pb2.TrainLensProgress:
 def render_report(planned: PlannedLens, trained: TunedLensTrained, model: LoadedModel) -> tuned_pb2.TrainLensReport:
     final = planned.settings.normalise
     report = tuned_pb2.TrainLensReport(
-        train=_render_part(planned.plan.train),
-        dev=_render_part(planned.plan.dev),
+        train=render_pieces(planned.plan.train),
+        dev=render_pieces(planned.plan.dev),
         normalisation=lens_pb2.LENS_NORMALISATION_FINAL if final else lens_pb2.LENS_NORMALISATION_NONE,
         hidden_size=model.encoder.shape.hidden_size,
         last_layer=model.encoder.shape.layers,
@@ -147,13 +147,13 @@ def render_report(planned: PlannedLens, trained: TunedLensTrained, model: Loaded
         seconds=trained.seconds,
         provenance=render_provenance(model),
     )
-    for index, layer in enumerate(planned.plan.query.layers):
+    for index, layer in enumerate(planned.plan.query.layers[:-1]):
         before, after = (_render_fit(fits, index) for fits in (trained.before, trained.after))
         report.layers.add(layer=layer, before=before, after=after, steps=int(trained.steps[index]))
     return report
 
 
-def _render_part(part: LensPart) -> tuned_pb2.LensPart:
+def render_pieces(part: PiecesPart) -> tuned_pb2.LensPart:
     return tuned_pb2.LensPart(texts=part.texts, pieces=part.pieces, masked_pieces=part.masked, truncated_tokens=part.truncated)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.positions import PositionKind, Where
-from bertscope_service.analyses.site_changes import PlannedChange, SourceRun
+from bertscope_service.analyses.site_changes import PlannedChange, SourceRun, codes_change
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.api.checks import check_number, check_numbers, check_text, read_text
@@ -29,6 +29,9 @@ KINDS = members(PositionKind, site_pb2.Positions.Kind, "KIND_")
 
 MAX_VECTOR_BYTES = 4 * 1024 * 1024
 """The vectors of a request."""
+
+MAX_CODES_BYTES = 12 * 1024 * 1024
+"""The vectors of sparse codes in a request."""
 
 MAX_RANK = 256
 
@@ -50,10 +53,11 @@ class SiteReader:
     def read(self, messages: Messages, field: str = "site_interventions") -> list[PlannedChange]:
         """Converts a request's changes. Raises InvalidArgument, and Unsupported for what the model can't change."""
         require_observable(self.model, asked=bool(messages))
-        size = sum(_vector_bytes(message.change) for message in messages)
-        if size > MAX_VECTOR_BYTES:
-            message = f"the vectors of {field} have {size} bytes and a request may have {MAX_VECTOR_BYTES}; send fewer"
-            raise InvalidArgument(field, message, "VECTORS_TOO_LARGE", limit=MAX_VECTOR_BYTES)
+        for size_of, most in ((_vector_bytes, MAX_VECTOR_BYTES), (_codes_bytes, MAX_CODES_BYTES)):
+            size = sum(size_of(message.change) for message in messages)
+            if size > most:
+                message = f"the vectors of {field} have {size} bytes and a request may have {most}; send fewer"
+                raise InvalidArgument(field, message, "VECTORS_TOO_LARGE", limit=most)
         return [self._read_one(message, f"{field}[{index}]") for index, message in enumerate(messages)]
 
     def _read_one(self, message: site_pb2.SiteIntervention, field: str) -> PlannedChange:
@@ -98,6 +102,8 @@ class SiteReader:
             return PlannedChange(plain, each, mean=True)
         if kind == "erase":
             return PlannedChange(self._projection(message.erase, plain, whole, f"{path}.erase"), each)
+        if kind == "codes":
+            return PlannedChange(self._codes(message.codes, plain, whole, f"{path}.codes"), each)
         if kind == "source":
             return self._source(message.source, plain, each, at, field)
         added = kind == "add"
@@ -175,6 +181,21 @@ class SiteReader:
             add = (left.astype(np.float64) @ (right.astype(np.float64) @ mean)).astype(np.float32)
         return Change(plain.site, plain.layer, plain.positions, None, 1.0, add, left, right)
 
+    @staticmethod
+    def _codes(message: site_pb2.CodesChange, plain: Change, size: int, field: str) -> Change:
+        if plain.site is not Site.STATE:
+            raise InvalidArgument(field, f"{field} are of states; change them at SITE_STATE", "CHANGE_UNUSABLE")
+        count = max(1, message.encoder.shape[0]) if message.encoder.shape else 1
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("encoder", "decoder"), (count, size))
+        shapes |= {"biases": (count,), "thresholds": (count,), "mean": (size,)}
+        arrays = {
+            name: parse_tensor(getattr(message, name), f"{field}.{name}", shape, VECTOR) for name, shape in shapes.items()
+        }
+        if (arrays["thresholds"] < 0).any():
+            told = f"{field}.thresholds has a number below 0, and codes are active above one; send at least 0"
+            raise InvalidArgument(f"{field}.thresholds", told, "VECTOR_NOT_FINITE")
+        return codes_change(plain.layer, plain.positions, **arrays, factor=message.factor, replace=message.replace)
+
     def _source(
         self, message: site_pb2.SiteSource, plain: Change, each: int, at: site_pb2.SiteIntervention, field: str
     ) -> PlannedChange:
@@ -229,6 +250,12 @@ def _vectors(tensor: common_pb2.Tensor, field: str, size: int) -> NDArray[np.flo
     """Returns one vector, [size], or one for each position, [positions, size]."""
     shape = (tensor.shape[0], size) if len(tensor.shape) == 2 else (size,)
     return parse_tensor(tensor, field, shape, VECTOR)
+
+
+def _codes_bytes(change: site_pb2.SiteChange) -> int:
+    codes = change.codes
+    tensors = (codes.encoder, codes.biases, codes.thresholds, codes.decoder, codes.mean)
+    return sum(len(tensor.data) for tensor in tensors) + sum(_codes_bytes(one.change) for one in change.source.interventions)
 
 
 def _vector_bytes(change: site_pb2.SiteChange) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.encoders.code_edits import PlacedCodes, place_codes
 from bertscope_service.encoders.sites import INNER, Change, Place, Site
 from bertscope_service.encoders.transfers import place_arrays
 
@@ -34,6 +35,7 @@ class PlacedChange:
 
     rows, positions, units: int64 [n]; units is None for whole vectors. host_rows: the rows, on the host. keep: float32 [n, 1].
     add: float32 [n, size], None if nothing is added. left, right: [size, rank] and [rank, size], None without a projection.
+    codes: sparse codes whose sum is added.
     """
 
     rows: torch.Tensor
@@ -44,6 +46,7 @@ class PlacedChange:
     add: torch.Tensor | None
     left: torch.Tensor | None
     right: torch.Tensor | None
+    codes: PlacedCodes | None = None
 
     def apply(self, vectors: torch.Tensor) -> torch.Tensor:
         """Returns changed vectors, [rows, length, units, unit_size]; all others are the same to the bit."""
@@ -55,6 +58,8 @@ class PlacedChange:
             after = after + self.add
         if self.left is not None and self.right is not None:
             after = after - (x @ self.right.T) @ self.left.T
+        if self.codes is not None:
+            after = after + self.codes.total(x)
         return vectors.index_put(where, after.to(vectors.dtype).view(before.shape))
 
     def part(self, rows: slice) -> PlacedChange | None:
@@ -66,7 +71,8 @@ class PlacedChange:
         chosen, numbers = place_arrays(self.rows.device, inside, host_rows)
         units, add = (None if values is None else values[chosen] for values in (self.units, self.add))
         left, right = (None if values is None else values.clone() for values in (self.left, self.right))
-        return PlacedChange(numbers, self.positions[chosen], units, host_rows, self.keep[chosen], add, left, right)
+        codes = None if self.codes is None else self.codes.clone()
+        return PlacedChange(numbers, self.positions[chosen], units, host_rows, self.keep[chosen], add, left, right, codes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,9 +197,10 @@ def place_sites(
 
 def _place(changes: Iterable[tuple[int, int, Change]], device: torch.device) -> list[PlacedChange]:
     """Places changes at one place, in the order of their numbers; those of one number and form together."""
-    groups: dict[tuple[int, bool, int], list[tuple[int, Change]]] = {}
+    groups: dict[tuple[int, bool, int, int], list[tuple[int, Change]]] = {}
     for row, number, change in changes:
-        groups.setdefault((number, change.units is None, id(change.left)), []).append((row, change))
+        form = number, change.units is None, id(change.left), id(change.codes)
+        groups.setdefault(form, []).append((row, change))
     return [_together(groups[key], device) for key in sorted(groups, key=lambda key: key[0])]
 
 
@@ -221,7 +228,8 @@ def _together(changes: Sequence[tuple[int, Change]], device: torch.device) -> Pl
     on_device = iter(place_arrays(device, *arrays))
     of_rows, of_positions, kept = next(on_device), next(on_device), next(on_device)
     of_units, add, left, right = (None if one is None else next(on_device) for one in optional)
-    return PlacedChange(of_rows, of_positions, of_units, host_rows, kept, add, left, right)
+    codes = None if first.codes is None else place_codes(first.codes, device)
+    return PlacedChange(of_rows, of_positions, of_units, host_rows, kept, add, left, right, codes)
 
 
 def _block(changes: Sequence[tuple[int, int, Change]], heads: int, device: torch.device) -> BlockedAttention:

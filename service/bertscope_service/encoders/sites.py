@@ -33,28 +33,47 @@ INNER = frozenset({Site.ATTENTION_OUTPUT, Site.ACTIVATIONS, Site.FEED_FORWARD_OU
 Finder = Callable[[TokenSequence], NDArray[np.int64]]
 """Finds the positions of a change in a sequence: int64, ascending. Raises InvalidArgument."""
 
+Positions: TypeAlias = NDArray[np.int64] | Finder | None
+"""Positions as they are kept: found already, to be found in each sequence, or all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Codes:
+    """Sparse codes of states x: code c is active with a_c = z if z > threshold_c, else 0, where z = encoder_c . x + bias_c.
+
+    encoder, decoder: float32 [codes, size]. biases, thresholds: float32 [codes], thresholds at least 0. gain: how often the
+    sum of a_c decoder_c is added.
+    """
+
+    encoder: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    thresholds: NDArray[np.float32]
+    decoder: NDArray[np.float32]
+    gain: float = 1.0
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A change of the vectors x of one site: x := keep * x + add - left right x.
+    """A change of the vectors x of one site: x := keep * x + add - left right x + gain * sum of a_c decoder_c, of `codes`.
 
     `layer` is 0 to layers - 1, of Site.STATE to layers. `positions` are int64, ascending, or found in each row; None means all
     tokens. `units` are heads or activations, int64, whose parts of x alone change; None means all of it, and the only choice
-    with `left`. `add` is float32 [size], or [positions, size] with one vector for each position, of the units one after
-    another; `left` [size, rank] and `right` [rank, size].
+    with `left` and with `codes`. `add` is float32 [size], or [positions, size] with one vector for each position, of the units
+    one after another; `left` [size, rank] and `right` [rank, size].
 
     Of Site.ATTENTION, `positions` are queries whose weights on `keys`, given likewise, are 0; of the heads `units`.
     """
 
     site: Site
     layer: int
-    positions: NDArray[np.int64] | Finder | None = None
+    positions: Positions = None
     units: NDArray[np.int64] | None = None
     keep: float = 1.0
     add: NDArray[np.float32] | None = None
     left: NDArray[np.float32] | None = None
     right: NDArray[np.float32] | None = None
-    keys: NDArray[np.int64] | Finder | None = None
+    keys: Positions = None
+    codes: Codes | None = None
 
     def at(self, sequence: TokenSequence) -> Change:
         """Returns the change at its positions in a sequence. Raises InvalidArgument if it has no such positions there."""
@@ -62,7 +81,7 @@ class Change:
         return replace(self, positions=_found(self.positions, sequence), keys=keys)
 
 
-def _found(given: NDArray[np.int64] | Finder | None, sequence: TokenSequence) -> NDArray[np.int64]:
+def _found(given: Positions, sequence: TokenSequence) -> NDArray[np.int64]:
     if given is None:
         return np.arange(len(sequence), dtype=np.int64)
     return given if isinstance(given, np.ndarray) else given(sequence)

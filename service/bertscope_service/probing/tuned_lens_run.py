@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.lens import logits_of
-from bertscope_service.analyses.tuned_lens import TunedLensPlan
+from bertscope_service.analyses.training_pieces import PiecesPlan
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.encoders.edits import Edits
@@ -63,7 +63,7 @@ class TunedLensTraining:
     """One TrainLens call: its plan, and how it is run. `report` is told the progress."""
 
     encoder: Encoder
-    plan: TunedLensPlan
+    plan: PiecesPlan
     settings: TunedLensSettings
     bulk: BulkRunner
     edits: Edits | None
@@ -173,7 +173,7 @@ def head_of(encoder: Encoder, normalise: bool) -> Head:
     return head
 
 
-def lens_size(plan: TunedLensPlan, encoder: Encoder) -> LensSize:
+def lens_size(plan: PiecesPlan, encoder: Encoder) -> LensSize:
     """Returns the size of the training of a plan."""
     shape = encoder.shape
-    return LensSize(len(plan.query.layers), shape.hidden_size, shape.vocabulary_size, encoder.device)
+    return LensSize(len(plan.query.layers) - 1, shape.hidden_size, shape.vocabulary_size, encoder.device)

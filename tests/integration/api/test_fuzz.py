@@ -22,6 +22,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answering
+from bertscope.v1 import representation_codes_pb2 as codes
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -114,6 +115,15 @@ SITE_CHANGES = st.one_of(
     st.builds(site_pb2.SiteChange, scale=SCALES),
     st.builds(site_pb2.SiteChange, set=VECTORS),
     st.builds(site_pb2.SiteChange, add=st.builds(site_pb2.Addition, vector=VECTORS, strength=maybe(SCALES))),
+    st.builds(
+        site_pb2.SiteChange,
+        codes=st.builds(
+            site_pb2.CodesChange,
+            factor=SCALES,
+            replace=st.booleans(),
+            **dict.fromkeys(("encoder", "biases", "thresholds", "decoder", "mean"), VECTORS),
+        ),
+    ),
     st.builds(site_pb2.SiteChange, erase=st.builds(site_pb2.Projection, left=VECTORS, right=VECTORS, mean=st.none() | VECTORS)),
     st.builds(
         site_pb2.SiteChange,
@@ -539,6 +549,18 @@ TUNED = st.builds(
     learning_rate=mostly(st.none(), SCALES),
     weights=st.booleans(),
     **{name: value for name, value in SHORT.items() if name not in ("pooling", "seeds")},
+)
+CODES = st.builds(
+    codes.TrainCodesRequest,
+    train=some(SENTENCES),
+    dev=mostly(some(SENTENCES), st.just([])),
+    layer=mostly(st.integers(0, 4), NUMBERS),
+    codes=mostly(st.integers(0, 9), NUMBERS),
+    active=mostly(st.integers(0, 3), NUMBERS),
+    mask_rate=mostly(st.none(), SCALES),
+    learning_rate=mostly(st.none(), SCALES),
+    epochs=mostly(st.integers(1, 2), NUMBERS),
+    weights=st.booleans(),
 )
 MAPS = [lens.Translator(layer=layer, affine=zeros(33, 32)) for layer in range(5)]
 LENSES = st.builds(
@@ -1006,6 +1028,7 @@ RICH = {
     "TrainEraser": ERASINGS,
     "TrainStructuralProbe": STRUCTURES,
     "TrainLens": TUNED,
+    "TrainCodes": CODES,
     "ReadLayers": LENSES,
     "AttributeLogits": ATTRIBUTIONS,
     "AttributeWords": EXPLAINED,

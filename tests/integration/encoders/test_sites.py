@@ -12,7 +12,7 @@ from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.gating import enter
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.encoders.sites import Change, Site
+from bertscope_service.encoders.sites import Change, Codes, Site
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.exports import load_exported
@@ -41,6 +41,10 @@ def changes(site: Site, size: int, layer: int) -> dict[str, Change]:
         "erase": replace(plain, add=basis @ (basis.T @ vector), left=basis, right=basis.T.copy()),
         "everywhere": replace(plain, positions=None, keep=0.5),
     }
+    if site is Site.STATE:
+        sparse = draw.normal(size=(2, 12, size)).astype(np.float32)
+        found["codes"] = replace(plain, codes=Codes(sparse[0], sparse[0, :, 0], np.abs(sparse[0, :, 1]), sparse[1] / 12, -1.0))
+        found["coded"] = replace(found["codes"], keep=0.0, add=vector, positions=None)
     if site in (Site.HEAD_OUTPUT, Site.ACTIVATIONS):
         units = np.array([2, 0])
         each = size // 4 if site is Site.HEAD_OUTPUT else 1
@@ -65,6 +69,12 @@ def applied(change: Change, vectors: torch.Tensor, heads: int) -> torch.Tensor:
         y = change.keep * x + add
         if change.left is not None and change.right is not None:
             y = y - torch.tensor(change.left).double() @ (torch.tensor(change.right).double() @ x)
+        if (codes := change.codes) is not None:
+            for encoder, bias, threshold, decoder in zip(
+                codes.encoder, codes.biases, codes.thresholds, codes.decoder, strict=True
+            ):
+                active = float(torch.tensor(encoder).double() @ x + bias)
+                y = y + codes.gain * active * torch.tensor(decoder).double() * (active > threshold)
         after[place] = y
     return after
 
@@ -113,7 +123,7 @@ def test_changes_are_those_of_hooks(subject: Subject, site: Site) -> None:
             expected = hooked.logits(sequence, site, layer, edit)
             assert_close([found], [expected])
             assert_equal([untouched], [beside])
-            read = site is not Site.STATE or layer < encoder.shape.layers or name == "everywhere"
+            read = site is not Site.STATE or layer < encoder.shape.layers or name in ("everywhere", "coded")
             assert not read or float((found - plain).abs().max()) > 1e-4, (layer, name)
 
 

@@ -27,6 +27,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answers
+from bertscope.v1 import representation_codes_pb2 as codes
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -343,6 +344,14 @@ def tuned_lens(host: Host, name: str) -> Values:
     return np.array([[layer.before.divergence, layer.after.divergence] for layer in report.layers])
 
 
+def coded(host: Host, name: str) -> Values:
+    """What sparse codes of one epoch explain and cost."""
+    inputs = [text_input(text) for text in SENTENCES[:4]]
+    request = codes.TrainCodesRequest(model=f"models/{name}", train=inputs, dev=inputs, layer=1, codes=8, active=2, epochs=1)
+    (report,) = (event.report for event in host.representation.TrainCodes(request, timeout=SECONDS) if event.HasField("report"))
+    return np.array([report.explained, report.losses.coded, report.losses.loss])
+
+
 def labelled(host: Host, name: str) -> Values:
     inputs = [text_input(*one) for one in PAIRED]
     request = classification.ClassifyRequest(model=f"models/{name}", inputs=inputs)
@@ -392,6 +401,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "explained": explained,
     "probed": probed,
     "tuned": tuned_lens,
+    "coded": coded,
     "erased": erased,
 }
 HEADS: dict[str, Callable[[Host, str], Values]] = {

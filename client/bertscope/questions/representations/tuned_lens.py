@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from bertscope._version import __version__
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.representations.lens import NORMALISATIONS, PREFIX
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
+from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
 from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
 from bertscope.v1.representation_tuned_lens_pb2 import (
     TrainLensReport,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LayerFit", "TrainLensProgress", "TunedLens", "load_lens"]
 
+Request = TypeVar("Request", TrainLensRequest, TrainCodesRequest)
 FORMAT = "bertscope tuned lens"
 TEXTS = ("normalisation", "model", "weights_digest", "numbering")
 COLUMNS = ("layer", "divergence_before", "divergence", "agreement_before", "agreement", "steps")
@@ -164,9 +166,9 @@ def _fit(values: Mapping[str, Any]) -> LayerFit:
 
 
 def with_lens_texts(
-    request: TrainLensRequest, texts: TextOrPair | Iterable[TextOrPair], *, dev: TextOrPair | Iterable[TextOrPair]
-) -> TrainLensRequest:
-    """Returns the request with its texts. It asks for the maps, too."""
+    request: Request, texts: TextOrPair | Iterable[TextOrPair], *, dev: TextOrPair | Iterable[TextOrPair]
+) -> Request:
+    """Returns the request with its texts. It asks for what is trained, too."""
     request.train.extend(map(wire.text_input, _listed("texts", texts)))
     request.dev.extend(map(wire.text_input, _listed("dev", dev)))
     if not request.train:

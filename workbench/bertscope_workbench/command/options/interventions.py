@@ -2,6 +2,7 @@
 server's."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,12 @@ class InterventionOptions:
         list[str] | None,
         _option("--scale-site SITE:L[:UNITS][@P]=F", "Vectors that count F times: neurons:4:17,99@masks=0. Repeatable."),
     ] = None
+    codes: Annotated[
+        Path | None, _option("--codes FILE", "Sparse codes that --scale-site code:L:N=F scales; `bertscope codes` trains them.")
+    ] = None
+    codes_alone: Annotated[
+        bool, _option("--codes-alone", "Put the sum of --codes in place of the states that they are of.")
+    ] = False
     mean_site: Annotated[
         list[str] | None,
         _option("--mean-site SITE:L[:UNITS][@P]", "Vectors that are their mean over --reference texts. Repeatable."),
@@ -62,7 +69,8 @@ class InterventionOptions:
         """Returns the interventions, in the order of the options; those on heads, which act first, before those at sites."""
         return [
             *specifications.head_interventions(self.zero, self.uniform, self.scale, self.mean),
-            *sites.changes("--scale-site", sites.scale_site, self.scale_site),
+            *sites.code_changes(self.codes, alone=self.codes_alone),
+            *sites.changes("--scale-site", partial(sites.scale_site, codes=self.codes), self.scale_site),
             *sites.changes("--mean-site", sites.mean_site, self.mean_site),
             *sites.changes("--add", sites.add, self.add),
             *sites.changes("--erase", sites.erase, self.erase),

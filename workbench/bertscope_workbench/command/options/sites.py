@@ -19,6 +19,8 @@ FILE = re.compile(r"(?P<layer>[^:]+):(?P<file>.+?)(?:@(?P<positions>[^@=]+))?(?:
 EDGES = re.compile(r"(?P<layer>[^:@]+)(?::(?P<units>[^:@]+))?@(?P<queries>[^@>]+)>(?P<keys>[^@>]+)")
 KINDS = {kind.replace("_", "-"): kind for kind in get_args(PositionKind)}
 SITES: dict[str, Site] = {site.replace("_", "-"): site for site in get_args(Site)}
+CODE = "code:"
+"""What units of sparse codes begin with."""
 POSITIONS = "write all, masks, first, special, not-special, tokens such as 3 or 1-2,5, or characters of the text such as 4..8"
 
 
@@ -73,11 +75,27 @@ def patch(option: str, value: str) -> SiteIntervention:
     return bertscope.patch(layer, text, site=site, units=units, positions=where)
 
 
-def scale_site(option: str, value: str) -> SiteIntervention:
-    """Returns the scaling of SITE:LAYER[:UNITS][@POSITIONS]=FACTOR."""
+def scale_site(option: str, value: str, *, codes: Path | None = None) -> SiteIntervention:
+    """Returns the scaling of SITE:LAYER[:UNITS][@POSITIONS]=FACTOR; `codes` is the file of units "code"."""
     place, _, factor = value.rpartition("=")
+    if place.startswith(CODE):
+        found = _matched(PLACE, option, value, f"{CODE}LAYER[:CODES][@POSITIONS]=FACTOR", place)
+        kept = _codes(option, value, codes)
+        layer, numbers = number(option, value, found["layer"]), _units(option, value, found["units"])
+        if layer != kept.layer:
+            raise typer.BadParameter(
+                f"{option} {value}: the codes of {codes} are of state {kept.layer}; write {CODE}{kept.layer}"
+            )
+        where = positions(option, value, found["positions"] or "not-special")
+        return kept.change(numbers, factor=_factor(option, value, factor), positions=where)
     site, layer, units, where = _place(option, value, place, "SITE:LAYER[:UNITS][@POSITIONS]=FACTOR")
     return bertscope.scale_site(layer, units, site=site, factor=_factor(option, value, factor), positions=where)
+
+
+def code_changes(path: Path | None, *, alone: bool) -> Iterator[SiteIntervention]:
+    """Yields the change that puts the sum of the codes of a file in place of states, if codes are `alone`."""
+    if alone:
+        yield _codes("--codes-alone", "", path).reconstruct()
 
 
 def mean_site(option: str, value: str) -> SiteIntervention:
@@ -150,6 +168,17 @@ def _site(option: str, value: str, name: str) -> Site:
     if name not in SITES:
         raise typer.BadParameter(f"{option} {value}: {name!r} is no site; write one of {', '.join(SITES)}")
     return SITES[name]
+
+
+def _codes(option: str, value: str, path: Path | None) -> bertscope.SparseCodes:
+    if path is None:
+        raise typer.BadParameter(f"{option} {value}".rstrip() + ": name the file of codes, --codes FILE")
+    try:
+        return bertscope.SparseCodes.load(path)
+    except OSError as error:
+        raise typer.BadParameter(f"--codes: cannot read {path}: {error.strerror}") from error
+    except InvalidArgument as error:
+        raise typer.BadParameter(f"--codes: {error.message}") from error
 
 
 def _units(option: str, value: str, written: str | None) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""Plans of tuned lenses: the pieces of texts whose states maps are trained on, some of them masked."""
+"""Plans what tuned lenses and sparse codes are trained on: the pieces of texts without labels, some of them masked."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
@@ -31,14 +32,12 @@ class GivenText:
 
 
 @dataclass(frozen=True, slots=True)
-class TunedLensQuery:
-    """The texts of a TrainLens request. `layers`: those with a map, ascending; `last`: number of the last state; `pieces`: the
-    most of both parts."""
+class PiecesQuery:
+    """The texts of a request. `layers`: the states that are read, ascending; `pieces`: the most of both parts."""
 
     train: Sequence[GivenText]
     dev: Sequence[GivenText]
     layers: tuple[int, ...]
-    last: int
     mask_rate: float
     truncate: bool
     seed: int
@@ -46,24 +45,26 @@ class TunedLensQuery:
 
 
 @dataclass(slots=True, eq=False)
-class LensPart:
-    """One part of the texts. rows: each text with pieces of its own, with what reads their states; pieces, masked: their
-    number, and that of masked ones; truncated: tokens that were cut away."""
+class PiecesPart:
+    """One part of the texts. rows: each text with pieces of its own, with what reads their states; hidden: of each row, the
+    places that were masked by chance, and int64 ids of what stood there; pieces, masked: their number, and that of masks, also
+    those that texts have; truncated: tokens that were cut away."""
 
     texts: int
     rows: list[tuple[TokenSequence, SpanStatesObserver]] = field(default_factory=list)
+    hidden: list[tuple[tuple[int, ...], NDArray[np.int64]]] = field(default_factory=list)
     pieces: int = 0
     masked: int = 0
     truncated: int = 0
 
 
-class TunedLensPlan:
+class PiecesPlan:
     """The parts to train on, and to end training by.
 
     Raises InvalidArgument for a text that is too long, for a part without a piece but special tokens, and for too many pieces.
     """
 
-    def __init__(self, query: TunedLensQuery, tokenizer: TextTokenizer) -> None:
+    def __init__(self, query: PiecesQuery, tokenizer: TextTokenizer) -> None:
         self.query = query
         train, dev = query.train, query.dev
         if not dev:
@@ -85,9 +86,9 @@ class TunedLensPlan:
 
 
 def _read(
-    query: TunedLensQuery, texts: Sequence[GivenText], tokenizer: TextTokenizer, generator: np.random.Generator
-) -> LensPart:
-    part, layers = LensPart(len(texts)), (*query.layers, query.last)
+    query: PiecesQuery, texts: Sequence[GivenText], tokenizer: TextTokenizer, generator: np.random.Generator
+) -> PiecesPart:
+    part = PiecesPart(len(texts))
     inputs, fields = [text.input for text in texts], (text.field for text in texts)
     for tokenized in read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate):
         part.truncated += tokenized.truncated
@@ -103,7 +104,8 @@ def _read(
         drawn = generator.random(len(places)) < query.mask_rate
         hidden = [place for place, chosen in zip(places, drawn, strict=True) if chosen]
         sequence = masked(tokenized.sequence, hidden, tokenizer) if hidden else tokenized.sequence
-        part.rows.append((sequence, SpanStatesObserver(layers, Units.made([[place] for place in places], Pooling.FIRST))))
+        part.rows.append((sequence, SpanStatesObserver(query.layers, Units.made([[place] for place in places], Pooling.FIRST))))
+        part.hidden.append((tuple(hidden), np.array([ids[place] for place in hidden], dtype=np.int64)))
         part.pieces += len(places)
         part.masked += sum(sequence.ids[place] == tokenizer.mask_id for place in places)
     return part

@@ -1,0 +1,319 @@
+"""TrainCodes through gRPC: its scores, found again from the codes by plain numpy and transformers, and training beside a plain
+PyTorch loop."""
+
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+import torch
+from bertscope.questions.representations.codes_replies import CodesAssembler
+from bertscope.v1 import representation_codes_pb2 as codes
+from bertscope.v1 import site_pb2 as sites
+from bertscope.v1.common_pb2 import HeadIntervention, TextInput
+from bertscope.v1.representation_probes_pb2 import ProbeProgress
+from bertscope_service.encoders.sites import Site
+from bertscope_service.probing.codes import BATCH, REVIVED_SHARE, CodesSize, CodesTraining
+from bertscope_workbench.command.app import run
+from numpy.typing import NDArray
+
+from tests.support.harness import Host, refused
+from tests.support.limits import limit_sizes
+from tests.support.patience import granted, wait_until
+from tests.support.reference import Subject
+from tests.support.site_hooks import HookedReference
+
+WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
+LAYER = 2
+
+
+def texts(count: int, seed: int) -> list[TextInput]:
+    generator = np.random.default_rng(seed)
+    return [TextInput(text=" ".join(generator.choice(WORDS, size=8))) for _ in range(count)]
+
+
+TRAIN, DEV = texts(40, 1), texts(6, 2)
+
+
+def request(**fields: Any) -> codes.TrainCodesRequest:
+    asked = {"train": TRAIN, "dev": DEV, "layer": LAYER, "codes": 24, "active": 4, "epochs": 30, "weights": True}
+    return codes.TrainCodesRequest(**asked | fields)
+
+
+def train(host: Host, **fields: Any) -> tuple[codes.TrainCodesReport, bertscope.SparseCodes]:
+    """The report, and the codes as the client reads them."""
+    events = list(host.representation.TrainCodes(request(**fields), timeout=granted(60)))
+    (report,) = (event.report for event in events if event.HasField("report"))
+    assembler = CodesAssembler()
+    *_, found = map(assembler.add, events)
+    assert isinstance(found, bertscope.SparseCodes)
+    return report, found
+
+
+@pytest.fixture(scope="module")
+def subject(checkpoints: dict[str, Path]) -> Subject:
+    return Subject("bert", checkpoints["bert"])
+
+
+@pytest.fixture(scope="module")
+def hooked(subject: Subject) -> Iterator[HookedReference]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield HookedReference(subject.reference, "bert")
+    torch.set_num_threads(before)
+
+
+def states(host: Host, given: list[TextInput]) -> NDArray[np.float32]:
+    """The states of all pieces but special tokens, [pieces, hidden]."""
+    with bertscope.Client(host.target) as client:
+        read = list(client.extract_hidden_states([one.text for one in given], layers=[LAYER]))
+        return np.concatenate([one.states[0, 1:-1] for one in read])
+
+
+def test_scores_are_those_of_the_codes_that_are_sent(host: Host) -> None:
+    report, found = train(host, mask_rate=0)
+    train_states, dev = states(host, TRAIN), states(host, DEV)
+    assert (report.train.pieces, report.dev.pieces, len(found)) == (len(train_states), len(dev), 24)
+    np.testing.assert_allclose(found.mean, train_states.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found.decoder, axis=1), 1, atol=1e-5)
+    z = (dev - found.mean) @ found.encoder.T + found.biases
+    active = z * (z > report.threshold)
+    error = dev - found.mean - active @ found.decoder
+    explained = 1 - np.square(error).sum() / np.square(dev - found.mean).sum()
+    assert report.explained == pytest.approx(explained, abs=1e-4)
+    assert report.mean_active == pytest.approx((active > 0).sum(axis=1).mean(), abs=0.05)
+    used = (found.encode(train_states) > 0).any(axis=0)
+    assert report.dead == 24 - used.sum()
+    np.testing.assert_allclose(found.decode(found.encode(dev)), dev - error, atol=1e-5)
+    assert report.explained > 0.3
+    assert not report.HasField("losses")
+
+
+def test_losses_are_those_of_transformers(host: Host, subject: Subject, hooked: HookedReference) -> None:
+    """Where every piece is masked: by hooks that put codes, the mean and zeros in place of states."""
+    report, found = train(host, mask_rate=1)
+    mask = subject.tokenizer.mask_id
+    assert mask is not None
+
+    def coded(x: torch.Tensor) -> torch.Tensor:
+        return torch.tensor(found.decode(found.encode(x.numpy())))
+
+    edits = {
+        "loss": lambda x: x,
+        "coded": coded,
+        "mean": lambda x: torch.tensor(found.mean).expand_as(x),
+        "zero": torch.zeros_like,
+    }
+    for name, change in edits.items():
+        logs = []
+        for text in DEV:
+            sequence = subject.tokenizer.encode(text.text).sequence
+            ids = list(sequence.ids)
+            masked = sequence.with_ids([ids[0], *[mask] * (len(ids) - 2), ids[-1]])
+
+            def edit(x: torch.Tensor, change: Any = change) -> torch.Tensor:
+                return torch.cat((x[:1], change(x[1:-1]), x[-1:]))
+
+            scores = hooked.logits(masked, Site.STATE, LAYER, edit).log_softmax(dim=-1)
+            logs += [float(scores[place, ids[place]]) for place in range(1, len(ids) - 1)]
+        assert report.losses.pieces == len(logs)
+        assert getattr(report.losses, name) == pytest.approx(-np.mean(logs), abs=1e-4), name
+
+
+@pytest.mark.parametrize("part", [BATCH, 20])
+def test_training_equals_a_plain_loop(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of torch.optim.Adam over autograd; where codes compete over a whole batch, and over parts of it."""
+    hidden, count, active, rate, steps = 6, 40, 1, 0.01, 12
+    limit_sizes(monkeypatch, vocabulary_products=part * hidden * count)
+    monkeypatch.setattr("bertscope_service.probing.codes.SILENT_PIECES", 30)
+    drawn = torch.Generator().manual_seed(3)
+    data = torch.randn((60, hidden), generator=drawn)
+    ours = CodesTraining(CodesSize(hidden, count, active), rate, steps, seed=0)
+    encoder, decoder = (torch.nn.Parameter(values.detach().clone()) for values in (ours.encoder, ours.decoder))
+    biases, silent = torch.nn.Parameter(torch.zeros(count)), torch.zeros(count)
+    adam = torch.optim.Adam([encoder, biases, decoder])
+    revived = 0
+    for step in range(steps):
+        for own in ours.size.parts(torch.arange(60)):
+            ours.accumulate(data[own], 60)
+        ours.update()
+        loss = torch.zeros(())
+        for x in data.split(min(part, 60)):
+            z = torch.relu(x @ encoder.T + biases)
+            least = z.flatten().sort(descending=True).values[len(x) * active - 1]
+            kept = z * (z >= least)
+            error = x - kept @ decoder
+            loss = loss + error.square().sum()
+            rest = silent > 30
+            if rest.any():
+                revived += 1
+                best = (z * rest).topk(min(int(rest.sum()), hidden // 2), dim=1)
+                again = torch.zeros_like(z).scatter(1, best.indices, best.values)
+                loss = loss + REVIVED_SHARE * (error.detach() - again @ decoder).square().sum()
+            silent = torch.where((kept > 0).any(dim=0), 0, silent + len(x))
+        adam.zero_grad()
+        (loss / 60).backward()
+        with torch.no_grad():
+            along = (decoder.grad * decoder).sum(dim=1, keepdim=True)
+            decoder.grad -= along * decoder
+            adam.param_groups[0]["lr"] = rate * min(1, (steps - step) / (0.2 * steps))
+            adam.step()
+            decoder /= decoder.norm(dim=1, keepdim=True)
+    assert revived
+    for mine, plain in ((ours.encoder, encoder), (ours.biases, biases), (ours.decoder, decoder)):
+        np.testing.assert_allclose(mine.detach(), plain.detach(), atol=1e-4)
+
+
+def test_a_seed_draws_all_and_a_file_changes_nothing(host: Host) -> None:
+    short: dict[str, Any] = {"epochs": 2, "dev": []}
+    memory, own = train(host, seed=3, **short)
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, seed=3, memory_bytes=1, **short)
+    disk, kept = train(host, seed=3, memory_bytes=int(failures[0].info.metadata["needed"]), **short)
+    assert (memory.on_disk, disk.on_disk, memory.dev.texts, memory.train.texts) == (False, True, 4, 36)
+    for report in (memory, disk):
+        report.ClearField("seconds")
+        report.ClearField("on_disk")
+    assert memory == disk
+    np.testing.assert_array_equal(own.encoder, kept.encoder)
+    assert np.abs(train(host, seed=4, **short)[1].encoder - own.encoder).max() > 0.1
+    assert 0 < memory.train.masked_pieces < memory.train.pieces / 2
+
+
+def test_interventions_change_what_is_coded(host: Host) -> None:
+    """The states that are coded and the losses, those with codes in place too."""
+    plain, _ = train(host, epochs=2)
+    silent = [HeadIntervention(layer=layer, mode=HeadIntervention.MODE_ZERO) for layer in (0, 3)]
+    changed, _ = train(host, epochs=2, interventions=silent)
+    for name in ("loss", "coded", "mean", "zero"):
+        assert getattr(plain.losses, name) != getattr(changed.losses, name)
+    assert plain.explained != changed.explained
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("train", "NO_TEXT", {"train": []}),
+        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
+        ("layer", "LAYER_OUT_OF_RANGE", {"layer": 5}),
+        ("codes", "CODES_OUT_OF_RANGE", {"codes": 65537}),
+        ("active", "ACTIVE_OUT_OF_RANGE", {"active": 25}),
+        ("active", "ACTIVE_OUT_OF_RANGE", {"active": 4097}),
+        ("mask_rate", "MASK_RATE_OUT_OF_RANGE", {"mask_rate": 2}),
+        ("learning_rate", "LEARNING_RATE_OUT_OF_RANGE", {"learning_rate": 0}),
+        ("epochs", "EPOCHS_OUT_OF_RANGE", {"epochs": 1001}),
+        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
+    ],
+)
+def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        train(host, **fields)
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[weakref.ref[CodesTraining]] = []
+    update = CodesTraining.update
+
+    def counted(self: CodesTraining) -> None:
+        steps.append(weakref.ref(self))
+        update(self)
+
+    monkeypatch.setattr(CodesTraining, "update", counted)
+    call = host.representation.TrainCodes(request(epochs=1000), timeout=granted(60))
+    for response in call:
+        if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
+            call.cancel()
+            break
+    wait_until(lambda: steps[0]() is None, "no training is kept")
+    done = len(steps)
+    train(host, epochs=1)
+    assert done < 900
+    assert len(steps) == done + 1
+
+
+@pytest.fixture(scope="module")
+def trained(host: Host) -> bertscope.SparseCodes:
+    return train(host, epochs=5)[1]
+
+
+@pytest.mark.parametrize(
+    ("part", "reason", "change"),
+    [
+        ("", "CHANGE_UNUSABLE", {"site": sites.SITE_ATTENTION_OUTPUT}),
+        (".encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
+        (".biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
+        (".decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
+        (".mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
+        (".thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
+        (".factor", "SCALE_OUT_OF_RANGE", {"factor": 1001}),
+    ],
+)
+def test_changes_that_are_refused(
+    host: Host, trained: bertscope.SparseCodes, part: str, reason: str, change: dict[str, Any]
+) -> None:
+    from bertscope.v1.cloze_pb2 import FillMaskRequest
+    from bertscope.values.changes import site_message
+    from bertscope.values.vectors import tensor
+
+    message = site_message(trained.change(factor=0))
+    for name, value in change.items():
+        if name == "site":
+            message.site = value
+        elif name == "factor":
+            message.change.codes.factor = value
+        else:
+            array = np.full(value if isinstance(value, tuple) else (24,), -1, np.float32)
+            getattr(message.change.codes, name).CopyFrom(tensor(array))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        host.cloze.FillMask(FillMaskRequest(texts=["a [MASK]"], site_interventions=[message]), timeout=granted(60))
+    field = f"site_interventions[0].change.codes{part}"
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+
+
+def test_the_client_keeps_codes_and_changes_them(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From a file, by the call and by the command: without a code, states lack what it gave; without all, and with them
+    alone, what they explain."""
+    heard: list[bertscope.TrainCodesProgress] = []
+    given = [text.text for text in TRAIN]
+    with bertscope.Client(host.target) as client:
+        asked: dict[str, Any] = {"layer": LAYER, "codes": 24, "active": 4, "epochs": 3, "on_progress": heard.append}
+        client.train_codes(given, dev=[text.text for text in DEV], **asked).save(tmp_path / "kept.safetensors")
+        kept = bertscope.SparseCodes.load(tmp_path / "kept.safetensors")
+        assert (heard[0].stage, heard[-1].stage, kept.layer, len(kept)) == ("states", "states", LAYER, 24)
+        assert any(one.stage == "training" and one.done == one.total == 3 for one in heard)
+        assert kept.fit is not None
+        assert kept.fit.losses is not None
+
+        def read(*changes: bertscope.SiteIntervention) -> NDArray[np.float32]:
+            (found,) = client.extract_hidden_states([given[0]], layers=[LAYER], interventions=changes)
+            return found.states[0].astype(np.float32)
+
+        plain = read()
+        active = kept.encode(plain[1:-1])
+        number = int(active.sum(axis=0).argmax())
+        less = active[:, [number]] @ kept.decoder[[number]]
+        assert np.abs(less).max() > 1e-2
+        np.testing.assert_allclose(read(kept.change(number, factor=0))[1:-1], plain[1:-1] - less, atol=1e-4)
+        np.testing.assert_allclose(read(kept.change([number], factor=3))[1:-1], plain[1:-1] + 2 * less, atol=1e-4)
+        np.testing.assert_allclose(read(kept.reconstruct())[1:-1], kept.decode(active), atol=1e-4)
+        np.testing.assert_array_equal(read(kept.reconstruct())[[0, -1]], plain[[0, -1]])
+        expected = client.fill_mask("the [MASK] sat", interventions=kept.change(number, factor=0))[0]
+    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
+    file = str(tmp_path / "kept.safetensors")
+    arguments = ["fill", "the [MASK] sat", "--json", "--codes", file]
+    assert run([*arguments, "--scale-site", f"code:{LAYER}:{number}=0"]) == 0
+    assert f"{expected.masks[0].predictions[0].probability:.6f}"[:6] in capsys.readouterr().out
+    assert run([*arguments, "--scale-site", f"code:{LAYER + 1}:{number}=0"]) != 0
+    assert f"are of state {LAYER}" in capsys.readouterr().err
+    assert run([*arguments, "--codes-alone"]) == 0
+    assert run(["fill", "the [MASK] sat", "--codes-alone"]) != 0
+    capsys.readouterr()
+    assert run(["codes", file, "--json"]) == 0
+    assert f'"mean_active": {kept.fit.mean_active}' in capsys.readouterr().out

@@ -1,0 +1,104 @@
+"""Train sparse codes of a layer's states, and say what the masked-LM loss is with them in place of the states; or show what is
+known of a file of codes. --codes FILE with --scale-site code:L:N=0 of other commands changes them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from bertscope import SparseCodes
+from bertscope.questions.representations.codes import COLUMNS
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.options.describing import TextFileOptions
+from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.output import UsageError, fields_of, percent, printable, table, titled
+from bertscope_workbench.command.views.progress import training
+
+
+def codes(
+    *,
+    to: ModelOptions,
+    file: Annotated[Path | None, argument("[FILE]", "Codes that --save wrote, to show; instead of --train.")] = None,
+    train: Annotated[Path | None, option("--train FILE", "Texts to train on: .txt, .conllu or a table.")] = None,
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that scores are of; a tenth of --train unless set.")] = None,
+    layer: Annotated[int | None, option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", min=0)] = None,
+    count: Annotated[int | None, option("--count N", "Codes; four times a state's length unless set.", min=1)] = None,
+    active: Annotated[int | None, option("--active N", "Codes active at a piece on average; 32 unless set.", min=1)] = None,
+    mask_rate: Annotated[
+        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
+    ] = None,
+    rate: Annotated[float | None, option("--rate X", "Adam's learning rate; 0.003 unless set.")] = None,
+    epochs: Annotated[int | None, option("--epochs N", "Passes over the texts; 10 unless set.", min=1)] = None,
+    seed: Annotated[int, option("--seed", "Draws directions, masks, the order of pieces and --dev.", min=0)] = 0,
+    limit: Annotated[int | None, option("--limit N", "Take the first N texts of each file.", min=1)] = None,
+    about: Annotated[str, option("--about TEXT", "Kept with the codes: what the texts are, a licence.")] = "",
+    half: Annotated[bool, option("--half", "With --save: as float16.")] = False,
+    save: Annotated[Path | None, option("--save FILE", "Keep the codes for --codes: a file, .safetensors.")] = None,
+    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet.")],
+    call: options.LongCallOptions,
+) -> None:
+    if (file is None) == (train is None):
+        raise UsageError("give either --train FILE or a FILE of codes")
+    if file is not None:
+        with reading(file):
+            found = SparseCodes.load(file)
+        print_result(found, document, print_codes, json=call.json, written=out.write(COLUMNS, rows=found.rows()))
+        return
+    if layer is None:
+        raise UsageError("--train needs --layer L")
+    require_output(save, (".safetensors",), "--save")
+    parts = [[] if path is None else TextFileOptions(texts=path, limit=limit).source().items for path in (train, dev)]
+    with to.connect(call.timeout) as client, training() as show:
+        found = client.train_codes(
+            parts[0],
+            layer=layer,
+            dev=parts[1],
+            codes=count,
+            active=active,
+            mask_rate=mask_rate,
+            learning_rate=rate,
+            epochs=epochs,
+            seed=seed,
+            **to.arguments(),
+            on_progress=show,
+            **call.arguments(),
+        ).described(about)
+    written = out.write(COLUMNS, rows=found.rows())
+    if save is not None:
+        written.append(kept(lambda path: found.save(path, half=half), save))
+    print_result(found, document, print_codes, json=call.json, written=written)
+
+
+def document(found: SparseCodes) -> dict[str, Any]:
+    """Returns the scores in JSON types, without the vectors."""
+    (row,) = found.rows()
+    about = {"model": found.model, "weights": found.weights_digest} | fields_of(found, "about")
+    fit = {} if found.fit is None else fields_of(found.fit, "train_texts", "train_pieces", "dev_texts", "dev_pieces", "epochs")
+    return about | dict(zip(COLUMNS, row, strict=True)) | fit | {"versions": dict(found.versions)}
+
+
+def print_codes(screen: Console, found: SparseCodes) -> None:
+    """Prints what codes explain, and what they cost the masked-LM loss."""
+    heading = f"{found.model}: {len(found)} codes of state {found.layer}"
+    fit = found.fit
+    if fit is None:
+        screen.print(printable(heading))
+        return
+    heading += f", trained on {fit.train_pieces} pieces, measured on {fit.dev_pieces}"
+    row = [percent(fit.explained), f"{fit.mean_active:.1f}", str(fit.dead)]
+    screen.print(titled(heading, table(["variance explained#", "active at a piece#", "dead#"], [row])))
+    if fit.losses is not None:
+        losses = fit.losses
+        rows = [
+            ["the state", f"{losses.loss:.3f}", ""],
+            ["the codes' sum", f"{losses.coded:.3f}", ""],
+            ["the mean state", f"{losses.mean:.3f}", percent(losses.recovered_from_mean)],
+            ["zeros", f"{losses.zero:.3f}", percent(losses.recovered)],
+        ]
+        names = ["in place of the state", "loss#", "codes recover#"]
+        screen.print(titled(f"masked-LM loss of {losses.pieces} masked pieces, nats a piece", table(names, rows)))
+    if found.about:
+        screen.print(printable(found.about), style="dim")
