@@ -79,7 +79,7 @@ def tabled(tab: Page) -> None:
     """Reads sentences with gold words, and edits a copy of one."""
     rows = ("text\tanswer\tabout", *("\t".join(row) for row in ROWS))
     tab.get_by_label("Sentences, or the contents of a table").fill("\n".join(rows))
-    tab.get_by_label("as").select_option(".tsv")
+    tab.get_by_label("Read as").select_option(".tsv")
     tab.get_by_role("button", name="Read").click()
     expect(tab.locator(".sentences-form .status-line")).to_contain_text("rows are read.", timeout=60_000)
     tab.get_by_role("button", name=f"Edit a copy of {ROWS[0][0]}").click()

@@ -57,7 +57,7 @@ def pairs_are_compared(tab: Tab) -> None:
 
 def table_is_read(tab: Tab) -> None:
     tab.get_by_label("Sentences, or the contents of a table").fill("text\tanswer\nParis is the capital of [MASK].\tfrance\nx\n")
-    tab.get_by_label("as").select_option(".tsv")
+    tab.get_by_label("Read as").select_option(".tsv")
     tab.get_by_role("button", name="Read").click()
     tab.get_by_role("button", name="Edit a copy of").click()
     tab.get_by_label("Edited sentence").press("Enter")

@@ -26,15 +26,20 @@ def read(page, contents, **fields):
 @pytest.mark.parametrize(
     ("suffix", "contents"),
     [
-        (".tsv", "text\ttext_pair\tanswer\tlabel\tkind\na [MASK]\tb\tx|y\t1\tc\nd\n"),
-        (".csv", "text,text_pair,answer,label,kind\na [MASK],b,x|y,1,c\n,b,x,1,c\n"),
-        (".jsonl", '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, "kind": "c"}\n{"text": 1}\n'),
+        (".tsv", "text\ttext_pair\tanswer\tlabel\tkind\tn\tid\na [MASK]\tb\tx|y\t1\tc\t-2.5\t007\nd\n"),
+        (".csv", "text,text_pair,answer,label,kind,n,id\na [MASK],b,x|y,1,c,-2.5,007\n,b,x,1,c,1,2\n"),
+        (
+            ".jsonl",
+            '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, "kind": "c", "n": -2.5, "id": "007"}\n'
+            '{"text": 1}\n',
+        ),
     ],
 )
 def test_tables_are_read(page, suffix, contents):
     found = read(page, contents, suffix=suffix)
     line = 1 if suffix == ".jsonl" else 2
-    row = {"line": line, "text": "a [MASK]", "text_pair": "b", "answers": ["x", "y"], "label": "1", "more": {"kind": "c"}}
+    row = {"line": line, "text": "a [MASK]", "text_pair": "b", "answers": ["x", "y"], "label": "1"}
+    row["more"] = {"kind": "c", "n": -2.5, "id": "007"}
     assert (found["rows"], found["cut"]) == ([row], False)
     (left_out,) = found["left_out"]
     assert left_out.startswith(f"line {line + 1}: ")

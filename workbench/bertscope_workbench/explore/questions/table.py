@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -16,6 +17,7 @@ from bertscope.errors import invalid_argument
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import Event, each_of
 from bertscope_workbench.readers.conllu import read_sentences
 from bertscope_workbench.readers.files import SENTENCES, item_lines
@@ -27,6 +29,8 @@ MAX_ASKED = 2 * MAX_ROWS
 """Rows that are asked about at once: those of a file, and edited copies."""
 CONLLU = ".conllu"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", CONLLU)
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,17})?")
+"""What is shown as a number, of a file without types: not "007", which would become another text."""
 MORE_COLUMNS = 6
 """Columns of a file that are shown beside those that are read."""
 PREDICTIONS = 3
@@ -81,8 +85,11 @@ def _read(contents: str, suffix: str, columns: Mapping[str, str]) -> Event:
 
 def _more(values: Mapping[str, Any], columns: Mapping[str, str]) -> Event:
     read = {columns.get(name, name) for name in (*SENTENCES.required, *SENTENCES.optional)} | {"answers"}
-    more = {name: value for name, value in values.items() if name not in read and isinstance(value, (str, int, float))}
-    return {"more": dict(islice(more.items(), MORE_COLUMNS))} if more else {}
+    more = {name: plain(value) for name, value in values.items() if name not in read and isinstance(value, (str, int, float))}
+    shown = {
+        name: float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else value for name, value in more.items()
+    }
+    return {"more": dict(islice(shown.items(), MORE_COLUMNS))} if shown else {}
 
 
 def _without(path: Path, error: InvalidArgument) -> str:

@@ -20,7 +20,7 @@ let kept = {rows: [], contents: "", suffix: ".txt", columns: "", model: "", left
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
   const {state} = context;
-  const suffix = h("select", {onchange: () => { kept.suffix = suffix.value; }}, SUFFIXES.map(([value, text]) => h("option", {value}, text)));
+  const suffix = h("select", {"aria-label": "Read as", onchange: () => { kept.suffix = suffix.value; }}, SUFFIXES.map(([value, text]) => h("option", {value}, text)));
   const columns = h("input", {size: "16", placeholder: "text=sentence1", spellcheck: "false", "aria-label": "Other names of columns", oninput: () => { kept.columns = columns.value; }});
   suffix.value = kept.suffix;
   columns.value = kept.columns;
@@ -90,8 +90,8 @@ export function mount(container, context) {
       ...(some(row => row.found?.predictions) ? [
         {key: "predicted", title: "Prediction", meaning: "The likeliest word of the first mask, or label, and the next two", type: "text", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][0], cell: predictions},
         {key: "probability", title: "P", number: "first", type: "number", value: (/** @type {Row} */ row) => row.found?.predictions?.[0][1], cell: (/** @type {Row} */ row) => changed(row, each => each.predictions?.[0][1])}] : []),
-      ...(gold || some(row => row.found?.left_out) ? [{key: "outcome", title: "Outcome", meaning: "Whether the first prediction is the gold word or label; rejected by the model", type: /** @type {"kind"} */ ("kind"), value: outcome}] : []),
-      ...(gold ? [
+      ...(some(row => outcome(row) !== null) ? [{key: "outcome", title: "Outcome", meaning: "Whether the first prediction is the gold word or label; rejected by the model", type: /** @type {"kind"} */ ("kind"), value: outcome}] : []),
+      ...(some(row => known(row.found?.loss)) ? [
         {key: "loss", title: "Loss", number: "loss", type: "number", value: (/** @type {Row} */ row) => row.found?.loss, cell: (/** @type {Row} */ row) => changed(row, each => each.loss)}] : []),
       ...(some(row => known(row.found?.score)) ? [{key: "score", title: "Score", number: "score", type: "number", value: (/** @type {Row} */ row) => row.found?.score, cell: (/** @type {Row} */ row) => changed(row, each => each.score)}] : []),
       {key: "tokens", title: "Tokens", number: "tokens", type: "number", value: row => row.found?.tokens},
