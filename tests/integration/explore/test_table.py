@@ -30,8 +30,10 @@ def read(page, contents, **fields):
         (".csv", "text,text_pair,answer,label,kind,n,id\na [MASK],b,x|y,1,c,-2.5,007\n,b,x,1,c,1,2\n"),
         (
             ".jsonl",
-            '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, "kind": "c", "n": -2.5, "id": "007"}\n'
-            '{"text": 1}\n',
+            (
+                '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, "kind": "c", "n": -2.5, "id": "007"}\n'
+                '{"text": 1}\n'
+            ),
         ),
     ],
 )
