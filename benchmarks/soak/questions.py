@@ -19,6 +19,7 @@ from bertscope.v1 import attention_statistics_pb2 as statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_contexts_pb2 as contexts
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
@@ -286,6 +287,18 @@ async def compare_representations(caller: Caller, model: str, seconds: float) ->
     return Answer(reply.provenance.weights_digest, arrays=[np.array(sums) for sums in (reply.shared, reply.own, reply.other)])
 
 
+async def find_contexts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls FindContexts for all heads."""
+    texts = [contexts.ContextText(text=relations.RelationText(input=given), id=index) for index, given in enumerate(_inputs())]
+    request = contexts.FindContextsRequest(model=model, texts=texts, heads=contexts.HeadUnits())
+    digest, found = "", list[np.ndarray[Any, Any]]()
+    async for event in RepresentationServiceStub(caller.channel).FindContexts(request, timeout=seconds):
+        digest = event.summary.provenance.weights_digest or digest
+        if event.HasField("units"):
+            found += [np.array(event.units.sums), np.array(event.units.best_values)]
+    return Answer(digest, arrays=found)
+
+
 def _inputs() -> list[common.TextInput]:
     return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
 
@@ -307,6 +320,7 @@ REDUCTIONS: dict[str, Ask] = {
     "ScoreFeatures": score_features,
     "DescribeGeometry": describe_geometry,
     "CompareRepresentations": compare_representations,
+    "FindContexts": find_contexts,
     "ScoreTexts": score_texts,
     "CompareTexts": compare_texts,
     "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),

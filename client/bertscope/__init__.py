@@ -245,6 +245,8 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
     from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
     from bertscope.questions.representations.comparison import RepresentationComparison
+    from bertscope.questions.representations.context_requests import NearestTo
+    from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place, UnitContexts
     from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
     from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
@@ -290,6 +292,7 @@ if TYPE_CHECKING:
         TargetScale,
         TemplateChoice,
     )
+    from bertscope.values.directions import SiteDirection
     from bertscope.values.intervals import Interval
     from bertscope.values.interventions import HeadIntervention, mean, scale, uniform, zero
     from bertscope.values.labelled_texts import ProbeText, UnlabelledText, ValuedText
@@ -343,6 +346,8 @@ _PLACES = {
     "ComparedSet": "bertscope.questions.scores.comparison",
     "CompressionProgress": "bertscope.questions.compression.messages",
     "ContactScores": "bertscope.questions.attention.contacts",
+    "ContextUnit": "bertscope.questions.representations.contexts",
+    "Contexts": "bertscope.questions.representations.contexts",
     "CumulativeProbe": "bertscope.questions.probes.layer_mix",
     "CurvePoint": "bertscope.questions.ablation.effects",
     "DataType": "bertscope.values.choices",
@@ -434,6 +439,7 @@ _PLACES = {
     "Model": "bertscope.values.models",
     "ModelReport": "bertscope.questions.benchmark.reports",
     "Models": "bertscope.questions.models.models",
+    "NearestTo": "bertscope.questions.representations.context_requests",
     "Neighbour": "bertscope.questions.representations.neighbours",
     "Neighbourhoods": "bertscope.questions.representations.neighbours",
     "NeuronAttribution": "bertscope.questions.attribution.neurons",
@@ -452,6 +458,7 @@ _PLACES = {
     "PatternSums": "bertscope.questions.attention.description",
     "PermissionDenied": "bertscope.errors",
     "Picture": "bertscope.values.choices",
+    "Place": "bertscope.questions.representations.contexts",
     "Pooling": "bertscope.questions.probes.probes",
     "PositionKind": "bertscope.values.choices",
     "PositionScope": "bertscope.values.choices",
@@ -495,6 +502,7 @@ _PLACES = {
     "Share": "bertscope.questions.facts.metrics",
     "SimilarTo": "bertscope.values.score_targets",
     "Site": "bertscope.values.choices",
+    "SiteDirection": "bertscope.values.directions",
     "SiteEffect": "bertscope.questions.ablation.site_effects",
     "SiteIntervention": "bertscope.values.changes",
     "SiteSweep": "bertscope.client.ablation_trace",
@@ -540,6 +548,7 @@ _PLACES = {
     "Unauthenticated": "bertscope.errors",
     "Unavailable": "bertscope.errors",
     "Unimplemented": "bertscope.errors",
+    "UnitContexts": "bertscope.questions.representations.contexts",
     "UnlabelledText": "bertscope.values.labelled_texts",
     "ValuedText": "bertscope.values.labelled_texts",
     "ViewedMaps": "bertscope.questions.inspection.results",
@@ -726,6 +735,8 @@ __all__ = [
     "ComparedSet",
     "CompressionProgress",
     "ContactScores",
+    "ContextUnit",
+    "Contexts",
     "CumulativeProbe",
     "CurvePoint",
     "DataType",
@@ -817,6 +828,7 @@ __all__ = [
     "Model",
     "ModelReport",
     "Models",
+    "NearestTo",
     "Neighbour",
     "Neighbourhoods",
     "NeuronAttribution",
@@ -835,6 +847,7 @@ __all__ = [
     "PatternSums",
     "PermissionDenied",
     "Picture",
+    "Place",
     "Pooling",
     "PositionKind",
     "PositionScope",
@@ -878,6 +891,7 @@ __all__ = [
     "Share",
     "SimilarTo",
     "Site",
+    "SiteDirection",
     "SiteEffect",
     "SiteIntervention",
     "SiteSweep",
@@ -923,6 +937,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
+    "UnitContexts",
     "UnlabelledText",
     "ValuedText",
     "ViewedMaps",

@@ -71,6 +71,7 @@ BUDGETS = {
     "ScoreRelations": Budget(69),
     "features": Budget(25),
     "DescribeGeometry": Budget(0, to_device=3),
+    "FindContexts": Budget(0, to_device=8),
     "products of words": Budget(0, to_device=3),
     "vectors of spans": Budget(12),
     "ExtractHiddenStates": Budget(12, to_device=1),

@@ -11,6 +11,15 @@ from bertscope_service.analyses.attention import AttentionObserver
 from bertscope_service.analyses.observers.attention_statistics import SPECIAL, StatisticsObserver, TokenKinds
 from bertscope_service.analyses.observers.attribution import AttributionObserver
 from bertscope_service.analyses.observers.columns import ColumnObserver
+from bertscope_service.analyses.observers.context_units import (
+    ACTIVATIONS,
+    PRODUCTS,
+    WEIGHTS,
+    Directions,
+    UnitKind,
+    UnitSet,
+)
+from bertscope_service.analyses.observers.contexts import ContextsObserver, Search, TextPlaces
 from bertscope_service.analyses.observers.geometry import GeometryObserver, TextVectors
 from bertscope_service.analyses.observers.importance import GradientObserver
 from bertscope_service.analyses.observers.inspection import InspectionObserver
@@ -77,6 +86,23 @@ def _inspection(encoder: Encoder, length: int) -> Observer:
     return InspectionObserver((3,), 3, ASKED[:, :1], views, None, True, True)
 
 
+def _search(encoder: Encoder, length: int) -> Observer:
+    heads, size = np.arange(encoder.shape.heads), encoder.shape.hidden_size
+    along = Directions(np.ones((1, size), dtype=np.float32), np.zeros(1, dtype=np.float32), None, cosine=False)
+    sets = [
+        UnitSet(UnitKind.HEAD, 1, 1, heads, True, WEIGHTS),
+        UnitSet(UnitKind.ACTIVATION, 0, 0, np.arange(4), False, ACTIVATIONS, (Site.ACTIVATIONS, 0)),
+        UnitSet(UnitKind.DIRECTION, 1, 0, np.arange(1), True, PRODUCTS, (Site.STATE, 1), directions=along),
+    ]
+    words = _words(length)
+    units = Units.made([np.flatnonzero(words.of_piece == word).tolist() for word in (1, 2, 3)], Pooling.MEAN)
+    drawn = {False: np.array([[0, 0]]), True: np.zeros((0, 2), dtype=np.int64)}
+    text = TextPlaces(
+        0, words.of_piece, words.segments >= 0, np.array([1, 2, 3]), units, np.zeros((0, 2), dtype=np.int64), drawn
+    )
+    return ContextsObserver(Search(sets, 2, [np.full(len(one), -np.inf, dtype=np.float32) for one in sets]), text)
+
+
 def _maps(quantity: Quantity, *, words: bool = False) -> Make:
     def make(encoder: Encoder, length: int) -> Observer:
         heads = (0, 2) if quantity.by_head else (0,)
@@ -129,6 +155,7 @@ QUESTIONS: Mapping[str, Make] = {
     "ScoreRelations": lambda encoder, length: PairObserver(_words(length), np.array([[1, 2], [2, 1]]), np.array([-1, 1])),
     "features": lambda encoder, length: ColumnObserver(np.array([1, 2]), 0),
     "DescribeGeometry": lambda encoder, length: GeometryObserver((0, 1), TextVectors(_units(), (0, 1)), "query"),
+    "FindContexts": _search,
     "products of words": lambda encoder, length: WordProductsObserver((0, 1), _units()),
     "vectors of spans": lambda encoder, length: SpanStatesObserver((0, encoder.shape.layers), _units(Pooling.MAX)),
     "ExtractHiddenStates": lambda encoder, length: _states(encoder, None),

@@ -30,6 +30,7 @@ from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.v1 import representation_codes_pb2 as codes
+from bertscope.v1 import representation_contexts_pb2 as contexts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -122,6 +123,9 @@ def good(folder: Path) -> dict[str, Message]:
         ),
         "TrainProbe": probes.TrainProbeRequest(train=[PROBED, PROBED], labels=[WORD, SAID], max_epochs=1),
         "TrainStructuralProbe": structural.TrainStructuralProbeRequest(train=[GROWN, GROWN], max_epochs=1),
+        "FindContexts": contexts.FindContextsRequest(
+            texts=[contexts.ContextText(text=LINKED)], heads=contexts.HeadUnits(), words=[WORD]
+        ),
         "TrainEraser": erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID]),
         "TrainLens": tuned.TrainLensRequest(train=[INPUT, INPUT], max_epochs=1),
         "TrainCodes": codes.TrainCodesRequest(train=[INPUT, INPUT], layer=1, codes=8, active=2, epochs=1),
@@ -201,6 +205,8 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID, SAID])),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED])),
     ("TrainStructuralProbe", structural.TrainStructuralProbeRequest(train=[GROWN], quantity=9)),
+    ("FindContexts", contexts.FindContextsRequest(texts=[contexts.ContextText(text=LINKED)])),
+    ("FindContexts", contexts.FindContextsRequest(texts=[contexts.ContextText(text=LINKED)] * 2, heads=contexts.HeadUnits())),
     ("TrainEraser", erasers.TrainEraserRequest(train=[PROBED, PROBED], labels=[WORD, SAID], rank=2)),
     ("TrainLens", tuned.TrainLensRequest(train=[INPUT], dev=[INPUT], mask_rate=2)),
     ("TrainProbe", probes.TrainProbeRequest(train=[PROBED], dev=[PROBED], labels=[SAID], test=[PROBED])),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bertscope.client.probes_regression import RegressionProbeCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
     from bertscope.client.representations_codes import CodesCalls
+    from bertscope.client.representations_context import ContextCalls
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
     from bertscope.client.representations_language import LanguageCalls
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         ComparisonCalls,
         CompressionCalls,
         ContactCalls,
+        ContextCalls,
         EmbeddingCalls,
         EraserCalls,
         FactCalls,
@@ -89,8 +91,10 @@ else:
         _read = Deferred("bertscope.client.representations_lens", "LensCalls")
         _read_in_turn = Deferred("bertscope.client.representations_lens", "LensCalls")
         _score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
+        _search_parts = Deferred("bertscope.client.representations_context", "ContextCalls")
         _sum = Deferred("bertscope.client.many_texts", "ManyTexts")
         _sweep_parts = Deferred("bertscope.client.ablation_trace", "TraceCalls")
+        _toward = Deferred("bertscope.client.representations_context", "ContextCalls")
         align_words = Deferred("bertscope.client.representations_language", "LanguageCalls")
         answer_questions = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
@@ -118,6 +122,7 @@ else:
         extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")
         fill_mask = Deferred("bertscope.client.cloze", "ClozeCalls")
         fill_mask_stream = Deferred("bertscope.client.cloze", "ClozeCalls")
+        find_contexts = Deferred("bertscope.client.representations_context", "ContextCalls")
         find_neurons = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
         find_neurons_stream = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
         get_model = Deferred("bertscope.client.models", "ModelCalls")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bertscope.questions.probes.regression_calls import AsyncRegressionProbeCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
     from bertscope.questions.representations.codes_calls import AsyncCodesCalls
+    from bertscope.questions.representations.context_calls import AsyncContextCalls
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
     from bertscope.questions.representations.language_calls import AsyncLanguageCalls
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         AsyncComparisonCalls,
         AsyncCompressionCalls,
         AsyncContactCalls,
+        AsyncContextCalls,
         AsyncEmbeddingCalls,
         AsyncEraserCalls,
         AsyncFactCalls,
@@ -88,8 +90,10 @@ else:
         _read = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _read_in_turn = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         _score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
+        _search_parts = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
         _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _sweep_parts = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
+        _toward = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
         align_words = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
         answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
@@ -117,6 +121,7 @@ else:
         extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")
         fill_mask = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
         fill_mask_stream = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
+        find_contexts = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
         find_neurons = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
         find_neurons_stream = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
         get_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")

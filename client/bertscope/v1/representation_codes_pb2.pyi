@@ -211,7 +211,7 @@ class CodesLosses(_message.Message):
     ZERO_FIELD_NUMBER: _builtins.int
     PIECES_FIELD_NUMBER: _builtins.int
     loss: _builtins.float
-    """Of the model as it is."""
+    """The loss of the model as it is."""
     coded: _builtins.float
     """With the sum of codes in place of the state, at all pieces but special tokens."""
     mean: _builtins.float

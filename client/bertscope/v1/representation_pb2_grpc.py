@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from bertscope.v1 import representation_codes_pb2 as bertscope_dot_v1_dot_representation__codes__pb2
+from bertscope.v1 import representation_contexts_pb2 as bertscope_dot_v1_dot_representation__contexts__pb2
 from bertscope.v1 import representation_eraser_pb2 as bertscope_dot_v1_dot_representation__eraser__pb2
 from bertscope.v1 import representation_geometry_pb2 as bertscope_dot_v1_dot_representation__geometry__pb2
 from bertscope.v1 import representation_lens_pb2 as bertscope_dot_v1_dot_representation__lens__pb2
@@ -62,6 +63,11 @@ class RepresentationServiceStub(object):
                 '/bertscope.v1.RepresentationService/CompareRepresentations',
                 request_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.SerializeToString,
                 response_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.FromString,
+                _registered_method=True)
+        self.FindContexts = channel.unary_stream(
+                '/bertscope.v1.RepresentationService/FindContexts',
+                request_serializer=bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsRequest.SerializeToString,
+                response_deserializer=bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsResponse.FromString,
                 _registered_method=True)
         self.ReadLayers = channel.unary_unary(
                 '/bertscope.v1.RepresentationService/ReadLayers',
@@ -158,6 +164,20 @@ class RepresentationServiceServicer(object):
         1e-5, and replies for several calls add up.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
         states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindContexts(self, request, context):
+        """Finds the words of a corpus at which heads, neurons and directions are largest, and words drawn by chance to compare them with;
+        streams progress, then the places, the sums and the histogram of each unit.
+
+        States and maps never leave the server. What the call keeps grows with units times places asked for, not with the corpus. Replies
+        about different texts merge into the reply about all: the best places exactly, as values are the same alone and in any batch, to
+        1e-5. Texts run behind all interactive calls; what cancels the call ends the work with the batches under way.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if values are not finite), UNIMPLEMENTED (the model does not show
+        that site, or its heads), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,6 +320,11 @@ def add_RepresentationServiceServicer_to_server(servicer, server):
                     servicer.CompareRepresentations,
                     request_deserializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.FromString,
                     response_serializer=bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.SerializeToString,
+            ),
+            'FindContexts': grpc.unary_stream_rpc_method_handler(
+                    servicer.FindContexts,
+                    request_deserializer=bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsRequest.FromString,
+                    response_serializer=bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsResponse.SerializeToString,
             ),
             'ReadLayers': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadLayers,
@@ -451,6 +476,33 @@ class RepresentationService(object):
             '/bertscope.v1.RepresentationService/CompareRepresentations',
             bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsRequest.SerializeToString,
             bertscope_dot_v1_dot_representation__geometry__pb2.CompareRepresentationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindContexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/bertscope.v1.RepresentationService/FindContexts',
+            bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsRequest.SerializeToString,
+            bertscope_dot_v1_dot_representation__contexts__pb2.FindContextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ isort:skip_file
 What the layers of a hosted model hold."""
 
 from bertscope.v1 import representation_codes_pb2 as _representation_codes_pb2
+from bertscope.v1 import representation_contexts_pb2 as _representation_contexts_pb2
 from bertscope.v1 import representation_eraser_pb2 as _representation_eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as _representation_geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as _representation_lens_pb2
@@ -78,6 +79,16 @@ class RepresentationServiceStub:
     1e-5, and replies for several calls add up.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
     states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    FindContexts: _grpc.UnaryStreamMultiCallable[_representation_contexts_pb2.FindContextsRequest, _representation_contexts_pb2.FindContextsResponse]
+    """Finds the words of a corpus at which heads, neurons and directions are largest, and words drawn by chance to compare them with;
+    streams progress, then the places, the sums and the histogram of each unit.
+
+    States and maps never leave the server. What the call keeps grows with units times places asked for, not with the corpus. Replies
+    about different texts merge into the reply about all: the best places exactly, as values are the same alone and in any batch, to
+    1e-5. Texts run behind all interactive calls; what cancels the call ends the work with the batches under way.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if values are not finite), UNIMPLEMENTED (the model does not show
+    that site, or its heads), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     ReadLayers: _grpc.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
@@ -205,6 +216,16 @@ class RepresentationServiceAsyncStub(RepresentationServiceStub):
     1e-5, and replies for several calls add up.
     Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
     states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+    """
+    FindContexts: _aio.UnaryStreamMultiCallable[_representation_contexts_pb2.FindContextsRequest, _representation_contexts_pb2.FindContextsResponse]  # type: ignore[assignment]
+    """Finds the words of a corpus at which heads, neurons and directions are largest, and words drawn by chance to compare them with;
+    streams progress, then the places, the sums and the histogram of each unit.
+
+    States and maps never leave the server. What the call keeps grows with units times places asked for, not with the corpus. Replies
+    about different texts merge into the reply about all: the best places exactly, as values are the same alone and in any batch, to
+    1e-5. Texts run behind all interactive calls; what cancels the call ends the work with the batches under way.
+    Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if values are not finite), UNIMPLEMENTED (the model does not show
+    that site, or its heads), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
     """
     ReadLayers: _aio.UnaryUnaryMultiCallable[_representation_lens_pb2.ReadLayersRequest, _representation_lens_pb2.ReadLayersResponse]  # type: ignore[assignment]
     """Reads the masked-LM head at every layer ("logit lens", nostalgebraist 2020): the prediction that the state of a position makes
@@ -353,6 +374,22 @@ class RepresentationServiceServicer(metaclass=_abc_1.ABCMeta):
         1e-5, and replies for several calls add up.
         Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if states are not finite), UNIMPLEMENTED (a model can't show the
         states between its layers), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
+        """
+
+    @_abc_1.abstractmethod
+    def FindContexts(
+        self,
+        request: _representation_contexts_pb2.FindContextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_representation_contexts_pb2.FindContextsResponse], _abc.AsyncIterator[_representation_contexts_pb2.FindContextsResponse]]:
+        """Finds the words of a corpus at which heads, neurons and directions are largest, and words drawn by chance to compare them with;
+        streams progress, then the places, the sums and the histogram of each unit.
+
+        States and maps never leave the server. What the call keeps grows with units times places asked for, not with the corpus. Replies
+        about different texts merge into the reply about all: the best places exactly, as values are the same alone and in any batch, to
+        1e-5. Texts run behind all interactive calls; what cancels the call ends the work with the batches under way.
+        Errors: INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION (also if values are not finite), UNIMPLEMENTED (the model does not show
+        that site, or its heads), RESOURCE_EXHAUSTED (try again after the RetryInfo delay).
         """
 
     @_abc_1.abstractmethod

@@ -36,13 +36,16 @@ def plan_relations(request: relations_pb2.ScoreRelationsRequest, model: LoadedMo
 
 def parse_relations(request: relations_pb2.ScoreRelationsRequest, limits: RequestLimits) -> RelationQuery:
     """Converts the request to a query. Raises InvalidArgument."""
-    texts = tuple(_text(text, f"texts[{index}]", len(request.relations)) for index, text in enumerate(request.texts))
+    texts = tuple(
+        read_relation_text(text, f"texts[{index}]", len(request.relations)) for index, text in enumerate(request.texts)
+    )
     if not any(len(text.pairs) for text in texts):
         raise InvalidArgument("texts", "no text has a pair, so there is nothing to score; give at least one pair", "NO_PAIR")
     return RelationQuery(texts, tuple(request.relations), request.details)
 
 
-def _text(text: relations_pb2.RelationText, field: str, relations: int) -> LinkedText:
+def read_relation_text(text: relations_pb2.RelationText, field: str, relations: int) -> LinkedText:
+    """Returns a text with its words and pairs, checked. `relations`: how many there are. Raises InvalidArgument."""
     given = read_text(text.input)
     words = [check_span(span, f"{field}.words[{index}]", given) for index, span in enumerate(text.words)]
     for index, (before, word) in enumerate(pairwise(words), start=1):

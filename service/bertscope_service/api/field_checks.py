@@ -29,6 +29,7 @@ from bertscope.v1 import (
     model_pb2,
     question_answering_pb2,
     representation_codes_pb2,
+    representation_contexts_pb2,
     representation_eraser_pb2,
     representation_geometry_pb2,
     representation_lens_pb2,
@@ -77,6 +78,8 @@ TRAIN_PROBE_SEEDS = 1
 READ_LAYERS_TOP_K = 5
 TRAIN_LENS_MASK_RATE = 0.15
 TRAIN_CODES_MASK_RATE = 0.15
+FIND_CONTEXTS_BEST = 10
+FIND_CONTEXTS_SAMPLE = 100
 TRAIN_ERASER_RANK = 64
 APPLY_PROBE_TOP_K = 1
 TRAIN_STRUCTURAL_PROBE_SEEDS = 1
@@ -1750,6 +1753,82 @@ def check_train_codes_request(message: representation_codes_pb2.TrainCodesReques
             raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
 
 
+def check_context_text(message: representation_contexts_pb2.ContextText, limits: RequestLimits, path: str) -> None:
+    check_relation_text(message.text, limits, f"{path}.text")
+
+
+def check_head_units(message: representation_contexts_pb2.HeadUnits, limits: RequestLimits, path: str) -> None:
+    if message.pattern not in (0, 1, 2):
+        raise invalid(f"{path}.pattern", f"is {message.pattern}; set PATTERN_MOST or PATTERN_PAIRS", "UNKNOWN_PATTERN")
+
+
+def check_activation_units(message: representation_contexts_pb2.ActivationUnits, limits: RequestLimits, path: str) -> None:
+    for index, layer in enumerate(message.layers):
+        cancellation.check()
+        check_layer_activations(layer, limits, f"{path}.layers[{index}]")
+
+
+def check_layer_activations(message: representation_contexts_pb2.LayerActivations, limits: RequestLimits, path: str) -> None:
+    if len(message.units) > 65536:
+        raise invalid(f"{path}.units", f"has {len(message.units)} entries and one layer takes 65536; leave some out", "TOO_MANY_ITEMS", limit=65536)
+
+
+def check_direction_units(message: representation_contexts_pb2.DirectionUnits, limits: RequestLimits, path: str) -> None:
+    if message.site not in (1, 2, 3, 4, 5):
+        raise invalid(f"{path}.site", f"is {message.site}; set SITE_STATE, SITE_HEAD_OUTPUT, SITE_ATTENTION_OUTPUT, SITE_ACTIVATIONS or SITE_FEED_FORWARD_OUTPUT", "UNKNOWN_SITE")
+
+
+def check_find_contexts_request(message: representation_contexts_pb2.FindContextsRequest, limits: RequestLimits) -> None:
+    if not message.texts:
+        raise invalid("texts", "is empty; give at least one text", "NO_TEXT")
+    if len(message.texts) > 10000:
+        raise invalid("texts", f"has {len(message.texts)} entries and one call takes 10000; send them in parts; the replies merge", "TOO_MANY_TEXTS", limit=10000)
+    for index, text in enumerate(message.texts):
+        cancellation.check()
+        check_context_text(text, limits, f"texts[{index}]")
+    if message.HasField("heads"):
+        check_head_units(message.heads, limits, "heads")
+    if message.HasField("activations"):
+        check_activation_units(message.activations, limits, "activations")
+    if len(message.directions) > 100:
+        raise invalid("directions", f"has {len(message.directions)} entries and one call takes 100; put those of one site into one set", "TOO_MANY_ITEMS", limit=100)
+    for index, direction in enumerate(message.directions):
+        cancellation.check()
+        check_direction_units(direction, limits, f"directions[{index}]")
+    if message.best and not 1 <= message.best <= 100:
+        raise invalid("best", f"is {message.best}; use 1 to 100", "BEST_OUT_OF_RANGE", limit=100)
+    if message.sample and not 1 <= message.sample <= 1000:
+        raise invalid("sample", f"is {message.sample}; use 1 to 1000", "SAMPLE_OUT_OF_RANGE", limit=1000)
+    if len(message.words) > 1000:
+        raise invalid("words", f"has {len(message.words)} entries and one call takes 1000; name fewer", "TOO_MANY_NAMES", limit=1000)
+    seen_words = set[object]()
+    for index, word in enumerate(message.words):
+        cancellation.check()
+        if len(word) > 1000:
+            raise invalid(f"words[{index}]", f"has {len(word)} characters and may have 1000; shorten it", "NAME_TOO_LARGE", limit=1000)
+        if not word or word.isspace():
+            raise invalid(f"words[{index}]", "is empty; name it", "EMPTY_NAME")
+        if word in seen_words:
+            raise invalid(f"words[{index}]", "is listed for the second time; list each once", "DUPLICATE")
+        seen_words.add(word)
+    for index, intervention in enumerate(message.interventions):
+        cancellation.check()
+        check_head_intervention(intervention, limits, f"interventions[{index}]")
+    if len(message.site_interventions) > 1000:
+        raise invalid("site_interventions", f"has {len(message.site_interventions)} entries and one call takes 1000; leave some out", "TOO_MANY_ITEMS", limit=1000)
+    for index, site_intervention in enumerate(message.site_interventions):
+        cancellation.check()
+        check_site_intervention(site_intervention, limits, f"site_interventions[{index}]")
+    if len(message.reference_texts) > 10000:
+        raise invalid("reference_texts", f"has {len(message.reference_texts)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, reference_text in enumerate(message.reference_texts):
+        cancellation.check()
+        if len(reference_text) > limits.text_characters:
+            raise invalid(f"reference_texts[{index}]", f"has {len(reference_text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
+        if not reference_text or reference_text.isspace():
+            raise invalid(f"reference_texts[{index}]", "is empty; leave it out or write some text", "EMPTY_TEXT")
+
+
 def check_train_eraser_request(message: representation_eraser_pb2.TrainEraserRequest, limits: RequestLimits) -> None:
     if not message.train:
         raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
@@ -1986,6 +2065,7 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.AttributeLogitsRequest": check_attribute_logits_request,
     "bertscope.v1.TrainLensRequest": check_train_lens_request,
     "bertscope.v1.TrainCodesRequest": check_train_codes_request,
+    "bertscope.v1.FindContextsRequest": check_find_contexts_request,
     "bertscope.v1.TrainEraserRequest": check_train_eraser_request,
     "bertscope.v1.DescribeGeometryRequest": check_describe_geometry_request,
     "bertscope.v1.CompareRepresentationsRequest": check_compare_representations_request,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from bertscope.v1 import representation_codes_pb2 as codes_pb2
+from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
 from bertscope.v1 import representation_eraser_pb2 as eraser_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
@@ -20,6 +21,7 @@ from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
 from bertscope_service.api.representation_codes import train_codes
 from bertscope_service.api.representation_comparison import compare_representations
+from bertscope_service.api.representation_contexts import find_contexts
 from bertscope_service.api.representation_embeddings import plan_embed, render_embed
 from bertscope_service.api.representation_erasers import train_eraser
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
@@ -72,6 +74,13 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
 
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)
+
+    async def FindContexts(
+        self, request: contexts_pb2.FindContextsRequest, context: Context
+    ) -> AsyncIterator[contexts_pb2.FindContextsResponse]:
+        async with aclosing(find_contexts(request, self._backend, context)) as responses:
+            async for response in responses:
+                yield response
 
     async def TrainProbe(
         self, request: probes_pb2.TrainProbeRequest, context: Context

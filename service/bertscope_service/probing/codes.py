@@ -87,7 +87,7 @@ class CodesTraining:
         self.biases = torch.zeros(size.codes, dtype=torch.float32, device=size.device, requires_grad=True)
         """b, [codes]."""
         self.threshold = 0.0
-        """What a code's z must exceed, once it was set."""
+        """The threshold that a code's z must exceed, once it was set."""
         self.done = 0
         """Steps that were taken."""
         self._adam = torch.optim.Adam([self.encoder, self.biases, self.decoder], lr=rate)

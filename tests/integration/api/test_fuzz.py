@@ -23,6 +23,7 @@ from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.v1 import representation_codes_pb2 as codes
+from bertscope.v1 import representation_contexts_pb2 as contexts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -526,6 +527,12 @@ ERASINGS = st.builds(
     seed=mostly(st.just(0), st.integers(0, 2**64 - 1)),
     **{name: value for name, value in SHORT.items() if name not in ("max_epochs", "patience", "seeds")},
 )
+
+
+def _numbered(texts: list[contexts.ContextText]) -> list[contexts.ContextText]:
+    return [contexts.ContextText(text=text.text, id=index) for index, text in enumerate(texts)]
+
+
 TREE_WORDS = [
     st.builds(structural.TreeWord, span=st.just(span), head=mostly(st.just(head), NUMBERS))
     for span, head in zip(WORD_SPANS, (2, 3, 0), strict=True)
@@ -561,6 +568,25 @@ CODES = st.builds(
     learning_rate=mostly(st.none(), SCALES),
     epochs=mostly(st.integers(1, 2), NUMBERS),
     weights=st.booleans(),
+)
+DIRECTIONS = st.builds(
+    contexts.DirectionUnits,
+    site=mostly(st.sampled_from([1, 2, 3, 4, 5]), ENUMS),
+    layer=mostly(st.integers(0, 4), NUMBERS),
+    vectors=st.just(zeros(2, 32)),
+    cosine=st.booleans(),
+)
+CONTEXTS = st.builds(
+    contexts.FindContextsRequest,
+    texts=some(st.builds(contexts.ContextText, text=st.builds(relations.RelationText, input=SENTENCES))).map(_numbered),
+    heads=mostly(st.builds(contexts.HeadUnits, pattern=mostly(st.integers(0, 2), ENUMS)), st.none()),
+    activations=mostly(st.none(), st.just(contexts.ActivationUnits())),
+    directions=mostly(st.just([]), lists(DIRECTIONS)),
+    best=mostly(st.integers(0, 3), NUMBERS),
+    sample=mostly(st.integers(0, 5), NUMBERS),
+    pieces=st.booleans(),
+    words=mostly(st.just([]), lists(TEXTS)),
+    truncate=st.booleans(),
 )
 MAPS = [lens.Translator(layer=layer, affine=zeros(33, 32)) for layer in range(5)]
 LENSES = st.builds(
@@ -1024,6 +1050,7 @@ RICH = {
     "DescribeGeometry": GEOMETRIES,
     "CompareRepresentations": ALIKE,
     "ExtractHiddenStates": STATES,
+    "FindContexts": CONTEXTS,
     "TrainProbe": PROBINGS,
     "TrainEraser": ERASINGS,
     "TrainStructuralProbe": STRUCTURES,

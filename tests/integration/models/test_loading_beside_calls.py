@@ -28,6 +28,7 @@ from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answers
 from bertscope.v1 import representation_codes_pb2 as codes
+from bertscope.v1 import representation_contexts_pb2 as contexts
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_geometry_pb2 as geometry
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -336,6 +337,17 @@ def erased(host: Host, name: str) -> Values:
     return np.array([[*np.frombuffer(one.projection.mean.data, "<f4"), one.rank] for one in found])
 
 
+def found_contexts(host: Host, name: str) -> Values:
+    """The largest values and the sums of heads."""
+    texts = [
+        contexts.ContextText(text=relations.RelationText(input=text_input(one)), id=at) for at, one in enumerate(SENTENCES)
+    ]
+    request = contexts.FindContextsRequest(model=f"models/{name}", texts=texts, heads=contexts.HeadUnits(), sample=10)
+    events = list(host.representation.FindContexts(request, timeout=SECONDS))
+    found = [event.units for event in events if event.HasField("units")]
+    return np.concatenate([np.array([*one.sums, *one.best_values, *one.sample_values]) for one in found])
+
+
 def tuned_lens(host: Host, name: str) -> Values:
     """Maps of one epoch. By both libraries, gradients are PyTorch's."""
     inputs = [text_input(text) for text in SENTENCES[:4]]
@@ -402,6 +414,7 @@ QUESTIONS: dict[str, Callable[[Host, str], Values]] = {
     "probed": probed,
     "tuned": tuned_lens,
     "coded": coded,
+    "contexts": found_contexts,
     "erased": erased,
 }
 HEADS: dict[str, Callable[[Host, str], Values]] = {

@@ -71,8 +71,19 @@ class Units:
 
             return largest
 
+        # Most units have one piece: only the others are added up.
+        first = np.flatnonzero(np.diff(self.of, prepend=-1))
+        later = np.setdiff1d(np.arange(len(self.of)), first)
+        several = np.flatnonzero(counts > 1)
+        firsts, laters, units, divided = place_arrays(
+            device, self.positions[first], self.positions[later], self.of[later], several
+        )
+
         def mean(states: torch.Tensor) -> torch.Tensor:
-            total = torch.zeros((self.count, states.shape[1]), dtype=torch.float32, device=states.device)
-            return total.index_add_(0, of, states.index_select(0, positions).float()) / sizes
+            total = states.index_select(0, firsts).float()
+            if len(laters):
+                total.index_add_(0, units, states.index_select(0, laters).float())
+                total[divided] /= sizes[divided]
+            return total
 
         return mean

@@ -20,7 +20,7 @@ EDGES = re.compile(r"(?P<layer>[^:@]+)(?::(?P<units>[^:@]+))?@(?P<queries>[^@>]+
 KINDS = {kind.replace("_", "-"): kind for kind in get_args(PositionKind)}
 SITES: dict[str, Site] = {site.replace("_", "-"): site for site in get_args(Site)}
 CODE = "code:"
-"""What units of sparse codes begin with."""
+"""The beginning of units of sparse codes."""
 POSITIONS = "write all, masks, first, special, not-special, tokens such as 3 or 1-2,5, or characters of the text such as 4..8"
 
 

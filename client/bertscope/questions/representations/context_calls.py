@@ -1,0 +1,203 @@
+"""Calls that search a corpus for the words at which units are largest: `find_contexts`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import SupportsIndex
+
+from bertscope.errors import BertscopeError, InvalidReply
+from bertscope.questions.representations.context_arrays import ContextReader
+from bertscope.questions.representations.context_requests import (
+    AskedText,
+    ContextText,
+    NearestTo,
+    Units,
+    asked_contexts,
+    context_message,
+    find_contexts_request,
+    with_directions,
+)
+from bertscope.questions.representations.contexts import SUMS, Contexts
+from bertscope.questions.representations.state_calls import AsyncStatesCalls
+from bertscope.questions.representations.states import StatesInput
+from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
+from bertscope.rpc.splitting import Limit, OnRejected, Part, Parts
+from bertscope.rpc.tasks import computed, sleep
+from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
+from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
+from bertscope.values.directions import SiteDirection, directions_of
+from bertscope.values.messages import provenance, with_items
+from bertscope.values.models import Model
+from bertscope.values.results import TextsProgress
+
+CALL_TEXTS = 4000
+"""Texts in a call, which streams its progress: a reply takes as much as the units do, whatever the texts are."""
+BEST, SAMPLE = 10, 100
+
+
+class AsyncContextCalls(AsyncStatesCalls):
+    """The methods of `AsyncClient` that search a corpus."""
+
+    async def find_contexts(
+        self,
+        texts: ContextText | Iterable[ContextText],
+        *,
+        heads: Units | None = None,
+        neurons: Units | None = None,
+        directions: SiteDirection | Iterable[SiteDirection] = (),
+        nearest: NearestTo | Iterable[NearestTo] = (),
+        relation: str | None = None,
+        places: SupportsIndex | None = None,
+        sample: SupportsIndex | None = None,
+        seed: SupportsIndex = 0,
+        pieces: bool = False,
+        words: str | Iterable[str] = (),
+        first_index: SupportsIndex = 0,
+        model: str | Model | None = None,
+        interventions: Interventions = (),
+        reference_texts: str | Iterable[str] = (),
+        truncate: bool = False,
+        on_progress: OnTexts | None = None,
+        on_rejected: OnRejected | None = None,
+        timeout: float | None = None,
+    ) -> Contexts:
+        """Searches a corpus for the words at which heads, neurons or directions are largest, and draws words by chance to
+        compare them with.
+
+        `texts` are any number of texts, pairs, or `RelationText` with the words of a treebank. `heads` and `neurons` are
+        {layer: numbers}, None for all of a layer, or "all". The value of a head at a word is its largest weight to another
+        word that is no special token, the partner; with `relation`, the weight from the first word of each pair of it to
+        the second. The value of a neuron is its activation, of a `SiteDirection` a product or a cosine; `nearest` are
+        words in texts whose states others are compared with, by cosine. A word has the mean of its pieces' vectors; with
+        `pieces`, pieces are places. `words` restricts places to these words, letter case ignored.
+
+        Each unit has the `places` (10, at most 100) with its largest values, and its values at `sample` (100, at most 1,000)
+        words that `seed` draws, the same ones for all units: `tenths` of them say what it does elsewhere. Counts, means and
+        histograms are over all places. States and maps stay on the server.
+
+        Texts go in calls of 4,000. A corpus that is divided among servers gets `first_index`, the number of the first text of
+        each part, and `Contexts.merge`. An error gets what earlier calls found, as `partial`. `on_progress` is called with a
+        `TextsProgress` as texts run; `on_rejected` is as in `describe_geometry`; `timeout` is for each call.
+        """
+        request = find_contexts_request(
+            heads=heads,
+            neurons=neurons,
+            relation=relation,
+            places=places,
+            sample=sample,
+            seed=seed,
+            pieces=pieces,
+            words=words,
+            model=model,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+        )
+        asked = asked_contexts(texts, first_index, relation)
+        given = directions_of(directions)
+        for one in validation.instances("nearest", nearest, NearestTo):
+            given.append(await self._toward(one, len(given), model, interventions, reference_texts, timeout))
+        sets = with_directions(request, directions_of(given))
+        search = _Search(request, relation, sets, [(one.name, int(one.layer)) for one in given])
+        limit = Limit()
+        limit.texts = CALL_TEXTS
+        parts = Parts(asked.items, asked.total, limit, large=True, on_rejected=on_rejected)
+        whole: Contexts | None = None
+        try:
+            async with aclosing(self._search_parts(search, parts, asked.total, on_progress, timeout)) as found:
+                async for part in found:
+                    whole = part if whole is None else await computed(lambda: Contexts.merge([whole, part]))  # type: ignore[list-item]  # noqa: B023
+        except BertscopeError as error:
+            error.partial = whole
+            raise
+        if whole is None:
+            raise every_text_rejected()
+        return whole
+
+    async def _toward(
+        self,
+        asked: NearestTo,
+        number: int,
+        model: str | Model | None,
+        interventions: Interventions,
+        reference_texts: str | Iterable[str],
+        timeout: float | None,
+    ) -> SiteDirection:
+        """Returns the direction of the state of a word."""
+        streamed = self.extract_hidden_states(
+            StatesInput(asked.text, [asked.span]),
+            model=model,
+            layers=asked.layer,
+            unit="span",
+            interventions=interventions,
+            reference_texts=reference_texts,
+            timeout=timeout,
+        )
+        async with aclosing(streamed) as states:
+            async for one in states:
+                return SiteDirection(f"{asked.word} {number}", asked.layer, one.states[0, 0], cosine=True)
+        raise InvalidReply("the server sent no state")
+
+    async def _search_parts(
+        self,
+        search: _Search,
+        parts: Parts[AskedText],
+        total: int | None,
+        on_progress: OnTexts | None,
+        timeout: float | None,
+    ) -> AsyncGenerator[Contexts, None]:
+        """Yields what each call found."""
+        done = 0
+        while (part := parts.take()) is not None:
+            reader = search.reader(part)
+            try:
+                async with aclosing(
+                    self._stream(search.about(part.items), contexts_pb2.FindContextsResponse, timeout)
+                ) as messages:
+                    async for message in messages:
+                        run = reader.add(message)
+                        if run is not None and on_progress is not None:
+                            on_progress(TextsProgress(done + run, total))
+                found = await computed(lambda: search.read(reader))  # noqa: B023 - called at once
+                parts.check_weights(part.start, found.provenance.weights_digest)
+            except BertscopeError as error:
+                rest = parts.without_rejected(part, error)
+                again, seconds = (rest, 0.0) if rest is not None else parts.refused(part, error, self._retries.attempts)
+                parts.put_back(again)
+                await sleep(seconds)
+                continue
+            done += len(part.items)
+            yield found
+        parts.end()
+
+
+class _Search:
+    """One search, whose calls differ in their texts. names: name and layer of each direction."""
+
+    def __init__(
+        self,
+        request: contexts_pb2.FindContextsRequest,
+        relation: str | None,
+        sets: Sequence[Sequence[int]],
+        names: Sequence[tuple[str, int]],
+    ) -> None:
+        self._request, self._relation, self._sets, self._names = request, relation, sets, names
+        self._best, self._sample = request.best or BEST, request.sample or SAMPLE
+
+    def about(self, texts: Sequence[AskedText]) -> contexts_pb2.FindContextsRequest:
+        """Returns the request about some texts."""
+        messages = [context_message(text, self._relation, pieces=self._request.pieces) for text in texts]
+        return with_items(self._request, "texts", messages)
+
+    def reader(self, part: Part[AskedText]) -> ContextReader:
+        return ContextReader({text.number: text.plain for text in part.items}, self._sets, self._best)
+
+    def read(self, reader: ContextReader) -> Contexts:
+        """Returns what a call found, when its stream has ended."""
+        found, summary = reader.end(), reader.summary
+        if summary is None:
+            raise InvalidReply("the server ended the search without its result")
+        sums = {name: getattr(summary, name) for name in SUMS}
+        return Contexts.of(found, self._names, self._best, self._sample, provenance(summary.provenance), sums)

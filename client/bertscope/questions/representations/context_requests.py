@@ -1,0 +1,164 @@
+"""Builds the request of FindContexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, SupportsIndex
+
+import numpy as np
+
+from bertscope.errors import invalid_argument
+from bertscope.questions.attention.marked_texts import RelationText
+from bertscope.questions.attention.relation_requests import relation_message
+from bertscope.v1 import attention_relations_pb2, common_pb2
+from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
+from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions, intervention_fields
+from bertscope.values.changes import SITES
+from bertscope.values.directions import SiteDirection
+from bertscope.values.display import record
+from bertscope.values.messages import Asked, text_input
+from bertscope.values.models import Model, model_name
+from bertscope.values.spans import span
+from bertscope.values.validation import Heads, TextOrPair
+from bertscope.values.vectors import tensor
+
+__all__ = ["NearestTo"]
+
+ContextText = TextOrPair | RelationText
+"""A text or pair, or one with the words of a treebank."""
+Units = str | Mapping[SupportsIndex, Heads]
+"""Heads or neurons by layer, {4: [10], 5: None} (None: all of the layer), or "all"."""
+
+
+@record
+class NearestTo:
+    """A word in a text: states near to its state are searched for, by their cosine.
+
+    >>> NearestTo("She sat on the bank of the river.", (15, 19), layer=4).word
+    'bank'
+    """
+
+    text: str
+    """The text."""
+    span: tuple[int, int]
+    """The word in it, code points."""
+    layer: SupportsIndex
+    """Layer of the states: 0, the embeddings, to the number of layers."""
+
+    def __post_init__(self) -> None:
+        """Raises InvalidArgument for values that can't be sent."""
+        start, end, _ = span("span", self.span)
+        if not validation.text("text", self.text)[start:end].strip():
+            raise invalid_argument("span", f"is {self.span}, which holds no word of the text; count code points")
+        validation.keep(self, layer=validation.uint32("layer", self.layer))
+
+    @property
+    def word(self) -> str:
+        """The word."""
+        return self.text[self.span[0] : self.span[1]]
+
+
+class AskedText(NamedTuple):
+    """A text with its number in the corpus."""
+
+    number: int
+    text: ContextText
+
+    @property
+    def plain(self) -> TextOrPair:
+        """The text or pair itself."""
+        return self.text.text if isinstance(self.text, RelationText) else self.text
+
+
+def asked_contexts(texts: ContextText | Iterable[ContextText], first: SupportsIndex, relation: str | None) -> Asked[AskedText]:
+    """Returns any number of texts, numbered from `first` on; those of a list are checked at once."""
+    begin = validation.uint64("first_index", first)
+    given: Any = [texts] if isinstance(texts, (str, tuple, RelationText)) else texts
+    total = len(given) if isinstance(given, Sequence) else None
+
+    def checked() -> Iterator[AskedText]:
+        for index, text in enumerate(validation.many("texts", given, "texts or RelationTexts")):
+            field = f"texts[{index}]"
+            if not isinstance(text, RelationText):
+                if relation is not None:
+                    raise invalid_argument(field, "has no pairs of words, and `relation` needs them: give RelationTexts")
+                text = validation.text_or_pair(field, text)
+            yield AskedText(begin + index, text)
+
+    return Asked(iter(list(checked())) if total is not None else checked(), total)
+
+
+def context_message(asked: AskedText, relation: str | None, *, pieces: bool) -> contexts_pb2.ContextText:
+    """Returns a text with its number; pairs are those of the relation."""
+    if isinstance(asked.text, RelationText) and not pieces:
+        message = relation_message(asked.text, {} if relation is None else {relation: 0})
+    else:
+        message = attention_relations_pb2.RelationText(input=text_input(asked.plain))
+    return contexts_pb2.ContextText(text=message, id=asked.number)
+
+
+def find_contexts_request(
+    *,
+    heads: Units | None,
+    neurons: Units | None,
+    relation: str | None,
+    places: SupportsIndex | None,
+    sample: SupportsIndex | None,
+    seed: SupportsIndex,
+    pieces: bool,
+    words: str | Iterable[str],
+    model: str | Model | None,
+    interventions: Interventions,
+    reference_texts: str | Iterable[str],
+    truncate: bool,
+) -> contexts_pb2.FindContextsRequest:
+    """Returns the request without its texts and directions."""
+    request = contexts_pb2.FindContextsRequest(
+        model=model_name("model", model),
+        best=0 if places is None else validation.positive("places", places),
+        sample=0 if sample is None else validation.positive("sample", sample),
+        seed=validation.uint64("seed", seed),
+        pieces=validation.flag("pieces", pieces),
+        words=validation.texts("words", words),
+        **intervention_fields(interventions),
+        reference_texts=validation.texts("reference_texts", reference_texts),
+        truncate=validation.flag("truncate", truncate),
+    )
+    if heads is not None:
+        layers = [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in _by_layer("heads", heads).items()]
+        pattern = contexts_pb2.HeadUnits.PATTERN_MOST if relation is None else contexts_pb2.HeadUnits.PATTERN_PAIRS
+        request.heads.CopyFrom(contexts_pb2.HeadUnits(heads=layers, pattern=pattern))
+    elif relation is not None:
+        raise invalid_argument("relation", 'is for heads, and none are searched for; give heads, or "all"')
+    if neurons is not None:
+        found = _by_layer("neurons", neurons).items()
+        by_layer = [contexts_pb2.LayerActivations(layer=layer, units=numbers) for layer, numbers in found]
+        request.activations.CopyFrom(contexts_pb2.ActivationUnits(layers=by_layer))
+    return request
+
+
+def _by_layer(field: str, units: Units) -> dict[int, tuple[int, ...]]:
+    """Returns units by layer, ascending; none for all."""
+    if units == "all":
+        return {}
+    found = validation.heads_by_layer(field, units)
+    validation.not_empty(field, [*found])
+    return dict(sorted(found.items()))
+
+
+def with_directions(request: contexts_pb2.FindContextsRequest, directions: Sequence[SiteDirection]) -> list[list[int]]:
+    """Adds directions to a request, those at one site together. Returns, of each set, the indices of its directions."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, one in enumerate(directions):
+        groups.setdefault((one.site, one.layer, one.cosine, one.threshold is None, len(one.values)), []).append(index)
+    for indices in groups.values():
+        chosen = [directions[index] for index in indices]
+        first = chosen[0]
+        message = request.directions.add(site=SITES[first.site], layer=int(first.layer), cosine=first.cosine)
+        message.vectors.CopyFrom(tensor(np.stack([one.values for one in chosen])))
+        if not first.cosine:
+            message.biases.CopyFrom(tensor(np.array([one.bias for one in chosen], np.float32)))
+        if first.threshold is not None:
+            message.thresholds.CopyFrom(tensor(np.array([one.threshold for one in chosen], np.float32)))
+    return list(groups.values())

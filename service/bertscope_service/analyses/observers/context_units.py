@@ -1,0 +1,115 @@
+"""Units whose contexts are searched for: heads, activations and directions, and how their values are read and counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bertscope_service.encoders.sites import Place
+from bertscope_service.encoders.transfers import place_arrays
+
+PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+
+SMALLEST_NORM = 1e-12
+"""A shorter vector counts as one of zeros, whose cosine is 0."""
+
+
+class UnitKind(Enum):
+    """A kind of units; see bertscope.v1.ContextUnits.Kind."""
+
+    HEAD = "head"
+    ACTIVATION = "activation"
+    DIRECTION = "direction"
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """The bins of a histogram: `edges`, ascending, float64 [bins - 1], which are `step` apart, or anywhere if that is 0."""
+
+    edges: NDArray[np.float64]
+    step: float = 0.0
+
+    @classmethod
+    def even(cls, first: float, last: float, step: float) -> Bins:
+        """Returns bins of one size; a `step` that is a power of two makes their edges exact."""
+        return cls(np.arange(first, last + step, step, dtype=np.float64), step)
+
+    def count(self, values: torch.Tensor) -> torch.Tensor:
+        """Counts values in each bin: int64 [units, bins]; values: float32 [places, units]."""
+        units, bins = values.shape[1], len(self.edges) + 1
+        if self.step:
+            # One more than the whole steps from the first edge on; what lies below counts as 0.
+            first = 1 - float(self.edges[0]) / self.step
+            found = values.mul(1 / self.step).add_(first).clamp_(0, bins - 1).to(torch.int32)
+        else:
+            (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
+            found = torch.bucketize(values, edges, right=True, out_int32=True)
+        offsets = torch.arange(units, dtype=torch.int32, device=values.device) * bins
+        flat = found.add_(offsets).flatten()
+        if values.device.type == "cpu":
+            return torch.bincount(flat, minlength=units * bins).view(units, bins)
+        # On a GPU, bincount makes the host wait for the largest.
+        counts = torch.zeros(units * bins, dtype=torch.int64, device=values.device)
+        return counts.scatter_add_(0, flat.long(), counts.new_ones(()).expand(len(flat))).view(units, bins)
+
+
+WEIGHTS = Bins.even(1 / 16, 15 / 16, 1 / 16)
+ACTIVATIONS = Bins.even(-1, 7, 1 / 8)
+COSINES = Bins.even(-1, 1, 1 / 16)
+POWERS = [math.ldexp(1, power) for power in range(-4, 7)]
+PRODUCTS = Bins(np.array([*(-power for power in reversed(POWERS)), 0.0, *POWERS], dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Directions:
+    """Directions at a site, float32 [n, size], what is added to each product, [n], and the thresholds up to which values are 0,
+    [n], None without."""
+
+    vectors: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    thresholds: NDArray[np.float32] | None
+    cosine: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitSet:
+    """Units of one kind at one place. layer: theirs; `number` the one that a reply names. units: int64 [n], ascending; all of
+    the place if `every`. place: of vectors, None for heads. pairs: places are pairs of words."""
+
+    kind: UnitKind
+    layer: int
+    number: int
+    units: NDArray[np.int64]
+    every: bool
+    bins: Bins
+    place: Place | None = None
+    pairs: bool = False
+    directions: Directions | None = field(default=None)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def some(self, weights: torch.Tensor) -> torch.Tensor:
+        """Returns the weights of its heads; weights: [places, heads, words]."""
+        return weights if self.every else weights[:, place_arrays(weights.device, self.units)[0]]
+
+    def read(self, words: torch.Tensor) -> torch.Tensor:
+        """Returns the values of its activations or directions, float32 [places, units], from vectors [places, size]."""
+        if self.directions is None:
+            return words if self.every else words[:, place_arrays(words.device, self.units)[0]]
+        of, limits = self.directions, self.directions.thresholds
+        vectors, biases, *thresholds = place_arrays(words.device, of.vectors, of.biases, *(() if limits is None else (limits,)))
+        values = torch.addmm(biases, words, vectors.T)
+        if of.cosine:
+            lengths = words.norm(dim=1, keepdim=True) * vectors.norm(dim=1)
+            values = (words @ vectors.T / lengths.clamp(min=SMALLEST_NORM)).clamp(-1, 1)
+        return values * (values > thresholds[0]) if thresholds else values
+
+    def histogram(self, values: torch.Tensor) -> torch.Tensor:
+        """Counts its values in bins: int64 [units, bins]."""
+        return self.bins.count(values)
