@@ -31,8 +31,8 @@ def read(page, contents, **fields):
         (
             ".jsonl",
             (
-                '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, "kind": "c", "n": -2.5, "id": "007"}\n'
-                '{"text": 1}\n'
+                '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, '
+                '"kind": "c", "n": -2.5, "id": "007"}\n{"text": 1}\n'
             ),
         ),
     ],
