@@ -30,7 +30,7 @@ MAX_ASKED = 2 * MAX_ROWS
 CONLLU = ".conllu"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", CONLLU)
 NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,17})?")
-"""What is shown as a number, of a file without types: not "007", which would become another text."""
+"""A text that is shown as a number, of a file without types: not "007", which would become another text."""
 MORE_COLUMNS = 6
 """Columns of a file that are shown beside those that are read."""
 PREDICTIONS = 3
