@@ -49,6 +49,12 @@ def toured(tab: Page) -> None:
     expect(tab.locator(".tour")).to_contain_text("head 2 of layer 0")
 
 
+def contexts(tab: Page) -> None:
+    """Waits until all contexts are shown, and the grid has its colours."""
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in", timeout=60_000)
+    expect(tab.get_by_role("gridcell", name="mean 0").first).to_be_visible(timeout=60_000)
+
+
 def explained(tab: Page) -> None:
     """Waits until the words of the sentence have their exact values."""
     looks(tab)
@@ -130,6 +136,7 @@ SHOTS = (
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
     Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),
     Shot("explore-table", "#table?table_sort=-loss", tabled),
+    Shot("explore-find", "#find?unit=head:4:9", contexts),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-trace", "#trace?traceat=4.1", traced),
     Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),

@@ -37,6 +37,11 @@ def menu_is_open(tab: Tab) -> None:
     tab.get_by_text("Save picture").click()
 
 
+def found(tab: Tab) -> None:
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
+    expect(tab.locator(".context-word.own").first).to_be_visible()
+
+
 def helped(tab: Tab) -> None:
     explore_is_drawn(tab)
     tab.locator(".head-grid [tabindex='0']").press("?")
@@ -102,6 +107,9 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
     "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
+    "find a head": ("#find?unit=head:1:8&find_show=tenths", found),
+    "find a neuron": ("#find?unit=neuron:3:217", found),
+    "find a word": ("#find?unit=state:4", found),
     "help": ("#explore", helped),
     "sentences": ("#sentences?at=1.8", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),

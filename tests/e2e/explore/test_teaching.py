@@ -13,7 +13,7 @@ from tests.support.browsing import Watched
 pytestmark = pytest.mark.slow
 
 Visit = Callable[..., Watched]
-STEPS = 8
+STEPS = 9
 SHAPE = """each => {
     const {borderTopLeftRadius, borderTopRightRadius, borderLeftColor, borderTopColor} = getComputedStyle(each);
     return [borderTopLeftRadius, borderTopRightRadius, borderLeftColor === borderTopColor].join();
@@ -26,9 +26,9 @@ def test_the_tour_begins_on_first_use_and_is_remembered(visit: Visit) -> None:
     expect(tour).to_contain_text("What does the model write?")
     expect(tour).to_be_focused()
     tour.press("ArrowRight")
-    expect(tour).to_contain_text("2 of 8")
+    expect(tour).to_contain_text(f"2 of {STEPS}")
     tab.reload()
-    expect(tour).to_contain_text("2 of 8")  # It goes on where the visit ended.
+    expect(tour).to_contain_text(f"2 of {STEPS}")  # It goes on where the visit ended.
     expect(tour).to_be_focused()
     tour.press("Escape")
     expect(tour).to_have_count(0)

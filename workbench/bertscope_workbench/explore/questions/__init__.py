@@ -12,6 +12,8 @@ from bertscope_workbench.explore.questions.annotated import pairs, relations
 from bertscope_workbench.explore.questions.attribute import attribute
 from bertscope_workbench.explore.questions.benchmark import benchmark
 from bertscope_workbench.explore.questions.compare import compare
+from bertscope_workbench.explore.questions.find import corpus, find, find_means, find_neurons
+from bertscope_workbench.explore.questions.find_files import directions
 from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
@@ -37,6 +39,11 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             relations,
             table,
             rows,
+            corpus,
+            find,
+            find_means,
+            find_neurons,
+            directions,
             lens,
             trace,
             patched,

@@ -104,6 +104,13 @@ export function createApi() {
   };
 }
 
+/** The bytes of a file as a question holds them. @param {Uint8Array} bytes */
+export function base64(bytes) {
+  let text = "";
+  for (let start = 0; start < bytes.length; start += 32_768) text += String.fromCharCode(...bytes.subarray(start, start + 32_768));
+  return btoa(text);
+}
+
 /** @param {string} name @param {object} body @param {AbortSignal} [signal] @param {(event: any) => void} [onEvent] */
 async function once(name, body, signal, onEvent) {
   const reply = await fetch(`/api/${name}`, {

@@ -34,10 +34,10 @@ export const signed = (value, theme) => between(STOPS[theme].signed, (value + 1)
 /** @param {number[]} colour */
 export const css = colour => `rgb(${colour.join(" ")})`;
 
-/** The colour of text that can be read on a colour. @param {number[]} colour */
+/** The colour of text that can be read on a colour: black or white, as a softer one reaches no contrast of 4.5 on colours between. @param {number[]} colour */
 export function inkOn(colour) {
   const [red, green, blue] = colour.map(each => (each <= 10 ? each / 3294 : ((each / 255 + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#14181f" : "#ffffff";
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
 }
 
 /** @param {number[][]} stops @param {number} share */

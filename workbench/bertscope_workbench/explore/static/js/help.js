@@ -45,6 +45,12 @@ export const HELP = {
     Rows: {text: "One row a sentence. A heading sorts, the fields below it filter. A sentence opens in Explore; an edited copy stays below its original, with what changed. The slice, what is chosen or else shown, opens in other views or is saved for commands.",
       keys: [["Enter at a heading", "sorts by it, again the other way round, again not"], ["Enter in an edited copy", "asks the model about it"], ["Escape", "leaves the copy"]]},
   },
+  find: {
+    "": {text: "Where else does a head, a neuron or a word in context do this? The words of many sentences at which it is largest, and some from each tenth of its values, so that not only the extremes are seen."},
+    Unit: {text: "What is looked for: a head by the attention of a word to another one, a neuron by its activation, the words whose states are nearest to a word in a sentence, a class of a probe or a sparse code by its file. Heads are coloured by their mean value.", keys: [["arrows, Home, End", "go from head to head"], ["Enter, space", "look for that head"]]},
+    "Sentences to look in": {text: "Those that ship with the page, until others are opened or written. They go to the server that the page asks, and nowhere else."},
+    "Contexts of the unit": {text: "Each place with its sentence: words are coloured by their values, the word of the place is framed, and what it attends to is underlined. Headings sort, fields filter; a sentence opens in Explore with that head."},
+  },
   layers: {
     "": {text: "What the model would predict if it stopped at a layer, and curves of probes from files."},
     "Predictions by layer": {text: "Layers down, the last on top, tokens across; in each cell the word that the masked-LM head reads in that state.", keys: CELLS},

@@ -37,6 +37,7 @@ const STEPS = [
       state.set({changes: null, brush: null});
       click(".grid-buttons .primary");
     }}},
+  {title: "Where else does it do this?", target: ".find-link", text: () => "This link leads to Find: the words of many sentences at which the head attends most. Find looks for neurons, too, for words that are used alike, and for classes of probes; each place leads back here."},
   {title: "Keep it, and go on", target: ".page-footer", text: () => "Each finding has a link, and the command and the Python that compute it again. The other views are above: Compare sets two models side by side. Press ? for help with whatever has the focus; the tour is there, too."},
 ];
 

@@ -32,6 +32,16 @@ export function shown(value) {
   return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(4))) : String(value);
 }
 
+/** The filters that a state holds. @param {string | undefined} text @returns {Filters} */
+export function filtersOf(text) {
+  try {
+    const found = JSON.parse(text ?? "{}");
+    return found && typeof found === "object" ? found : {};
+  } catch {
+    return {}; // A link that somebody wrote by hand.
+  }
+}
+
 /** The rows that match all filters, or of which one below does. @param {any[]} rows @param {Column[]} columns @param {Filters} filters */
 function filtered(rows, columns, filters) {
   const used = columns.filter(({key}) => filters[key] !== undefined);

@@ -13,8 +13,9 @@ const DEFAULT_THRESHOLD = 0.02;
  * Makes the panel.
  * @param {(patch: Record<string, string | null>, push: boolean) => void} set Changes the state.
  * @param {(row: number) => void} masked Gets the index of a token to mask.
+ * @param {(layer: number, head: number) => Node} elsewhere Makes the link to where else a head does this.
  */
-export function create(set, masked) {
+export function create(set, masked, elsewhere) {
   const chosen = (/** @type {number} */ row) => set({row: String(row)}, false);
   const read = h("p", {class: "soft readout"});
   const lines = createLines(chosen, masked);
@@ -29,11 +30,12 @@ export function create(set, masked) {
   const whole = h("button", {type: "button", hidden: true, onclick: () => set({window: null}, true)}, "Whole text");
   const large = h("button", {type: "button", class: "icon-button", "aria-label": "Enlarge", title: "Enlarge", onclick: () => set({large: large.getAttribute("aria-pressed") === "true" ? null : "1"}, true)},
     svg("svg", {viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "icon"}, svg("path", {d: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4"})));
+  const link = h("span");
   const sentence = h("p", {class: "looks", ...means("weight")});
   const drawing = h("div", {class: "head-drawing"});
   const element = h("section", {class: "panel detail", "aria-label": "Attention of one head"},
     h("header", null, title, form.element, large),
-    h("div", {class: "detail-options"}, h("label", {class: "inline"}, special, "special tokens"), h("label", {class: "inline"}, words, "whole words"), thresholdLabel, whole),
+    h("div", {class: "detail-options"}, h("label", {class: "inline"}, special, "special tokens"), h("label", {class: "inline"}, words, "whole words"), thresholdLabel, whole, link),
     sentence, drawing, read);
 
   return {
@@ -49,6 +51,7 @@ export function create(set, masked) {
       const pooled = Boolean(map && (map.cellSize > 1 || map.rows < tokens.length));
       const short = tokens.length <= MOST_LINES && !pooled;
       const as = !short ? "matrix" : state.as || "lines";
+      replace(link, at && elsewhere(at[0], at[1]));
       form.set(as);
       form.element.disabled = !short;
       form.element.title = short ? "" : `Lines are for texts of up to ${MOST_LINES} tokens`;

@@ -11,6 +11,7 @@ import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {decode} from "../parts/maps.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {create as createSentence} from "../parts/sentence.js";
+import {findLink} from "../parts/units.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
 
 const EXAMPLES = ["Paris is the capital of [MASK].", "He put the milk back into the [MASK].", "The cat sat on the mat because it was tired."];
@@ -124,7 +125,7 @@ export function mount(container, context) {
     grid.update(data);
     note.textContent = incomparable ? incomparable.message : !moved ? "Both sides are the same model, unchanged." :
       `Jensen-Shannon divergence of each head's attention in the two, mean over the tokens, up to ${Number(largestOf(data).toPrecision(2))} nats (most possible: 0.693).`;
-    title.textContent = `Both maps of layer ${layer}, head ${head}`;
+    replace(title, `Both maps of layer ${layer}, head ${head} `, findLink(state, {kind: "head", layer, number: head}));
     [left, right].forEach((side, index) => drawMap(side, index));
   }
 

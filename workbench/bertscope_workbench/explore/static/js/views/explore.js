@@ -14,6 +14,7 @@ import {create as createPictures} from "../parts/pictures.js";
 import {create as createPredictions} from "../parts/predictions.js";
 import {create as createSentence} from "../parts/sentence.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
+import {findLink} from "../parts/units.js";
 import {createWords} from "./explore_words.js";
 import {createWorth} from "./explore_worth.js";
 
@@ -35,7 +36,7 @@ export function mount(container, context) {
   const detail = createDetail((patch, push) => set(patch, push), row => {
     const token = answer?.start.tokens[row];
     if (token && !token.special) sentence.maskCodePoints(token.start, token.end);
-  });
+  }, (layer, head) => findLink(state, {kind: "head", layer, number: head}));
   const status = createStatus();
   const worth = createWorth(context, draw);
   const show = choice("The grid shows", [["maps", "Maps"], ["moved", "Moved"], ["worth", "Worth"]], "maps", value => set({show: value}, true));

@@ -4,6 +4,7 @@ import {SERIES_COUNT} from "../colours.js";
 import {choice, h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {create as createCurve} from "../parts/curve.js";
+import {findLink} from "../parts/units.js";
 import {ProbeFileError, readProbe, restored, written} from "../parts/probe_files.js";
 
 /** @typedef {import("../parts/probe_files.js").Probe} Probe */
@@ -26,7 +27,8 @@ export function createProbes(context) {
   const table = h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Numbers of the probes"});
   const numbers = h("details", null, h("summary", null, "Numbers"), table);
   const hint = h("p", {class: "soft"}, "What ", h("code", null, "bertscope probe FILE --json > probe.json"), ", or ", h("code", null, "--output probe.csv"),
-    ", wrote: how well a label of words is read out of each layer, with 95 % intervals. Several files are drawn over one another.");
+    ", wrote: how well a label of words is read out of each layer, with 95 % intervals. Several files are drawn over one another. ",
+    findLink(state, {kind: "probe", layer: 0, number: 0}, "Words where a probe sees a class"));
   const element = h("section", {class: "panel wide", "aria-label": "Probes"}, h("header", null, h("h2", null, "Probes"), measure.element, input), hint, files, problem, curve.element, numbers);
   const probes = () => restored(state.get().layersprobes);
 

@@ -1,17 +1,20 @@
 // The Results view: a file that the command wrote. Benchmarks, effects of heads and curves are drawn; every file but a benchmark is a table, too.
 
+import {base64} from "../api.js";
 import {choice, h, replace} from "../dom.js";
 import {claimsOf} from "../parts/claims.js";
-import {create as createTable, typeOf} from "../parts/data_table.js";
+import {create as createTable, shown, typeOf} from "../parts/data_table.js";
 import {create as createGrid, largestOf} from "../parts/head_grid.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawRatios} from "../parts/ratios.js";
 import {create as createCurves} from "../parts/result_curves.js";
 import {means} from "../numbers.js";
 import {create as createStatus} from "../parts/status_line.js";
+import {findLink} from "../parts/units.js";
 import {resultOf} from "./benchmark.js";
 
 const MAX_BYTES = 16_000_000;
+const MOST_UNITS = 20;
 const BETTER = new Set(["accuracy", "reciprocal_rank", "token_accuracy", "entity_f1"]);
 const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
 
@@ -72,8 +75,19 @@ export function mount(container, context) {
 
   /** @param {{columns: string[], rows: any[][], total: number}} found */
   function tableOf({columns, rows, total}) {
-    table.update({rows, ...order, columns: columns.map((name, index) => ({key: String(index), title: name.replaceAll("_", " "), type: typeOf(rows.map(row => row[index])), value: row => row[index]}))});
+    table.update({rows, ...order, columns: columns.map((name, index) => ({key: String(index), title: name.replaceAll("_", " "), type: typeOf(rows.map(row => row[index])), value: row => row[index], cell: linked(columns, index)}))});
     return [rows.length < total && h("p", {class: "soft"}, `The first ${rows.length} of ${total} rows`), table.element];
+  }
+
+  /** The cells of a column that names units of the model: links to where those are largest. @param {string[]} columns @param {number} index */
+  function linked(columns, index) {
+    const [layer, site] = ["layer", "site"].map(name => columns.indexOf(name));
+    if (["head", "neuron"].includes(columns[index]) && layer >= 0) {
+      return (/** @type {any[]} */ row) => (Number.isInteger(row[index]) && Number.isInteger(row[layer]) ? findLink(state, {kind: columns[index], layer: row[layer], number: row[index]}, String(row[index])) : shown(row[index]));
+    }
+    if (columns[index] !== "units" || site < 0) return undefined;
+    return (/** @type {any[]} */ row) => [...String(row[index]).matchAll(/\[(\d+), (\d+), (\d+)\]/g)].slice(0, MOST_UNITS).map(([, of, , number]) =>
+      [findLink(state, {kind: String(row[site]).replace(/s$/, ""), layer: Number(of), number: Number(number)}, `${of}:${number}`), " "]);
   }
 
   /** @param {Record<string, any[]>} effects */
@@ -86,11 +100,12 @@ export function mount(container, context) {
     const data = {layers: 1 + Math.max(...effects[metric].map(each => each.layer)), heads: 1 + Math.max(...effects[metric].map(each => each.head)), show: /** @type {"worth"} */ ("worth"),
       pictures: null, moved: null, worth, changes: new Map(), at: state.get().at ?? "", theme: context.theme(), said: (/** @type {number} */ value) => `${metric} ${sign * value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`};
     grid.update(data);
+    const at = /^(\d+)\.(\d+)$/.exec(state.get().at ?? "");
     const picker = choice("Metric", metrics.map(each => [each, each.replaceAll("_", " ")]), metric, value => state.set({metric: value}));
     const caption = metric === "importance" ? `Gradient importance of each head, at most ${largestOf(data).toFixed(3)}. Dark: the loss depends on it.`
       : `Change of ${metric.replaceAll("_", " ")} when a head is changed, at most ${largestOf(data).toFixed(3)}. Orange: worse without it; blue: better; faint: its interval holds zero.`;
     return [metrics.length > 1 && picker.element, h("p", {class: "soft", ...means(metric === "importance" ? "importance" : "effect")}, caption),
-      h("div", {class: "grid-scroll"}, grid.element)];
+      h("div", {class: "grid-scroll"}, grid.element), at && h("p", null, `Layer ${at[1]}, head ${at[2]}: `, findLink(state, {kind: "head", layer: Number(at[1]), number: Number(at[2])}))];
   }
 
   draw();
@@ -101,11 +116,4 @@ export function mount(container, context) {
 function speedupsOf(speedups) {
   return [...new Set(speedups.map(({length}) => length))].map(length => drawRatios(speedups.filter(each => each.length === length).map(({system, ratio}) => ({name: system, ratio})),
     `times as fast as the original, one text at a time${length ? `, ${length} tokens` : ""}`));
-}
-
-/** @param {Uint8Array} bytes */
-function base64(bytes) {
-  let text = "";
-  for (let start = 0; start < bytes.length; start += 32_768) text += String.fromCharCode(...bytes.subarray(start, start + 32_768));
-  return btoa(text);
 }

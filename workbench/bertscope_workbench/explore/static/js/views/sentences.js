@@ -10,6 +10,7 @@ import {MAX_BYTES} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawBars, key as barsKey} from "../parts/stacked_bars.js";
 import {create as createStatus} from "../parts/status_line.js";
+import {findLink} from "../parts/units.js";
 import {createPairs} from "./sentences_pairs.js";
 import {createRelations} from "./sentences_relations.js";
 
@@ -35,11 +36,12 @@ export function mount(container, context) {
   const note = h("p", {class: "soft"});
   const bars = h("div", means("kinds"));
   const title = h("h2", null, "Where a head does it most");
+  const elsewhere = h("span");
   const list = h("ol");
   const answers = h("div", means("probability"));
   const panels = h("div", {class: "sentences-panels", hidden: true},
     h("section", {class: "panel", "aria-label": "Heads"}, h("header", null, h("h2", null, "Heads over all sentences")), note, h("div", {class: "grid-scroll"}, grid.element)),
-    h("section", {class: "panel", "aria-label": "Sentences of a head"}, h("header", null, title), list),
+    h("section", {class: "panel", "aria-label": "Sentences of a head"}, h("header", null, title, elsewhere), list),
     h("section", {class: "panel", "aria-label": "Kinds of maps"}, h("header", null, h("h2", null, "Kinds of maps by layer")), bars),
     h("section", {class: "panel", "aria-label": "What fills the masks"}, h("header", null, h("h2", null, "What fills the masks")), answers));
   const pictures = createPictures(() => ({
@@ -141,7 +143,8 @@ export function mount(container, context) {
 
   /** @param {any[]} known @param {number[]} at */
   function drawList(known, at) {
-    title.textContent = `Where layer ${at[0]}, head ${at[1]} does it most`;
+    replace(title, `Where layer ${at[0]}, head ${at[1]} does it most`);
+    replace(elsewhere, findLink(state, {kind: "head", layer: at[0], number: at[1]}, "At which words?"));
     const ordered = known.filter(event => event.values[at[0]]?.[at[1]] !== undefined).sort((a, b) => b.values[at[0]][at[1]] - a.values[at[0]][at[1]]).slice(0, LISTED);
     replace(list, ordered.map(event => h("li", null, h("a", {href: state.link({view: "explore", text: kept.texts[event.text], at: at.join(".")}).slice(window.location.origin.length + 1)}, kept.texts[event.text]),
       " ", h("span", {class: "soft"}, amount(event.values[at[0]][at[1]])))));

@@ -5,6 +5,7 @@ import {percent} from "../format.js";
 import {means} from "../numbers.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid} from "../parts/head_grid.js";
+import {findLink} from "../parts/units.js";
 import {createForm} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
 
@@ -20,9 +21,10 @@ export function createRelations(context) {
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
   const note = h("p", {class: "soft", ...means("found")});
   const title = h("h2");
+  const elsewhere = h("span");
   const table = h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Relations"});
   const panels = h("div", {class: "sentences-panels", hidden: true},
-    h("section", {class: "panel", "aria-label": "Heads of the relation"}, h("header", null, title), note, h("div", {class: "grid-scroll"}, grid.element)),
+    h("section", {class: "panel", "aria-label": "Heads of the relation"}, h("header", null, title, elsewhere), note, h("div", {class: "grid-scroll"}, grid.element)),
     h("section", {class: "panel", "aria-label": "Best heads"}, h("header", null, h("h2", null, "The best head of each relation")), table));
   const form = createForm(context, {title: "Linked words", label: "Sentences with their dependencies, CoNLL-U", placeholder: "The contents of a .conllu file", text: kept.conllu,
     accept: ".conllu,.txt,text/plain", file: "A treebank, .conllu", action: "Score", run: score});
@@ -56,6 +58,7 @@ export function createRelations(context) {
     title.textContent = `${one.relation}: which head finds the ${one.direction === "forward" ? "dependent" : "governor"}`;
     const how = one.chosen_on === "same" ? "chosen on the same sentences, so that it finds less in others"
       : `of ${one.pairs} pairs in every second sentence; chosen on the others, where it finds ${percent(one.chosen_accuracy)}`;
+    replace(elsewhere, findLink(state, {kind: "head", layer, number: head}));
     note.textContent = `${share === undefined ? "" : `Layer ${layer}, head ${head}: ${percent(share)} of all pairs. `}Best: layer ${one.layer}, head ${one.head}, ${percent(one.accuracy)} (${how}); `
       + `the word at distance ${one.offset} is it in ${percent(one.offset_accuracy)}${one.chance === null ? "" : `; the head finds other words as far away in ${percent(one.chance)}`}.`;
     const heads = ["Relation", "Pairs", "Head", "Found", "95 %", "By distance"];

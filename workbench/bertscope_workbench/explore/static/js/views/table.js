@@ -3,7 +3,7 @@
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {linkButton} from "../parts/copying.js";
-import {create as createTable, typeOf} from "../parts/data_table.js";
+import {create as createTable, filtersOf, typeOf} from "../parts/data_table.js";
 import {createForm} from "../parts/lines_form.js";
 import {createCopies} from "./table_copies.js";
 import {asked, goldOf, known, outcome, rowOf, textOf} from "./table_rows.js";
@@ -164,14 +164,4 @@ const fixed = number => number.toFixed(3).replace("-", "−");
 /** @param {string} text */
 function columnsOf(text) {
   return Object.fromEntries(text.split(",").filter(part => part.trim()).map(part => part.split("=").map(each => each.trim())).map(([name, column]) => [name, column ?? ""]));
-}
-
-/** @param {string | undefined} text @returns {import("../parts/data_table.js").Filters} */
-function filtersOf(text) {
-  try {
-    const found = JSON.parse(text ?? "{}");
-    return found && typeof found === "object" ? found : {};
-  } catch {
-    return {}; // A link that somebody wrote by hand.
-  }
 }

@@ -1,0 +1,179 @@
+"""The Find view: contexts of heads, neurons and words, from the first use on; links to it and from it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import bertscope
+import pytest
+from playwright.sync_api import Page as Tab
+from playwright.sync_api import expect
+
+from tests.support.browsing import Watched
+
+pytestmark = pytest.mark.slow
+
+Visit = Callable[..., Watched]
+EXAMPLES = Path(__file__).parents[3] / "examples" / "sentences.conllu"
+HOSTILE = "<img src=x onerror=window.hurt=1>"
+
+
+def rows(tab: Tab) -> list[list[str]]:
+    return [row.locator("td").all_inner_texts() for row in tab.locator(".data-table tbody tr").all()]
+
+
+def searched(tab: Tab, unit: str) -> None:
+    """Waits until all of a unit's contexts are there."""
+    expect(tab.get_by_role("heading", name=f"Contexts: {unit}", exact=True)).to_be_visible()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
+
+
+def test_it_is_never_empty_and_says_what_the_client_says(visit: Visit, target: str) -> None:
+    tab = visit("#find").tab
+    searched(tab, "layer 0, head 2")  # The head that attends most to the token before.
+    expect(tab.locator(".find-corpus")).to_contain_text("sentences that ship")
+    tab.get_by_role("gridcell", name=re.compile("^layer 4 head 10")).click()
+    searched(tab, "layer 4, head 10")
+    shown = rows(tab)
+    with bertscope.Client(target) as client:
+        texts = tab.evaluate(
+            "import('/static/js/views/find_corpus.js').then(module => module.createCorpus({api: {latest() {}}}).texts())"
+        )
+        (found,) = client.find_contexts(texts, heads={4: [10]}, places=30)
+    assert [row[2:4] for row in shown] == [[place.word, place.partner] for place in found.best]
+    assert [float(row[0]) for row in shown] == pytest.approx([place.value for place in found.best], rel=1e-2)
+    assert shown[0][1] == texts[found.best[0].text_index]
+    first = tab.locator(".data-table tbody tr").first
+    expect(first.locator(".own")).to_have_text(found.best[0].word)
+    expect(first.locator(".partner")).to_have_text(found.best[0].partner or "")
+    assert first.locator(".context-word").count() > 4  # Every word has its value.
+    expect(tab.locator(".find-sums")).to_contain_text(f"{found.count} places")
+    assert tab.locator(".context-histogram rect").count() == len(found.histogram)
+    expect(tab.get_by_role("gridcell", name=re.compile(r"^layer 0 head 2, mean 0\.\d+"))).to_be_visible()
+
+
+def test_from_a_place_to_explore_and_back(visit: Visit) -> None:
+    tab = visit("#find?unit=head:1:8").tab
+    searched(tab, "layer 1, head 8")
+    link = tab.locator("a.context").first
+    text = link.inner_text()
+    link.click()
+    expect(tab.locator(".sentence textarea")).to_have_value(text)
+    expect(tab.get_by_role("heading", name="Layer 1, head 8")).to_be_visible()
+    tab.locator(".head-grid [tabindex='0']").focus()
+    for key in ("End", "Enter"):
+        tab.keyboard.press(key)
+    expect(tab.get_by_role("heading", name="Layer 0, head 11")).to_be_visible()
+    tab.get_by_role("link", name="Where else?").click()
+    searched(tab, "layer 0, head 11")
+
+
+@pytest.mark.parametrize("fragment", ["sentences", "compare", "results"])
+def test_links_of_other_grids(visit: Visit, fragment: str, tmp_path: Path) -> None:
+    tab = visit(f"#{fragment}?at=3.1").tab
+    if fragment == "sentences":
+        tab.get_by_label("Sentences, one a line").fill("The cat sat.")
+        tab.get_by_role("button", name="Read").click()
+    if fragment == "results":
+        path = tmp_path / "attribution.jsonl"
+        path.write_text('{"text": "a", "site": "neurons", "units": [[3, 6, 217], [0, 1, 2]], "values": [1.0, 0.5]}\n')
+        tab.get_by_label("A file that bertscope wrote").set_input_files(path)
+    tab.get_by_role("link", name="3:217" if fragment == "results" else re.compile("Where else|At which words")).click()
+    searched(tab, "layer 3, neuron 217" if fragment == "results" else "layer 3, head 1")
+
+
+def test_a_treebank_by_tag_by_tenth_and_at_a_word(visit: Visit) -> None:
+    tab = visit("#find?unit=neuron:3:217&find_show=tenths").tab
+    tab.get_by_label("A file of sentences").set_input_files(EXAMPLES)
+    expect(tab.locator(".find-corpus")).to_contain_text("8 sentences: sentences.conllu")
+    searched(tab, "layer 3, neuron 217")
+    tab.get_by_label("Tag is").select_option("NOUN")
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text("NOUN")
+    assert {row[4] for row in rows(tab)} == {"NOUN"}
+    tab.get_by_label("Tag is").select_option("")
+    assert {row[2].strip() for row in rows(tab)} == {str(tenth) for tenth in range(1, 11)}
+    tab.get_by_role("radio", name="Best places").check(force=True)
+    tab.get_by_label("Only at this word").fill("the")
+    tab.get_by_label("Only at this word").press("Enter")
+    expect(
+        tab.locator(".data-table tbody tr td:nth-child(3)").filter(has_not_text=re.compile("^the$", re.IGNORECASE))
+    ).to_have_count(0)
+    assert "find_only=the" in tab.url
+    tab.get_by_role("button", name="Next").click()
+    searched(tab, "layer 3, neuron 218")
+
+
+@pytest.mark.parametrize("fragment", ["unit=neuron:3:797&find_only=the", "unit=state:4"])
+def test_the_python_of_a_state(visit: Visit, fragment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tab = visit(f"#find?{fragment}").tab
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.get_by_label("Sentences to look in, one a line").fill("He sat on the bank.\nThe bank lent the money.\nA dog barked.")
+    tab.get_by_role("button", name="Look in these").click()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("3 sentences, ")
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
+    tab.get_by_role("button", name="Copy Python").click()
+    (tmp_path / "sentences.txt").write_text(tab.get_by_label("Sentences to look in, one a line").input_value())
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, bertscope.Contexts] = {}
+    exec(tab.evaluate("navigator.clipboard.readText()"), found)
+    (unit,) = found["found"]
+    assert [row[2] for row in rows(tab)] == [place.word for place in unit.best]
+    assert [float(row[0]) for row in rows(tab)] == pytest.approx([place.value for place in unit.best], rel=1e-2, abs=1e-3)
+
+
+def test_neurons_that_stand_out(visit: Visit) -> None:
+    tab = visit("#find").tab
+    searched(tab, "layer 0, head 2")
+    tab.get_by_role("radio", name="Neuron").check(force=True)
+    searched(tab, "layer 3, neuron 0")
+    chips = tab.get_by_role("group", name="Neurons that stand out").get_by_role("button")
+    expect(chips).to_have_count(12)
+    number, words = chips.first.inner_text().split(" ", 1)
+    chips.first.click()
+    searched(tab, f"layer 3, neuron {number}")
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0])
+    expect(chips.first).to_have_attribute("aria-pressed", "true")
+
+
+def test_uses_of_a_word(visit: Visit) -> None:
+    tab = visit("#find?unit=state:4").tab
+    searched(tab, "states of layer 4")
+    tab.get_by_label("A sentence").fill("He drank a glass of milk.")
+    tab.get_by_label("and the word in it").fill("water")
+    tab.get_by_label("and the word in it").press("Enter")
+    expect(tab.locator(".page-footer .status-line[data-kind=error]")).to_contain_text("no word of the sentence")
+    tab.get_by_label("and the word in it").fill("milk")
+    tab.get_by_label("and the word in it").press("Enter")
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text("milk")
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
+
+
+def test_a_class_of_a_probe(visit: Visit, target: str, tmp_path: Path) -> None:
+    path = tmp_path / "probes.npz"
+    texts = bertscope.read_probe_conllu(EXAMPLES, "upos")
+    with bertscope.Client(target) as client:
+        kept = bertscope.KeptProbe.of(client.train_probe(texts, layers=[2, 4], weights=True))
+    kept.save(path)
+    tab = visit("#layers").tab
+    tab.get_by_role("link", name="Words where a probe sees a class").click()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("Open the file first")
+    tab.get_by_label("A file of probes or codes").set_input_files(path)
+    searched(tab, "layer 4, class 0")
+    tab.get_by_label("Class").select_option(label="VERB")
+    searched(tab, f"layer 4, class {kept.labels.index('VERB')}")
+    tab.get_by_label("Tag is").select_option("VERB")
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text("VERB")
+    tab.get_by_label("A file of probes or codes").set_input_files(EXAMPLES)
+    expect(tab.locator(".find-place .status-line")).to_contain_text(re.compile("not a file of"))
+
+
+def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:
+    tab = visit(f"#find?unit={HOSTILE}&find_filters={HOSTILE}&find_sort={HOSTILE}&find_only={HOSTILE}").tab
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
+    tab.get_by_label("Sentences to look in, one a line").fill(f"{HOSTILE} and the cat.\nA second one.")
+    tab.get_by_role("button", name="Look in these").click()
+    tab.get_by_label("Only at this word").fill("")
+    tab.get_by_label("Only at this word").press("Enter")
+    expect(tab.locator("a.context").filter(has_text="onerror").first).to_be_visible()
+    assert tab.evaluate("window.hurt") is None
+    assert tab.locator("main img").count() == 0

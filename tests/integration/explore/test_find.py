@@ -1,0 +1,188 @@
+"""The questions of the Find view: what they say is what the client says, and what ships is what they begin with."""
+
+import base64
+from importlib import resources
+from pathlib import Path
+
+import bertscope
+import numpy as np
+import pytest
+
+from tests.support.page import Page
+
+TEXTS = ["The cat sat on the mat.", "A dog of a man, in the rain.", "Paris is the capital of France.", "the of in on"]
+EXAMPLES = Path(__file__).parents[3] / "examples" / "sentences.conllu"
+LIKE = {"like": "The cat sat on the mat.", "word": "Cat"}
+
+
+@pytest.fixture(scope="module")
+def page(host):
+    with Page(host.target) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(host):
+    with bertscope.Client(host.target) as running:
+        yield running
+
+
+def sent(place: bertscope.Place, tenth: int) -> dict[str, object]:
+    partner = place.partner_span and [place.partner_span.start, place.partner_span.end]
+    return {
+        "text": place.text_index,
+        "start": place.span.start,
+        "end": place.span.end,
+        "partner": partner,
+        "value": pytest.approx(place.value, abs=1e-5),
+        "tenth": tenth,
+    }
+
+
+@pytest.mark.parametrize(
+    ("unit", "more", "asked"),
+    [
+        ("head:1:2", {}, {"heads": {1: [2]}}),
+        ("neuron:0:7", {}, {"neurons": {0: [7]}}),
+        ("state:2", LIKE, {"nearest": bertscope.NearestTo(LIKE["like"], (4, 7), 2)}),
+    ],
+)
+def test_contexts_are_the_clients(page, client, unit, more, asked):
+    *_, first, last = page.ask("find", {"texts": TEXTS, "unit": unit, **more})
+    (expected,) = client.find_contexts(TEXTS, places=30, truncate=True, **asked)
+    found = first["contexts"]
+    assert found["best"] == [sent(place, 0) for place in expected.best]
+    assert found["tenths"] == [sent(place, tenth) for tenth, part in enumerate(expected.tenths, 1) for place in part[:5]]
+    assert (found["count"], found["histogram"]) == (expected.count, list(expected.histogram))
+    assert found["mean"] == pytest.approx(expected.mean, abs=1e-5)
+    values = {(int(text), start): value for text, words in last["values"].items() for start, _, value in words}
+    assert len(values) == expected.count  # Every word of the sentences shown has its value.
+    for place in (*expected.best, *expected.sample):
+        assert values[place.text_index, place.span.start] == pytest.approx(place.value, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A file of probes of two layers, with three classes."""
+    path = tmp_path_factory.mktemp("probes") / "probes.npz"
+    draw = np.random.default_rng(0).normal
+    weights = {layer: (draw(size=(32, 3)), draw(size=3)) for layer in (0, 2)}
+    bertscope.KeptProbe(("ADJ", "NOUN", "VERB"), weights, "mean", "models/bert", "sha256:" + "0" * 64).save(path)
+    return path
+
+
+def test_a_class_of_a_probe(page, client, kept):
+    data = base64.b64encode(kept.read_bytes()).decode()
+    (listed,) = page.ask("directions", {"data": data})
+    assert listed == {"kind": "probe", "layers": [0, 2], "names": ["ADJ", "NOUN", "VERB"], "count": 3}
+    *_, first, _ = page.ask("find", {"texts": TEXTS, "unit": "probe:2:1", "data": data})
+    weights, biases = bertscope.load_probe(kept).weights[2]
+    wanted = bertscope.SiteDirection("NOUN", 2, weights[:, 1], bias=float(biases[1]))
+    (expected,) = client.find_contexts(TEXTS, places=30, truncate=True, directions=wanted)
+    assert first["contexts"]["best"] == [sent(place, 0) for place in expected.best]
+    for unit, part in (("probe:1:1", "layers 0, 2"), ("probe:2:3", "there are 3")):
+        assert part in page.refusal("find", {"texts": TEXTS, "unit": unit, "data": data})["message"]
+
+
+def test_a_sparse_code(page, client, tmp_path):
+    draw = np.random.default_rng(1).normal
+    arrays = {"encoder": draw(size=(5, 32)), "biases": draw(size=5), "decoder": draw(size=(5, 32)), "mean": draw(size=32)}
+    codes = bertscope.SparseCodes(
+        **arrays, thresholds=np.full(5, 0.5), layer=1, model="models/bert", weights_digest="sha256:" + "0" * 64
+    )
+    codes.save(tmp_path / "codes.safetensors")
+    data = base64.b64encode((tmp_path / "codes.safetensors").read_bytes()).decode()
+    assert page.ask("directions", {"data": data}) == [{"kind": "code", "layers": [1], "names": [], "count": 5}]
+    *_, first, _ = page.ask("find", {"texts": TEXTS, "unit": "code:1:3", "data": data})
+    best = first["contexts"]["best"]
+    assert best
+    for place in best:
+        span = (place["start"], place["end"])
+        (found,) = client.extract_hidden_states(bertscope.StatesInput(TEXTS[place["text"]], [span]), layers=1, unit="span")
+        assert place["value"] == pytest.approx(float(codes.encode(found.states[0, 0])[3]), abs=1e-4)
+    assert "of another kind" in page.refusal("find", {"texts": TEXTS, "unit": "probe:1:3", "data": data})["message"]
+
+
+def test_files_that_have_no_direction(page, tmp_path):
+    assert "base64" in page.refusal("directions", {"data": "?"})["message"]
+    assert "not a file of sparse codes" in page.refusal("directions", {"data": "QUJD"})["message"]
+    for pairs, arrays in ((False, ((32, 4), (4,), (4, 2), (2,))), (True, ((64, 2), (2,)))):
+        path = tmp_path / "probes.npz"
+        weights = {0: tuple(np.ones(shape) for shape in arrays)}
+        bertscope.KeptProbe(("a", "b"), weights, "mean", "models/bert", "sha256:" + "0" * 64, pairs).save(path)
+        message = page.refusal("directions", {"data": base64.b64encode(path.read_bytes()).decode()})["message"]
+        assert ("pairs of words" if pairs else "hidden units") in message
+
+
+def test_only_at_a_word(page):
+    first, _ = (
+        event for event in page.ask("find", {"texts": TEXTS, "unit": "head:0:0", "only": ["THE"]}) if "progress" not in event
+    )
+    words = {TEXTS[place["text"]][place["start"] : place["end"]].lower() for place in first["contexts"]["best"]}
+    assert words == {"the"}
+
+
+def test_a_word_that_is_nowhere(page):
+    (event,) = (
+        event for event in page.ask("find", {"texts": TEXTS, "unit": "head:0:0", "only": ["zebra"]}) if "progress" not in event
+    )
+    assert (event["contexts"]["count"], event["contexts"]["best"], event["contexts"]["mean"]) == (0, [], None)
+
+
+def test_means_of_all_heads(page, client):
+    (event,) = page.ask("find_means", {"texts": TEXTS})
+    expected = client.find_contexts(TEXTS, heads="all")
+    assert event["heads"] == [[one.unit.layer, one.unit.number, pytest.approx(one.mean, abs=1e-5)] for one in expected]
+
+
+def test_neurons_that_stand_out(page, client):
+    (event,) = page.ask("find_neurons", {"texts": TEXTS, "layer": 1})
+    expected = {}
+    for one in client.find_contexts(TEXTS, neurons={1: None}, places=5):
+        words = [place.word.lower() for place in one.best]
+        if len(set(words)) >= 3:
+            expected[one.unit.number] = ((np.mean([place.value for place in one.best]) - one.mean) / one.deviation, words)
+    assert len(event["neurons"]) == 12
+    for number, above, words in event["neurons"]:
+        assert (above, words) == (pytest.approx(expected[number][0], abs=0.06), expected[number][1])
+    most = sorted((above for above, _ in expected.values()), reverse=True)
+    assert event["neurons"][0][1] == pytest.approx(most[0], abs=0.06)
+    assert event["neurons"][11][1] == pytest.approx(most[11], abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"texts": [], "unit": "head:0:0"}, "1 to 5000"),
+        ({"texts": ["a"], "unit": "head:0"}, "write head:4:10"),
+        ({"texts": ["a"], "unit": "neuron:0:-1"}, "write head:4:10"),
+        ({"texts": ["a"], "unit": "state:0:0", **LIKE}, "write head:4:10"),
+        ({"texts": ["a"], "unit": "state:0", "like": "A cat.", "word": "dog"}, "no word of the sentence"),
+        ({"texts": ["a"], "unit": "state:0", "like": "Cats.", "word": "cat"}, "no word of the sentence"),
+        ({"texts": ["a"], "unit": "state:0"}, "no word of the sentence"),
+    ],
+)
+def test_refused(page, body, part):
+    assert part in page.refusal("find", body)["message"]
+
+
+def test_the_sentences_that_ship(page):
+    (event,) = page.ask("corpus", {})
+    assert len(event["texts"]) == len(event["tags"]) > 60
+    assert event["texts"][0] == "The cat chased the mouse."
+    assert event["tags"][0][:3] == [[0, "DET"], [4, "NOUN"], [8, "VERB"]]
+    assert event["tags"][-1] is None
+    own = resources.files("bertscope_workbench.explore") / "examples.conllu"
+    assert own.read_bytes() == EXAMPLES.read_bytes()
+
+
+def test_a_treebank_and_a_text(page):
+    broken = "1\tcat\t_\tNOUN\n\n"
+    (event,) = page.ask("corpus", {"contents": EXAMPLES.read_text() + "\n" + broken, "suffix": ".conllu"})
+    assert (len(event["texts"]), event["left_out"], event["cut"]) == (8, 1, False)
+    (event,) = page.ask("corpus", {"contents": "One.\n\n Two. \n", "suffix": ".txt"})
+    assert (event["texts"], event["tags"]) == (["One.", "Two."], [None, None])
+    (event,) = page.ask("corpus", {"contents": "a\n" * 5001, "suffix": ".txt"})
+    assert (len(event["texts"]), event["cut"]) == (5000, True)
+    assert "no sentence" in page.refusal("corpus", {"contents": " \n", "suffix": ".txt"})["message"]
+    assert ".conllu" in page.refusal("corpus", {"contents": "a", "suffix": ".pdf"})["message"]

@@ -1,0 +1,204 @@
+"""The questions of the Find view: the sentences that are looked in, and where in them a unit of a model is largest."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.resources
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bertscope import AsyncClient, Contexts, NearestTo, Place, TextsProgress, UnitContexts
+from bertscope.errors import invalid_argument
+
+from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.plain import plain
+from bertscope_workbench.explore.questions.find_files import direction
+from bertscope_workbench.explore.streams import Event, with_progress
+from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.readers.conllu import Sentence, read_sentences
+from bertscope_workbench.readers.item_lists import PartialItems
+from bertscope_workbench.readers.treebanks import UPOS
+
+MAX_TEXTS = 5000
+"""Sentences of a corpus that the page looks in."""
+BEST = 30
+OF_A_TENTH = 5
+"""Places that are shown of each unit: the best ones, and of each tenth of a sample."""
+SHOWN = 1000
+"""Words of the sentences shown that get a value."""
+NUMBERS_OF = MappingProxyType({"head": 2, "neuron": 2, "state": 1, "probe": 2, "code": 2})
+"""Numbers in the written form of a unit, the first one its layer."""
+FEW, LEAST_WORDS, OUTSTANDING = 5, 3, 12
+"""Best places of a neuron, how many words these have at least, and how many neurons are shown that stand out."""
+MOST_DIGITS = 6
+EXAMPLES = importlib.resources.files("bertscope_workbench.explore") / "examples.conllu"
+CONLLU = ".conllu"
+
+Tagged = tuple[str, list[tuple[int, str]] | None]
+"""A sentence, and the first code point and the tag of each word, if it has tags."""
+
+
+async def corpus(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Reads sentences: yields `{"texts": [...], "tags": [[[first code point, tag], ...] or null, ...], "left_out": n,
+    "cut": flag}`, at most 5,000; `cut` is true if there are more, `left_out` counts sentences of a treebank that can't be read.
+
+    Fields: contents (empty: the sentences that ship), suffix (".txt" or ".conllu").
+    """
+    contents, suffix = body.text("contents", ""), body.text("suffix", ".txt")
+    body.done()
+    contents = contents.encode("utf-8", "replace").decode("utf-8")
+    if suffix not in (".txt", CONLLU):
+        raise invalid_argument("suffix", f"must be .txt or {CONLLU}")
+    found, left_out = await asyncio.to_thread(_read, contents, suffix) if contents else (_shipped(), 0)
+    if not found:
+        raise invalid_argument("contents", "has no sentence")
+    texts, tags = zip(*found[:MAX_TEXTS], strict=True)
+    yield {"texts": texts, "tags": tags, "left_out": left_out, "cut": len(found) > MAX_TEXTS}
+
+
+def _shipped() -> list[Tagged]:
+    with importlib.resources.as_file(EXAMPLES) as path:
+        tagged = read_sentences(path, None, _tagged, PartialItems[Tagged]())
+    return [*tagged, *_lines(shipped("sentences/en.txt").read_text("utf-8"))]
+
+
+def _lines(contents: str) -> list[Tagged]:
+    return [(line.strip(), None) for line in contents.splitlines() if line.strip()]
+
+
+def _read(contents: str, suffix: str) -> tuple[list[Tagged], int]:
+    """Returns the sentences of a file, and how many can't be read. Raises InvalidArgument for a treebank without any."""
+    if suffix != CONLLU:
+        return _lines(contents), 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"corpus{CONLLU}")
+        path.write_text(contents, encoding="utf-8")
+        found = read_sentences(path, MAX_TEXTS + 1, _tagged, PartialItems[Tagged]())
+    return [*found], len(found.problems)
+
+
+def _tagged(sentence: Sentence) -> Tagged:
+    tags = {sentence.spans[place].start: sentence.rows[number][UPOS] for number, place in reversed(sentence.places.items())}
+    return sentence.text, sorted(tags.items())
+
+
+async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Finds where a unit is largest: yields `{"progress": {"done", "total"}}` any number of times, `{"contexts": {"count",
+    "mean", "deviation", "edges", "histogram", "best", "tenths"}}`, then `{"values": {text: [[start, end, value], ...]}}` with
+    the values at words of the sentences that those name. A place has its text (an index), start, end, partner ([start, end] or
+    null), value and tenth (1 to 10, 10 the largest; 0 of the best places).
+
+    Fields: texts (at most 5,000), model, unit ("head:4:10", "neuron:3:217", "state:6", "probe:4:1" or "code:3:217"), only
+    (words that are places; empty: all), like and word (of a state: a sentence, and the word in it whose uses are looked for),
+    data (of a probe's class or a code: the file, in base64).
+    """
+    texts, model, only = _texts(body), body.optional_text("model"), body.texts("only")
+    unit, like, word, data = body.text("unit"), body.text("like", ""), body.text("word", ""), body.text("data", "")
+    body.done()
+    asked = await asyncio.to_thread(_unit, unit, like, word, data)
+
+    async def call(on_progress: Callable[[TextsProgress], object]) -> Contexts:
+        return await client.find_contexts(
+            texts, model=model, places=BEST, words=only, truncate=True, on_progress=on_progress, **asked
+        )
+
+    shown: list[int] = []
+    async with aclosing(with_progress(call, lambda found: {"contexts": _contexts(found[0])})) as events:
+        async for event in events:
+            yield event
+            if "contexts" in event:
+                shown = sorted({place["text"] for name in ("best", "tenths") for place in event["contexts"][name]})
+    if shown:
+        found = await client.find_contexts([texts[text] for text in shown], model=model, sample=SHOWN, truncate=True, **asked)
+        values: dict[int, list[Any]] = {text: [] for text in shown}
+        for place in found[0].sample:
+            values[shown[place.text_index]].append([place.span.start, place.span.end, plain(place.value)])
+        yield {"values": values}
+
+
+async def find_means(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Yields `{"heads": [[layer, head, mean], ...]}`: the mean over words of the most that each gives to another word.
+
+    Fields: texts (at most 5,000), model.
+    """
+    texts, model = _texts(body), body.optional_text("model")
+    body.done()
+    found = await client.find_contexts(texts, model=model, heads="all", places=1, sample=1, truncate=True)
+    yield {"heads": [[one.unit.layer, one.unit.number, plain(one.mean)] for one in found]}
+
+
+async def find_neurons(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Yields `{"neurons": [[number, standard deviations, words], ...]}`: the 12 neurons of a layer whose 5 best places, of
+    three words or more, are furthest above their mean, in standard deviations; the words are those of these places.
+
+    Fields: texts (at most 5,000), model, layer.
+    """
+    texts, model, layer = _texts(body), body.optional_text("model"), body.whole("layer")
+    body.done()
+    found = await client.find_contexts(texts, model=model, neurons={layer: None}, places=FEW, sample=1, truncate=True)
+    yield {"neurons": await asyncio.to_thread(_outstanding, found)}
+
+
+def _outstanding(found: Contexts) -> list[tuple[int, float, list[str]]]:
+    rows: list[tuple[int, float, list[str]]] = []
+    for one in found:
+        words = [place.word.lower() for place in one.best]
+        if one.deviation > 0 and len(set(words)) >= LEAST_WORDS:
+            above = (sum(place.value for place in one.best) / len(words) - one.mean) / one.deviation
+            rows.append((one.unit.number, round(above, 1), words))
+    return sorted(rows, key=lambda row: -row[1])[:OUTSTANDING]
+
+
+def _texts(body: Body) -> list[str]:
+    texts = body.texts("texts")
+    if not 0 < len(texts) <= MAX_TEXTS:
+        raise invalid_argument("texts", f"must be 1 to {MAX_TEXTS} sentences")
+    return texts
+
+
+def _unit(unit: str, like: str, word: str, data: str) -> dict[str, Any]:
+    """Returns what `find_contexts` takes for a unit. Raises InvalidArgument for a text that names none."""
+    kind, _, numbers = unit.partition(":")
+    parts = numbers.split(":")
+    count = NUMBERS_OF.get(kind, 0)
+    if len(parts) != count or not all(part.isascii() and part.isdigit() and len(part) <= MOST_DIGITS for part in parts):
+        raise invalid_argument("unit", f"is {unit[:50]!r}; write head:4:10, neuron:3:217, state:6, probe:4:1 or code:3:217")
+    layer, *rest = map(int, parts)
+    if kind in ("probe", "code"):
+        return direction(kind, data, layer, *rest)
+    if kind != "state":
+        return {f"{kind}s": {layer: rest}}
+    start = _place(like, word)
+    return {"nearest": NearestTo(like, (start, start + len(word)), layer)}
+
+
+def _place(text: str, word: str) -> int:
+    """Returns where a word begins in a text. Raises InvalidArgument for one that is not there."""
+    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE) if word else None
+    if found is None:
+        raise invalid_argument("word", f"is {word[:50]!r}, which is no word of the sentence {text[:100]!r}")
+    return found.start()
+
+
+def _contexts(found: UnitContexts) -> Event:
+    """Returns the contexts of a unit as the page reads them."""
+    tenths = [_sent(place, tenth) for tenth, part in enumerate(found.tenths, start=1) for place in part[:OF_A_TENTH]]
+    sums = {name: plain(getattr(found, name)) for name in ("count", "mean", "deviation", "edges", "histogram")}
+    return sums | {"best": [_sent(place, 0) for place in found.best], "tenths": tenths}
+
+
+def _sent(place: Place, tenth: int) -> Event:
+    partner = place.partner_span
+    return {
+        "text": place.text_index,
+        "start": place.span.start,
+        "end": place.span.end,
+        "partner": partner and [partner.start, partner.end],
+        "value": plain(place.value),
+        "tenth": tenth,
+    }

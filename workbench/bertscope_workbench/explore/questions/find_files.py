@@ -1,0 +1,83 @@
+"""Files of directions for the Find view: probes of `bertscope probe --keep`, and sparse codes of `bertscope codes --save`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+from bertscope import AsyncClient, KeptProbe, SiteDirection, SparseCodes, load_probe
+from bertscope.errors import InvalidArgument, invalid_argument
+
+from bertscope_workbench.explore.body import Body
+from bertscope_workbench.explore.streams import Event
+
+NUMBER = "number"
+"""The name of the one score of a probe of numbers."""
+NPZ = b"PK"
+"""Begins a file of probes, .npz; codes are in the format of safetensors."""
+
+
+async def directions(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Reads a file of probes or codes: yields `{"kind": "probe" | "code", "layers": [...], "names": [...], "count": n}`: the
+    names of classes, [] of codes, and how many there are.
+
+    Fields: data (the file in base64).
+    """
+    data = body.text("data")
+    body.done()
+    found = await asyncio.to_thread(_read, data)
+    if isinstance(found, SparseCodes):
+        yield {"kind": "code", "layers": [found.layer], "names": [], "count": len(found)}
+    else:
+        yield {"kind": "probe", "layers": list(found.layers), "names": _names(found), "count": len(_names(found))}
+
+
+def direction(kind: str, data: str, layer: int, number: int) -> dict[str, Any]:
+    """Returns what `find_contexts` takes for a class of a probe, the direction whose product with a state, and bias, is the
+    score of the class, or for a code. Raises InvalidArgument for a file of anything else, and for a layer or number that it
+    does not have."""
+    found = _read(data)
+    if isinstance(found, SparseCodes) != (kind == "code"):
+        raise invalid_argument("unit", f"is a {kind}, and the file is of another kind")
+    layers, count = ((found.layer,), len(found)) if isinstance(found, SparseCodes) else (found.layers, len(_names(found)))
+    if layer not in layers:
+        raise invalid_argument("unit", f"has layer {layer}, and the file is of layers {', '.join(map(str, layers))}")
+    if number >= count:
+        raise invalid_argument("unit", f"has number {number}, and there are {count}, from 0")
+    if isinstance(found, SparseCodes):
+        return {"directions": _code(found, number)}
+    weights, biases = found.weights[layer]
+    return {"directions": SiteDirection(_names(found)[number], layer, weights[:, number], bias=float(biases[number]))}
+
+
+def _code(codes: SparseCodes, number: int) -> SiteDirection:
+    vector = codes.encoder[number]
+    bias = float(codes.biases[number] - codes.mean @ vector)
+    return SiteDirection(f"code {number}", codes.layer, vector, bias=bias, threshold=float(codes.thresholds[number]))
+
+
+def _names(probe: KeptProbe) -> list[str]:
+    return [*probe.labels] or [NUMBER]
+
+
+def _read(data: str) -> KeptProbe | SparseCodes:
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise invalid_argument("data", "must be the file's bytes in base64") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "directions")
+        path.write_bytes(raw)
+        try:
+            found = load_probe(path) if raw.startswith(NPZ) else SparseCodes.load(path)
+        except InvalidArgument as error:
+            raise invalid_argument("data", str(error).removeprefix(str(path)).lstrip(",: ")) from error
+    if isinstance(found, KeptProbe) and found.hidden_units:
+        raise invalid_argument("data", "holds probes with hidden units, which have no direction; train linear ones")
+    if isinstance(found, KeptProbe) and found.pairs:
+        raise invalid_argument("data", "holds probes of pairs of words, which have no direction for one word")
+    return found
