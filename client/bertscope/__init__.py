@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.word_attribution import save_word_attribution as save_word_attribution
     from bertscope_workbench.readers.answer_rows import read_fact_rows as read_fact_rows
     from bertscope_workbench.readers.answer_rows import read_pair_rows as read_pair_rows
+    from bertscope_workbench.readers.embedded_codes import embedded_codes as embedded_codes
     from bertscope_workbench.readers.fact_files import read_facts as read_facts
     from bertscope_workbench.readers.fact_files import read_templates as read_templates
     from bertscope_workbench.readers.fact_files import read_words as read_words
@@ -610,6 +611,7 @@ _WORKBENCH = {
     "WrittenItems",
     "WrittenStates",
     "attention_page",
+    "embedded_codes",
     "plot_accuracy",
     "plot_alignment",
     "plot_attention",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.plots.trees import plot_trees, save_trees
     from bertscope_workbench.plots.word_attribution import plot_word_attribution, save_word_attribution
     from bertscope_workbench.readers.answer_rows import read_fact_rows, read_pair_rows
+    from bertscope_workbench.readers.embedded_codes import embedded_codes
     from bertscope_workbench.readers.fact_files import read_facts, read_templates, read_words
     from bertscope_workbench.readers.files import (
         INPUTS,
@@ -100,6 +101,7 @@ _PLACES = {
     "WrittenItems": "bertscope_workbench.readers.items.run",
     "WrittenStates": "bertscope_workbench.readers.state_files",
     "attention_page": "bertscope_workbench.plots.attention_page",
+    "embedded_codes": "bertscope_workbench.readers.embedded_codes",
     "plot_accuracy": "bertscope_workbench.plots.text_sets",
     "plot_alignment": "bertscope_workbench.plots.alignment",
     "plot_attention": "bertscope_workbench.plots.attention",
@@ -204,6 +206,7 @@ __all__ = [
     "WrittenItems",
     "WrittenStates",
     "attention_page",
+    "embedded_codes",
     "plot_accuracy",
     "plot_alignment",
     "plot_attention",

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from functools import partial
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 from bertscope.client.many_texts import ManyTexts
 from bertscope.client.streams import whole
 from bertscope.questions.attribution.inputs import Section, asked_sections
 from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
-from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions, UnitSite
+from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions
 from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.pacing import Pace
 from bertscope.rpc.splitting import CALLS_UNDER_WAY, OnRejected
 from bertscope.v1 import attribution_pb2
@@ -34,7 +35,7 @@ class NeuronCalls(ManyTexts):
         target: ScoreTarget | Iterable[ScoreTarget],
         *,
         model: str | Model | None = None,
-        site: UnitSite = "neurons",
+        site: Literal["neurons", "heads"] | SparseCodes = "neurons",
         layers: Numbers | None = None,
         positions: Positions | None = None,
         top: SupportsIndex | None = None,
@@ -51,7 +52,8 @@ class NeuronCalls(ManyTexts):
         """Tells which neurons made a score: divides v(text) - v(the layer's neurons at 0) among them, one layer at a time.
 
         Knowledge neurons of Dai et al. 2022 (section 3.1) are those of `Answer("Paris", scale="probability")` at a mask. Texts
-        and `target` are those of `attribute_words`. `site` is "neurons", the activations of feed-forward blocks, or "heads".
+        and `target` are those of `attribute_words`. `site` is "neurons", the activations of feed-forward blocks, "heads",
+        or sparse codes, whose layer alone counts; what they leave unexplained stays.
         `positions` are those whose units count, at most 128 of a text: the masks, or all tokens of a text without one, unless
         given. The `top` units (20) of the largest absolute values come back; `changes` of the answer silences or amplifies
         them in any other call.

@@ -222,7 +222,7 @@ class SiteScope(_message.Message):
         UNITS_TOGETHER: SiteScope._Units.ValueType  # 1
         """All units of the site, or those of `units`."""
         UNITS_EACH: SiteScope._Units.ValueType  # 2
-        """Each head or activation alone."""
+        """Each head or activation alone, or each of the sparse codes of the sweep's `change`."""
 
     class Units(_Units, metaclass=_UnitsEnumTypeWrapper):
         """Which units change together."""
@@ -232,7 +232,7 @@ class SiteScope(_message.Message):
     UNITS_TOGETHER: SiteScope.Units.ValueType  # 1
     """All units of the site, or those of `units`."""
     UNITS_EACH: SiteScope.Units.ValueType  # 2
-    """Each head or activation alone."""
+    """Each head or activation alone, or each of the sparse codes of the sweep's `change`."""
 
     SITE_FIELD_NUMBER: _builtins.int
     LAYERS_FIELD_NUMBER: _builtins.int
@@ -241,14 +241,16 @@ class SiteScope(_message.Message):
     site: _site_pb2.Site.ValueType
     """The site, not SITE_ATTENTION; required."""
     each: Global___SiteScope.Units.ValueType
-    """Which units change together; UNITS_EACH only for SITE_HEAD_OUTPUT and SITE_ACTIVATIONS."""
+    """Which units change together; UNITS_EACH only for SITE_HEAD_OUTPUT and SITE_ACTIVATIONS, and for SITE_STATE with a `change` of
+    `codes`, whose units are those codes.
+    """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Layers, for SITE_STATE 0 to layers, else 0 to layers - 1, none twice; empty means all, but for SITE_STATE not `layers`."""
 
     @_builtins.property
     def units(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Heads or activations, none twice, at most 4096; empty means all of them."""
+        """Heads, activations or codes, none twice, at most 4096; empty means all of them."""
 
     def __init__(
         self,

@@ -247,7 +247,7 @@ class AttributeWordsRequest(_message.Message):
 
     @_builtins.property
     def site(self) -> Global___AttributedSite:
-        """Set: the number is attributed to heads or neurons in place of words, one layer at a time, by integrated gradients from 0 to the
+        """Set: the number is attributed to heads, neurons or sparse codes in place of words, one layer at a time, by integrated gradients from 0 to the
         output that each unit has, while other layers are as they are (Dai et al. 2022, section 3.1: knowledge neurons). `method` may be
         unspecified, ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS or ATTRIBUTION_METHOD_GRADIENT; `absent` and `unit` are unspecified.
         """
@@ -311,17 +311,24 @@ class AttributedSite(_message.Message):
     LAYERS_FIELD_NUMBER: _builtins.int
     POSITIONS_FIELD_NUMBER: _builtins.int
     TOP_FIELD_NUMBER: _builtins.int
+    CODES_FIELD_NUMBER: _builtins.int
     site: _site_pb2.Site.ValueType
-    """The site: SITE_ACTIVATIONS (neurons), or SITE_HEAD_OUTPUT (heads); required."""
+    """The site: SITE_ACTIVATIONS (neurons), SITE_HEAD_OUTPUT (heads), or SITE_STATE with `codes`; required."""
     top: _builtins.int
     """The most units in the reply, those of the largest absolute values; 1 to 10,000, 0 means 20."""
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Layers, 0 to layers - 1, none twice; empty means all."""
+        """Layers, 0 to layers - 1, none twice; empty means all. With `codes`, the one that they are of."""
 
     @_builtins.property
     def positions(self) -> _site_pb2.Positions:
         """The positions whose units count, at most 128 of a text; unset means the masks, or in a text without one all tokens."""
+
+    @_builtins.property
+    def codes(self) -> _site_pb2.CodeDictionary:
+        """The sparse codes that are units of SITE_STATE, in place of the state's numbers: required there, and only there. What they leave
+        unexplained of a state is as it is.
+        """
 
     def __init__(
         self,
@@ -330,10 +337,11 @@ class AttributedSite(_message.Message):
         layers: _abc.Iterable[_builtins.int] | None = ...,
         positions: _site_pb2.Positions | None = ...,
         top: _builtins.int = ...,
+        codes: _site_pb2.CodeDictionary | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["positions", b"positions"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["codes", b"codes", "positions", b"positions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layers", b"layers", "positions", b"positions", "site", b"site", "top", b"top"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["codes", b"codes", "layers", b"layers", "positions", b"positions", "site", b"site", "top", b"top"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -20,7 +20,7 @@ from bertscope_service.analyses.path_attribution import PathSteps, Row, Steps, c
 from bertscope_service.analyses.shapley import Shares
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.encoders.sites import Finder, Site
+from bertscope_service.encoders.sites import Codes, Finder, Site
 from bertscope_service.errors import InvalidArgument
 
 MAX_POSITIONS = 128
@@ -29,12 +29,14 @@ MAX_POSITIONS = 128
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiteQuery:
-    """A bertscope.v1.AttributedSite; `where` is None for the masks, or all tokens of a text without one."""
+    """A bertscope.v1.AttributedSite; `where` is None for the masks, or all tokens of a text without one. `codes`: the units of
+    Site.STATE."""
 
     site: Site
     layers: tuple[int, ...]
     where: Finder | None
     top: int
+    codes: Codes | None = None
 
     def positions(self, sequence: TokenSequence, mask_id: int | None, field: str) -> NDArray[np.int64]:
         """Returns the positions in a text. Raises InvalidArgument if there are none, or too many."""
@@ -116,7 +118,9 @@ class SiteWork:
                 return self._sequence, self._target
             line, point = points[row - first]
             place, summed = (self._query.site, line.layer), None if point is None else line
-            return self._sequence, SitePathObserver(self._target, place, self._positions, point or 0.0, summed)
+            return self._sequence, SitePathObserver(
+                self._target, place, self._positions, point or 0.0, summed, self._query.codes
+            )
 
         return LazySequence(len(points) + first, make)
 

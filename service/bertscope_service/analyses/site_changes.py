@@ -76,22 +76,12 @@ class PlannedChange:
 
 
 def codes_change(
-    layer: int,
-    positions: Positions,
-    encoder: NDArray[np.float32],
-    biases: NDArray[np.float32],
-    thresholds: NDArray[np.float32],
-    decoder: NDArray[np.float32],
-    mean: NDArray[np.float32],
-    *,
-    factor: float,
-    replace: bool,
+    layer: int, positions: Positions, codes: Codes, mean: NDArray[np.float32], *, factor: float, replaced: bool
 ) -> Change:
-    """Returns the change of states by sparse codes; see bertscope.v1.CodesChange."""
-    centred = (biases - encoder.astype(np.float64) @ mean).astype(np.float32)
-    codes = Codes(encoder, centred, thresholds, decoder, factor if replace else factor - 1)
-    keep, add = (0.0, mean) if replace else (1.0, None)
-    return Change(Site.STATE, layer, positions, keep=keep, add=add, codes=codes)
+    """Returns the change of states by sparse codes, around a mean [size]; see bertscope.v1.CodesChange."""
+    gained = replace(codes, gain=factor if replaced else factor - 1)
+    keep, add = (0.0, mean) if replaced else (1.0, None)
+    return Change(Site.STATE, layer, positions, keep=keep, add=add, codes=gained)
 
 
 def places_of(changes: Sequence[PlannedChange]) -> tuple[Place, ...]:

@@ -23,11 +23,12 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_frozen, require_gradients, require_site
-from bertscope_service.api.sites import SITES, SiteReader
+from bertscope_service.api.sites import SITES, SiteReader, read_codes
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
 from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.sites import Site
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
@@ -140,9 +141,16 @@ def _method_of_site(request: Request) -> Method:
 
 
 def _read_site(message: attribution_pb2.AttributedSite, model: LoadedModel, limits: RequestLimits) -> SiteQuery:
-    layers = check_numbers(message.layers, "site.layers", "layer", model.encoder.shape.layers, model.name)
+    site, shape = SITES[message.site], model.encoder.shape
+    layers = check_numbers(message.layers, "site.layers", "layer", shape.layers, model.name)
     where = SiteReader(model, limits, {}).where(message.positions, "site") if message.HasField("positions") else None
-    return SiteQuery(SITES[message.site], tuple(sorted(layers)), where, message.top or field_checks.ATTRIBUTED_SITE_TOP)
+    if message.HasField("codes") != (site is Site.STATE):
+        told = "site.codes are the units of SITE_STATE, and of no other site; set both or neither"
+        raise InvalidArgument("site.codes", told, "CHANGE_UNUSABLE")
+    codes = read_codes(message.codes, shape.hidden_size, "site.codes")[0] if site is Site.STATE else None
+    if codes is not None and len(layers) > 1:
+        raise InvalidArgument("site.layers", "site.layers must name the one layer that site.codes are of", "CHANGE_UNUSABLE")
+    return SiteQuery(site, tuple(sorted(layers)), where, message.top or field_checks.ATTRIBUTED_SITE_TOP, codes)
 
 
 def _read_steps(request: Request) -> tuple[int, int]:

@@ -1032,8 +1032,8 @@ def check_attribute_words_request(message: attribution_pb2.AttributeWordsRequest
 
 
 def check_attributed_site(message: attribution_pb2.AttributedSite, limits: RequestLimits, path: str) -> None:
-    if message.site not in (2, 4):
-        raise invalid(f"{path}.site", f"is {message.site}; set SITE_HEAD_OUTPUT or SITE_ACTIVATIONS", "UNKNOWN_SITE")
+    if message.site not in (1, 2, 4):
+        raise invalid(f"{path}.site", f"is {message.site}; set SITE_STATE, SITE_HEAD_OUTPUT or SITE_ACTIVATIONS", "UNKNOWN_SITE")
     if message.HasField("positions"):
         check_positions(message.positions, limits, f"{path}.positions")
     if message.top and not 1 <= message.top <= 10000:

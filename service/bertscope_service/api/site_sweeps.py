@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from bertscope_service.analyses.site_sweep import (
 )
 from bertscope_service.analyses.words import Span
 from bertscope_service.api import field_checks
-from bertscope_service.api.checks import read_text
+from bertscope_service.api.checks import check_numbers, read_text
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.path_sweeps import check_alone, read_paths
@@ -91,6 +91,10 @@ def _read_scope(scope: sites_pb2.SiteScope, field: str, request: Request, reader
     for number, layer in enumerate(scope.layers):
         reader.check(site, layer, f"{field}.layers[{number}]")
     layers = list(scope.layers or range(shape.layers))
+    if scope.each == sites_pb2.SiteScope.UNITS_EACH and site is Site.STATE and request.change.HasField("codes"):
+        for layer in layers:
+            yield from _each_code(scope.units, f"{field}.units", request, reader, layer)
+        return
     units = reader.units(site, scope.units, f"{field}.units")
     for layer in layers:
         reader.check(site, layer, f"{field}.layers")
@@ -99,12 +103,24 @@ def _read_scope(scope: sites_pb2.SiteScope, field: str, request: Request, reader
             yield Units(_read_change(request, reader, site, layer, units, unit_size), size)
             continue
         if site not in (Site.HEAD_OUTPUT, Site.ACTIVATIONS):
-            message = f"{field}.each is for SITE_HEAD_OUTPUT and SITE_ACTIVATIONS; leave it out"
+            message = f"{field}.each is for SITE_HEAD_OUTPUT, SITE_ACTIVATIONS and sparse codes; leave it out"
             raise InvalidArgument(f"{field}.each", message, "CHANGE_UNUSABLE")
         every = shape.heads_of(layer) if site is Site.HEAD_OUTPUT else range(size)
         for unit in every if units is None else units.tolist():
             cancellation.check()
             yield Units(_read_change(request, reader, site, layer, np.array([unit]), unit_size), size, unit)
+
+
+def _each_code(numbers: Sequence[int], field: str, request: Request, reader: SiteReader, layer: int) -> Iterator[Units]:
+    """Yields each code of the change alone; `numbers` of them, if there are any."""
+    size = reader.model.encoder.shape.hidden_size
+    planned = _read_change(request, reader, Site.STATE, layer, None, size)
+    codes = planned.change.codes
+    if codes is None:
+        raise RuntimeError("a change of codes without any")
+    for number in check_numbers(numbers, field, "code", len(codes.biases), reader.model.name):
+        cancellation.check()
+        yield Units(replace(planned, change=replace(planned.change, codes=codes.only(number))), size, number)
 
 
 def _read_change(

@@ -20,7 +20,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.encoders.base import ChangesSites
-from bertscope_service.encoders.sites import Change, Site
+from bertscope_service.encoders.sites import Change, Codes, Site
 from bertscope_service.errors import InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
@@ -185,16 +185,8 @@ class SiteReader:
     def _codes(message: site_pb2.CodesChange, plain: Change, size: int, field: str) -> Change:
         if plain.site is not Site.STATE:
             raise InvalidArgument(field, f"{field} are of states; change them at SITE_STATE", "CHANGE_UNUSABLE")
-        count = max(1, message.encoder.shape[0]) if message.encoder.shape else 1
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("encoder", "decoder"), (count, size))
-        shapes |= {"biases": (count,), "thresholds": (count,), "mean": (size,)}
-        arrays = {
-            name: parse_tensor(getattr(message, name), f"{field}.{name}", shape, VECTOR) for name, shape in shapes.items()
-        }
-        if (arrays["thresholds"] < 0).any():
-            told = f"{field}.thresholds has a number below 0, and codes are active above one; send at least 0"
-            raise InvalidArgument(f"{field}.thresholds", told, "VECTOR_NOT_FINITE")
-        return codes_change(plain.layer, plain.positions, **arrays, factor=message.factor, replace=message.replace)
+        codes, mean = read_codes(message.dictionary, size, f"{field}.dictionary")
+        return codes_change(plain.layer, plain.positions, codes, mean, factor=message.factor, replaced=message.replace)
 
     def _source(
         self, message: site_pb2.SiteSource, plain: Change, each: int, at: site_pb2.SiteIntervention, field: str
@@ -231,6 +223,18 @@ class SiteReader:
         check_number(layer, field, "layer", model.encoder.shape.layers + (site is Site.STATE), model.name)
 
 
+def read_codes(message: site_pb2.CodeDictionary, size: int, field: str) -> tuple[Codes, NDArray[np.float32]]:
+    """Returns sparse codes of states of so many numbers, and the mean that they are around. Raises InvalidArgument."""
+    count = max(1, message.encoder.shape[0]) if message.encoder.shape else 1
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("encoder", "decoder"), (count, size))
+    shapes |= {"biases": (count,), "thresholds": (count,), "mean": (size,)}
+    arrays = {name: parse_tensor(getattr(message, name), f"{field}.{name}", shape, VECTOR) for name, shape in shapes.items()}
+    if (arrays["thresholds"] < 0).any():
+        told = f"{field}.thresholds has a number below 0, and codes are active above one; send at least 0"
+        raise InvalidArgument(f"{field}.thresholds", told, "VECTOR_NOT_FINITE")
+    return Codes.around(**arrays), arrays["mean"]
+
+
 def read_spans(message: site_pb2.CharacterSpans, field: str) -> tuple[Span, ...]:
     """Returns parts of a text. Raises InvalidArgument for one without a character."""
     for index, span in enumerate(message.spans):
@@ -253,9 +257,7 @@ def _vectors(tensor: common_pb2.Tensor, field: str, size: int) -> NDArray[np.flo
 
 
 def _codes_bytes(change: site_pb2.SiteChange) -> int:
-    codes = change.codes
-    tensors = (codes.encoder, codes.biases, codes.thresholds, codes.decoder, codes.mean)
-    return sum(len(tensor.data) for tensor in tensors) + sum(_codes_bytes(one.change) for one in change.source.interventions)
+    return change.codes.ByteSize() + sum(_codes_bytes(one.change) for one in change.source.interventions)
 
 
 def _vector_bytes(change: site_pb2.SiteChange) -> int:

@@ -51,6 +51,24 @@ class Codes:
     decoder: NDArray[np.float32]
     gain: float = 1.0
 
+    @classmethod
+    def around(
+        cls,
+        mean: NDArray[np.float32],
+        encoder: NDArray[np.float32],
+        biases: NDArray[np.float32],
+        thresholds: NDArray[np.float32],
+        decoder: NDArray[np.float32],
+    ) -> Codes:
+        """Returns codes whose encoder reads x - mean, [size]."""
+        centred = (biases - encoder.astype(np.float64) @ mean).astype(np.float32)
+        return cls(encoder, centred, thresholds, decoder)
+
+    def only(self, number: int) -> Codes:
+        """Returns one of the codes."""
+        one = slice(number, number + 1)
+        return Codes(self.encoder[one], self.biases[one], self.thresholds[one], self.decoder[one], self.gain)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:

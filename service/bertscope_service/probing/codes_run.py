@@ -21,7 +21,7 @@ from bertscope_service.analyses.training_pieces import PiecesPlan
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.encoders.sites import Change, Site
+from bertscope_service.encoders.sites import Change, Codes, Site
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
@@ -72,9 +72,8 @@ class TrainedCodes:
     def reconstruction(self, layer: int, where: Where) -> Change:
         """Returns the change that puts the codes' sum in place of states."""
         thresholds = np.full_like(self.biases, self.threshold)
-        return codes_change(
-            layer, where, self.encoder, self.biases, thresholds, self.decoder, self.mean, factor=1.0, replace=True
-        )
+        codes = Codes.around(self.mean, self.encoder, self.biases, thresholds, self.decoder)
+        return codes_change(layer, where, codes, self.mean, factor=1.0, replaced=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

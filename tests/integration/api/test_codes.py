@@ -245,11 +245,11 @@ def trained(host: Host) -> bertscope.SparseCodes:
     ("part", "reason", "change"),
     [
         ("", "CHANGE_UNUSABLE", {"site": sites.SITE_ATTENTION_OUTPUT}),
-        (".encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
-        (".biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
-        (".decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
-        (".mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
-        (".thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
+        (".dictionary.encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
+        (".dictionary.biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
+        (".dictionary.decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
+        (".dictionary.mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
+        (".dictionary.thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
         (".factor", "SCALE_OUT_OF_RANGE", {"factor": 1001}),
     ],
 )
@@ -261,6 +261,7 @@ def test_changes_that_are_refused(
     from bertscope.values.vectors import tensor
 
     message = site_message(trained.change(factor=0))
+    dictionary = message.change.codes.dictionary
     for name, value in change.items():
         if name == "site":
             message.site = value
@@ -268,7 +269,7 @@ def test_changes_that_are_refused(
             message.change.codes.factor = value
         else:
             array = np.full(value if isinstance(value, tuple) else (24,), -1, np.float32)
-            getattr(message.change.codes, name).CopyFrom(tensor(array))
+            getattr(dictionary, name).CopyFrom(tensor(array))
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         host.cloze.FillMask(FillMaskRequest(texts=["a [MASK]"], site_interventions=[message]), timeout=granted(60))
     field = f"site_interventions[0].change.codes{part}"
@@ -317,3 +318,65 @@ def test_the_client_keeps_codes_and_changes_them(
     capsys.readouterr()
     assert run(["codes", file, "--json"]) == 0
     assert f'"mean_active": {kept.fit.mean_active}' in capsys.readouterr().out
+
+
+def test_a_sweep_changes_each_code_alone(host: Host, trained: bertscope.SparseCodes) -> None:
+    """What it measures is what a cloze says without the code; some of the codes alone, likewise."""
+    text, target = "the [MASK] sat on a mat", bertscope.Answer("cat", scale="probability")
+    with bertscope.Client(host.target) as client:
+
+        def sweep(**asked: Any) -> dict[int, float]:
+            change = trained.change(factor=0).change
+            with client.sweep_sites(
+                text, None, target, layers=[LAYER], positions="together", change=change, each_unit=True, **asked
+            ) as running:
+                rows = running.table().to_pandas()
+            return dict(zip(rows["unit"].tolist(), rows["difference"].tolist(), strict=True))
+
+        def probability(*changes: bertscope.SiteIntervention) -> float:
+            (found,) = client.fill_mask(text, candidates=["cat"], interventions=changes)
+            return found.masks[0].predictions[0].probability
+
+        effects, plain = sweep(), probability()
+        expected = {
+            number: probability(trained.change(number, factor=0, positions="all")) - plain for number in range(len(trained))
+        }
+        assert effects.keys() == expected.keys()
+        for number, effect in effects.items():
+            assert effect == pytest.approx(expected[number], abs=1e-5)
+        assert max(map(abs, effects.values())) > 1e-4
+        some = sweep(units=[5, 2])
+        assert some == pytest.approx({number: effects[number] for number in (5, 2)}, abs=1e-6)
+        with pytest.raises(bertscope.InvalidArgument, match="code 24"):
+            sweep(units=[24])
+
+
+@pytest.mark.parametrize("layer", [0, LAYER])
+def test_a_number_is_attributed_to_codes(host: Host, trained: bertscope.SparseCodes, layer: int) -> None:
+    """The line ends where all codes are silenced; a gradient is the difference that a little more of a code makes."""
+    from dataclasses import replace
+
+    text, target = "the [MASK] sat on a mat", bertscope.Answer("cat", scale="probability")
+    codes = replace(trained, layer=layer, thresholds=np.zeros(24, np.float32))
+    with bertscope.Client(host.target) as client:
+
+        def probability(*changes: bertscope.SiteIntervention) -> float:
+            (found,) = client.fill_mask(text, candidates=["cat"], interventions=changes)
+            return found.masks[0].predictions[0].probability
+
+        (line,) = client.find_neurons(text, target, site=codes, top=100, tolerance=0.001)
+        assert (line.site, line.layers) == ("codes", (layer,))
+        assert line.value == pytest.approx(probability(), abs=1e-6)
+        assert line.layer_values_absent[0] == pytest.approx(probability(codes.change(factor=0, positions="masks")), abs=1e-6)
+        assert line.layer_sums[0] == pytest.approx(line.value - line.layer_values_absent[0], rel=0.02)
+        (slope,) = client.find_neurons(text, target, site=codes, top=100, method="gradient")
+        assert {one.position for one in slope.units} == {2}
+        step = 0.05
+        for one in slope.units[:4]:
+            more, less = (probability(codes.change(one.unit, factor=1 + sign * step, positions="masks")) for sign in (1, -1))
+            assert one.value == pytest.approx((more - less) / (2 * step), rel=0.02, abs=1e-6)
+        assert abs(slope.units[0].value) > 1e-4
+        with pytest.raises(bertscope.InvalidArgument, match="layers"):
+            client.find_neurons(text, target, site=codes, layers=[1])
+        with pytest.raises(bertscope.InvalidArgument, match=r"SparseCodes\.change"):
+            line.changes(0)

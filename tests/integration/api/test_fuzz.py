@@ -122,7 +122,10 @@ SITE_CHANGES = st.one_of(
             site_pb2.CodesChange,
             factor=SCALES,
             replace=st.booleans(),
-            **dict.fromkeys(("encoder", "biases", "thresholds", "decoder", "mean"), VECTORS),
+            dictionary=st.builds(
+                site_pb2.CodeDictionary,
+                **dict.fromkeys(("encoder", "biases", "thresholds", "decoder", "mean"), VECTORS),
+            ),
         ),
     ),
     st.builds(site_pb2.SiteChange, erase=st.builds(site_pb2.Projection, left=VECTORS, right=VECTORS, mean=st.none() | VECTORS)),

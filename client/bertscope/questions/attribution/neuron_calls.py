@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from functools import partial
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 from bertscope.questions.attribution.inputs import Section, asked_sections
 from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
-from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions, UnitSite
+from bertscope.questions.attribution.neurons import NeuronAttribution, NeuronAttributions
 from bertscope.questions.attribution.requests import attribute_words_request, with_sections
+from bertscope.questions.representations.codes import SparseCodes
 from bertscope.rpc.async_many_texts import AsyncManyTexts
 from bertscope.rpc.async_streams import whole
 from bertscope.rpc.pacing import Pace
@@ -33,7 +34,7 @@ class AsyncNeuronCalls(AsyncManyTexts):
         target: ScoreTarget | Iterable[ScoreTarget],
         *,
         model: str | Model | None = None,
-        site: UnitSite = "neurons",
+        site: Literal["neurons", "heads"] | SparseCodes = "neurons",
         layers: Numbers | None = None,
         positions: Positions | None = None,
         top: SupportsIndex | None = None,
@@ -50,7 +51,8 @@ class AsyncNeuronCalls(AsyncManyTexts):
         """Tells which neurons made a score: divides v(text) - v(the layer's neurons at 0) among them, one layer at a time.
 
         Knowledge neurons of Dai et al. 2022 (section 3.1) are those of `Answer("Paris", scale="probability")` at a mask. Texts
-        and `target` are those of `attribute_words`. `site` is "neurons", the activations of feed-forward blocks, or "heads".
+        and `target` are those of `attribute_words`. `site` is "neurons", the activations of feed-forward blocks, "heads",
+        or sparse codes, whose layer alone counts; what they leave unexplained stays.
         `positions` are those whose units count, at most 128 of a text: the masks, or all tokens of a text without one, unless
         given. The `top` units (20) of the largest absolute values come back; `changes` of the answer silences or amplifies
         them in any other call.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
-from bertscope.errors import InvalidReply
+from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.attribution.inputs import Section
-from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution, UnitSite
+from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution
+from bertscope.questions.representations.codes import SparseCodes
 from bertscope.v1 import attribution_pb2
 from bertscope.values import validation
 from bertscope.values.changes import SITES, WITH_UNITS
@@ -16,17 +17,26 @@ from bertscope.values.messages import Numbers, enum_name, provenance, read
 from bertscope.values.positions import Positions, checked_positions, positions_message
 
 Request = attribution_pb2.AttributeWordsRequest
-SITE_NAMES = {SITES[name]: name for name in WITH_UNITS}
+SITE_NAMES = {SITES[name]: name for name in WITH_UNITS} | {SITES["state"]: "codes"}
 
 
 def with_site(
-    request: Request, site: UnitSite, layers: Numbers | None, positions: Positions | None, top: SupportsIndex | None
+    request: Request,
+    site: Literal["neurons", "heads"] | SparseCodes,
+    layers: Numbers | None,
+    positions: Positions | None,
+    top: SupportsIndex | None,
 ) -> Request:
     """Returns the request, about the units of a site."""
+    codes = site if isinstance(site, SparseCodes) else None
+    if codes is not None and layers is not None:
+        raise invalid_argument("layers", f"must be left out: the codes are of state {codes.layer}")
+    name = "state" if codes else validation.choice("site", site, {name: name for name in WITH_UNITS})
     request.site.CopyFrom(
         attribution_pb2.AttributedSite(
-            site=SITES[validation.choice("site", site, {name: name for name in WITH_UNITS})],
-            layers=validation.uint32s("layers", layers),
+            site=SITES[name],
+            layers=validation.uint32s("layers", layers if codes is None else [codes.layer]),
+            codes=None if codes is None else codes.message(),
             positions=None if positions is None else positions_message(checked_positions("positions", positions)),
             top=0 if top is None else validation.positive("top", top),
         )

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.importance import parts_of, some_gates, some_rows
 from bertscope_service.analyses.observers.targets import Target
 from bertscope_service.encoders.base import Encoder
+from bertscope_service.encoders.code_edits import PlacedCodes, place_codes
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.gating import untouched
 from bertscope_service.encoders.observer import Observer, Readout
 from bertscope_service.encoders.site_edits import SiteEdits
-from bertscope_service.encoders.sites import Place
+from bertscope_service.encoders.sites import Codes, Place, Site
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.transfers import place_arrays
 
@@ -38,10 +39,12 @@ class SitePathObserver(Observer):
     positions: NDArray[np.int64]
     share: float
     line: object | None
+    codes: Codes | None = None
+    """The units of a state: sparse codes, whose vectors change by what these give."""
 
     @property
     def group(self) -> Hashable:
-        return type(self.target), self.target.group, self.place[0]
+        return type(self.target), self.target.group, self.place[0], self.codes
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:
@@ -54,7 +57,10 @@ class SitePathObserver(Observer):
                 points = _points(encoder.device, state.hidden.shape[1], own)
                 placed = untouched(len(own), encoder) if edits is None else some_gates(edits, part)
                 placed = replace(placed, sites=_with_points(placed.sites, points))
-                rows = some_rows(state, part, state.hidden[part].clone())
+                hidden = state.hidden[part].clone()
+                if (first_state := points.get((Site.STATE, 0))) is not None:  # Layers change what comes later.
+                    hidden = first_state.apply(hidden[:, :, None])[:, :, 0]
+                rows = some_rows(state, part, hidden)
                 found = type(own[0].target).values(encoder, rows, placed, [one.target for one in own])
                 values.append(found.detach())
                 for row, contributions in _contributions(found, points, own):
@@ -72,17 +78,22 @@ class SitePathObserver(Observer):
 class _Points:
     """The points of the rows of one place: as a change of a batch, it puts them there."""
 
-    def __init__(self, numbers: NDArray[np.int64], rows: torch.Tensor, shares: torch.Tensor) -> None:
+    def __init__(self, numbers: NDArray[np.int64], rows: torch.Tensor, shares: torch.Tensor, codes: PlacedCodes | None) -> None:
         """numbers, rows: of the rows of the batch, on the host and on the device. shares: float32 [rows, length, 1, 1], 1 at
         positions that stay."""
-        self.numbers, self._rows, self._shares = numbers, rows, shares
+        self.numbers, self._rows, self._shares, self._codes = numbers, rows, shares, codes
         self.units = self.point = shares
 
     def apply(self, vectors: torch.Tensor) -> torch.Tensor:
         """Returns vectors, [rows, length, units, unit_size], with the points in their rows."""
-        self.units = vectors[self._rows].detach()
-        self.point = (self.units * self._shares.to(vectors.dtype)).requires_grad_()
-        return vectors.index_put((self._rows,), self.point)
+        x = vectors[self._rows].detach()
+        codes = self._codes
+        self.units = x if codes is None else codes.activations(x.float().flatten(0, 2)).view(*x.shape[:2], -1, 1)
+        self.point = (self.units * self._shares.to(self.units.dtype)).requires_grad_()
+        if codes is None:
+            return vectors.index_put((self._rows,), self.point)
+        after = x.float() + ((self.point - self.units)[..., 0] @ codes.decoder)[:, :, None]
+        return vectors.index_put((self._rows,), after.to(vectors.dtype))
 
     def part(self, rows: slice) -> _Points:
         raise ValueError("points of a line can't be divided")
@@ -90,12 +101,15 @@ class _Points:
 
 def _points(device: torch.device, length: int, observers: Sequence[SitePathObserver]) -> dict[Place, _Points]:
     found = {}
+    given = observers[0].codes
+    codes = None if given is None else place_codes(given, device)
     for place in sorted({one.place for one in observers}, key=lambda place: place[1]):
         numbers = np.array([row for row, one in enumerate(observers) if one.place == place], dtype=np.int64)
         shares = np.ones((len(numbers), length, 1, 1), dtype=np.float32)
         for index, row in enumerate(numbers.tolist()):
             shares[index, observers[row].positions] = observers[row].share
-        found[place] = _Points(numbers, *place_arrays(device, numbers, shares))
+        on_device, shared = place_arrays(device, numbers, shares)
+        found[place] = _Points(numbers, on_device, shared, codes)
     return found
 
 

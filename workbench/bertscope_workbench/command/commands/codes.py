@@ -16,12 +16,15 @@ from bertscope_workbench.command.options.results import OutputOptions, print_res
 from bertscope_workbench.command.views.files import kept, reading, require_output
 from bertscope_workbench.command.views.output import UsageError, fields_of, percent, printable, table, titled
 from bertscope_workbench.command.views.progress import training
+from bertscope_workbench.readers.embedded_codes import read_codes
 
 
 def codes(
     *,
     to: ModelOptions,
-    file: Annotated[Path | None, argument("[FILE]", "Codes that --save wrote, to show; instead of --train.")] = None,
+    file: Annotated[
+        Path | None, argument("[FILE]", "Codes that --save wrote, to show instead of --train; embedded: those that ship.")
+    ] = None,
     train: Annotated[Path | None, option("--train FILE", "Texts to train on: .txt, .conllu or a table.")] = None,
     dev: Annotated[Path | None, option("--dev FILE", "Texts that scores are of; a tenth of --train unless set.")] = None,
     layer: Annotated[int | None, option("--layer L", "The state: 0 the embeddings, k after layer k - 1.", min=0)] = None,
@@ -44,7 +47,7 @@ def codes(
         raise UsageError("give either --train FILE or a FILE of codes")
     if file is not None:
         with reading(file):
-            found = SparseCodes.load(file)
+            found = read_codes(file)
         print_result(found, document, print_codes, json=call.json, written=out.write(COLUMNS, rows=found.rows()))
         return
     if layer is None:

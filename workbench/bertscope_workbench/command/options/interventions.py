@@ -35,7 +35,7 @@ class InterventionOptions:
         _option("--scale-site SITE:L[:UNITS][@P]=F", "Vectors that count F times: neurons:4:17,99@masks=0. Repeatable."),
     ] = None
     codes: Annotated[
-        Path | None, _option("--codes FILE", "Sparse codes that --scale-site code:L:N=F scales; `bertscope codes` trains them.")
+        Path | None, _option("--codes FILE", "Sparse codes for --scale-site code:L:N=F, of `bertscope codes`, or embedded.")
     ] = None
     codes_alone: Annotated[
         bool, _option("--codes-alone", "Put the sum of --codes in place of the states that they are of.")

@@ -13,6 +13,7 @@ import typer
 from bertscope import InvalidArgument, PositionKind, Site, SiteIntervention
 
 from bertscope_workbench.command.options.specifications import number
+from bertscope_workbench.readers.embedded_codes import read_codes
 
 PLACE = re.compile(r"(?P<site>[a-z-]+):(?P<layer>[^:@=]+)(?::(?P<units>[^:@=]+))?(?:@(?P<positions>[^=]+))?")
 FILE = re.compile(r"(?P<layer>[^:]+):(?P<file>.+?)(?:@(?P<positions>[^@=]+))?(?:=(?P<strength>[^@=]+))?")
@@ -174,7 +175,7 @@ def _codes(option: str, value: str, path: Path | None) -> bertscope.SparseCodes:
     if path is None:
         raise typer.BadParameter(f"{option} {value}".rstrip() + ": name the file of codes, --codes FILE")
     try:
-        return bertscope.SparseCodes.load(path)
+        return read_codes(path)
     except OSError as error:
         raise typer.BadParameter(f"--codes: cannot read {path}: {error.strerror}") from error
     except InvalidArgument as error:
