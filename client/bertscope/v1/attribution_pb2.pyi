@@ -325,9 +325,9 @@ class AttributedSite(_message.Message):
         """The positions whose units count, at most 128 of a text; unset means the masks, or in a text without one all tokens."""
 
     @_builtins.property
-    def codes(self) -> _site_pb2.CodeDictionary:
+    def codes(self) -> _site_pb2.CodesChange:
         """The sparse codes that are units of SITE_STATE, in place of the state's numbers: required there, and only there. What they leave
-        unexplained of a state is as it is.
+        unexplained of a state is as it is. Their `factor` and `replace` are not read.
         """
 
     def __init__(
@@ -337,7 +337,7 @@ class AttributedSite(_message.Message):
         layers: _abc.Iterable[_builtins.int] | None = ...,
         positions: _site_pb2.Positions | None = ...,
         top: _builtins.int = ...,
-        codes: _site_pb2.CodeDictionary | None = ...,
+        codes: _site_pb2.CodesChange | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["codes", b"codes", "positions", b"positions"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

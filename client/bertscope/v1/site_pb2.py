@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x62\x65rtscope/v1/site.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\x93\x02\n\tPositions\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.bertscope.v1.Positions.KindH\x00\x12-\n\x05spans\x18\x02 \x01(\x0b\x32\x1c.bertscope.v1.CharacterSpansH\x00\x12,\n\x06tokens\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.TokenIndexesH\x00\"r\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08KIND_ALL\x10\x01\x12\x0e\n\nKIND_MASKS\x10\x02\x12\x0e\n\nKIND_FIRST\x10\x03\x12\x10\n\x0cKIND_SPECIAL\x10\x04\x12\x14\n\x10KIND_NOT_SPECIAL\x10\x05\x42\x07\n\x05which\"<\n\x0e\x43haracterSpans\x12*\n\x05spans\x18\x01 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\x1e\n\x0cTokenIndexes\x12\x0e\n\x06tokens\x18\x01 \x03(\r\"\xa8\x01\n\x10SiteIntervention\x12 \n\x04site\x18\x01 \x01(\x0e\x32\x12.bertscope.v1.Site\x12\r\n\x05layer\x18\x02 \x01(\r\x12\r\n\x05units\x18\x03 \x03(\r\x12*\n\tpositions\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.Positions\x12(\n\x06\x63hange\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.SiteChange\"\xcf\x02\n\nSiteChange\x12\x0f\n\x05scale\x18\x01 \x01(\x01H\x00\x12#\n\x03set\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.TensorH\x00\x12%\n\x03\x61\x64\x64\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.AdditionH\x00\x12)\n\x05\x65rase\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProjectionH\x00\x12*\n\x06source\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.SiteSourceH\x00\x12-\n\x04mean\x18\x06 \x01(\x0b\x32\x1d.bertscope.v1.MeanOfReferenceH\x00\x12(\n\x05\x62lock\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.PositionsH\x00\x12*\n\x05\x63odes\x18\x08 \x01(\x0b\x32\x19.bertscope.v1.CodesChangeH\x00\x42\x08\n\x06\x63hange\"`\n\x0b\x43odesChange\x12\x0e\n\x06\x66\x61\x63tor\x18\x01 \x01(\x01\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12\x30\n\ndictionary\x18\x03 \x01(\x0b\x32\x1c.bertscope.v1.CodeDictionary\"\xd2\x01\n\x0e\x43odeDictionary\x12%\n\x07\x65ncoder\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12$\n\x06\x62iases\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12(\n\nthresholds\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12%\n\x07\x64\x65\x63oder\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\"\n\x04mean\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"T\n\x08\x41\x64\x64ition\x12$\n\x06vector\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x15\n\x08strength\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_strength\"y\n\nProjection\x12\"\n\x04left\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12#\n\x05right\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\"\n\x04mean\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"\xc4\x01\n\nSiteSource\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\r\n\x05model\x18\x02 \x01(\t\x12*\n\tpositions\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.Positions\x12\x12\n\x05layer\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.SiteInterventionB\x08\n\x06_layer\"\x11\n\x0fMeanOfReference*\xa5\x01\n\x04Site\x12\x14\n\x10SITE_UNSPECIFIED\x10\x00\x12\x0e\n\nSITE_STATE\x10\x01\x12\x14\n\x10SITE_HEAD_OUTPUT\x10\x02\x12\x19\n\x15SITE_ATTENTION_OUTPUT\x10\x03\x12\x14\n\x10SITE_ACTIVATIONS\x10\x04\x12\x1c\n\x18SITE_FEED_FORWARD_OUTPUT\x10\x05\x12\x12\n\x0eSITE_ATTENTION\x10\x06\x42\x44\n\x0c\x62\x65rtscope.v1B\tSiteProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x62\x65rtscope/v1/site.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\"\x93\x02\n\tPositions\x12,\n\x04kind\x18\x01 \x01(\x0e\x32\x1c.bertscope.v1.Positions.KindH\x00\x12-\n\x05spans\x18\x02 \x01(\x0b\x32\x1c.bertscope.v1.CharacterSpansH\x00\x12,\n\x06tokens\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.TokenIndexesH\x00\"r\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x0c\n\x08KIND_ALL\x10\x01\x12\x0e\n\nKIND_MASKS\x10\x02\x12\x0e\n\nKIND_FIRST\x10\x03\x12\x10\n\x0cKIND_SPECIAL\x10\x04\x12\x14\n\x10KIND_NOT_SPECIAL\x10\x05\x42\x07\n\x05which\"<\n\x0e\x43haracterSpans\x12*\n\x05spans\x18\x01 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"\x1e\n\x0cTokenIndexes\x12\x0e\n\x06tokens\x18\x01 \x03(\r\"\xa8\x01\n\x10SiteIntervention\x12 \n\x04site\x18\x01 \x01(\x0e\x32\x12.bertscope.v1.Site\x12\r\n\x05layer\x18\x02 \x01(\r\x12\r\n\x05units\x18\x03 \x03(\r\x12*\n\tpositions\x18\x04 \x01(\x0b\x32\x17.bertscope.v1.Positions\x12(\n\x06\x63hange\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.SiteChange\"\xcf\x02\n\nSiteChange\x12\x0f\n\x05scale\x18\x01 \x01(\x01H\x00\x12#\n\x03set\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.TensorH\x00\x12%\n\x03\x61\x64\x64\x18\x03 \x01(\x0b\x32\x16.bertscope.v1.AdditionH\x00\x12)\n\x05\x65rase\x18\x04 \x01(\x0b\x32\x18.bertscope.v1.ProjectionH\x00\x12*\n\x06source\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.SiteSourceH\x00\x12-\n\x04mean\x18\x06 \x01(\x0b\x32\x1d.bertscope.v1.MeanOfReferenceH\x00\x12(\n\x05\x62lock\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.PositionsH\x00\x12*\n\x05\x63odes\x18\x08 \x01(\x0b\x32\x19.bertscope.v1.CodesChangeH\x00\x42\x08\n\x06\x63hange\"\xf0\x01\n\x0b\x43odesChange\x12\x0e\n\x06\x66\x61\x63tor\x18\x01 \x01(\x01\x12\x0f\n\x07replace\x18\x02 \x01(\x08\x12%\n\x07\x65ncoder\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12$\n\x06\x62iases\x18\x04 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12(\n\nthresholds\x18\x05 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12%\n\x07\x64\x65\x63oder\x18\x06 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\"\n\x04mean\x18\x07 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"T\n\x08\x41\x64\x64ition\x12$\n\x06vector\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\x15\n\x08strength\x18\x02 \x01(\x01H\x00\x88\x01\x01\x42\x0b\n\t_strength\"y\n\nProjection\x12\"\n\x04left\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12#\n\x05right\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\"\n\x04mean\x18\x03 \x01(\x0b\x32\x14.bertscope.v1.Tensor\"\xc4\x01\n\nSiteSource\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\r\n\x05model\x18\x02 \x01(\t\x12*\n\tpositions\x18\x03 \x01(\x0b\x32\x17.bertscope.v1.Positions\x12\x12\n\x05layer\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x35\n\rinterventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.SiteInterventionB\x08\n\x06_layer\"\x11\n\x0fMeanOfReference*\xa5\x01\n\x04Site\x12\x14\n\x10SITE_UNSPECIFIED\x10\x00\x12\x0e\n\nSITE_STATE\x10\x01\x12\x14\n\x10SITE_HEAD_OUTPUT\x10\x02\x12\x19\n\x15SITE_ATTENTION_OUTPUT\x10\x03\x12\x14\n\x10SITE_ACTIVATIONS\x10\x04\x12\x1c\n\x18SITE_FEED_FORWARD_OUTPUT\x10\x05\x12\x12\n\x0eSITE_ATTENTION\x10\x06\x42\x44\n\x0c\x62\x65rtscope.v1B\tSiteProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,8 +33,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bertscope.v1.site_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\014bertscope.v1B\tSiteProtoP\001Z\030bertscope/v1;bertscopev1\252\002\014Bertscope.V1'
-  _globals['_SITE']._serialized_start=1688
-  _globals['_SITE']._serialized_end=1853
+  _globals['_SITE']._serialized_start=1620
+  _globals['_SITE']._serialized_end=1785
   _globals['_POSITIONS']._serialized_start=69
   _globals['_POSITIONS']._serialized_end=344
   _globals['_POSITIONS_KIND']._serialized_start=221
@@ -47,16 +47,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SITEINTERVENTION']._serialized_end=609
   _globals['_SITECHANGE']._serialized_start=612
   _globals['_SITECHANGE']._serialized_end=947
-  _globals['_CODESCHANGE']._serialized_start=949
-  _globals['_CODESCHANGE']._serialized_end=1045
-  _globals['_CODEDICTIONARY']._serialized_start=1048
-  _globals['_CODEDICTIONARY']._serialized_end=1258
-  _globals['_ADDITION']._serialized_start=1260
-  _globals['_ADDITION']._serialized_end=1344
-  _globals['_PROJECTION']._serialized_start=1346
-  _globals['_PROJECTION']._serialized_end=1467
-  _globals['_SITESOURCE']._serialized_start=1470
-  _globals['_SITESOURCE']._serialized_end=1666
-  _globals['_MEANOFREFERENCE']._serialized_start=1668
-  _globals['_MEANOFREFERENCE']._serialized_end=1685
+  _globals['_CODESCHANGE']._serialized_start=950
+  _globals['_CODESCHANGE']._serialized_end=1190
+  _globals['_ADDITION']._serialized_start=1192
+  _globals['_ADDITION']._serialized_end=1276
+  _globals['_PROJECTION']._serialized_start=1278
+  _globals['_PROJECTION']._serialized_end=1399
+  _globals['_SITESOURCE']._serialized_start=1402
+  _globals['_SITESOURCE']._serialized_end=1598
+  _globals['_MEANOFREFERENCE']._serialized_start=1600
+  _globals['_MEANOFREFERENCE']._serialized_end=1617
 # @@protoc_insertion_point(module_scope)

@@ -305,52 +305,26 @@ Global___SiteChange: _TypeAlias = SiteChange  # noqa: Y015
 
 @_typing.final
 class CodesChange(_message.Message):
-    """A change of a state x by sparse codes a_c with directions decoder_c."""
+    """A change of a state x by sparse codes. Code c is active with a_c = z if z > threshold, else 0, where z = encoder_c . (x - mean) + bias
+    (TrainCodes; of codes with a threshold each, Rajamanoharan et al. 2024). Numbers of vectors are float32 and finite; those of all
+    codes of a request at most 12 MiB.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FACTOR_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
-    DICTIONARY_FIELD_NUMBER: _builtins.int
+    ENCODER_FIELD_NUMBER: _builtins.int
+    BIASES_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    DECODER_FIELD_NUMBER: _builtins.int
+    MEAN_FIELD_NUMBER: _builtins.int
     factor: _builtins.float
     """How often the codes count, finite, -1000 to 1000: x := x + (factor - 1) sum_c a_c decoder_c, so that 0 takes them away, and what
     they leave unexplained stays.
     """
     replace: _builtins.bool
     """True: x := mean + factor sum_c a_c decoder_c; what they leave unexplained goes."""
-    @_builtins.property
-    def dictionary(self) -> Global___CodeDictionary:
-        """The codes; required."""
-
-    def __init__(
-        self,
-        *,
-        factor: _builtins.float = ...,
-        replace: _builtins.bool = ...,
-        dictionary: Global___CodeDictionary | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "factor", b"factor", "replace", b"replace"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CodesChange: _TypeAlias = CodesChange  # noqa: Y015
-
-@_typing.final
-class CodeDictionary(_message.Message):
-    """Sparse codes of states x (TrainCodes). Code c is active with a_c = z if z > threshold_c, else 0, where z = encoder_c . (x - mean) +
-    bias_c (with a threshold each, Rajamanoharan et al. 2024). Numbers are float32 and finite; those of all codes of a request take at
-    most 12 MiB.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENCODER_FIELD_NUMBER: _builtins.int
-    BIASES_FIELD_NUMBER: _builtins.int
-    THRESHOLDS_FIELD_NUMBER: _builtins.int
-    DECODER_FIELD_NUMBER: _builtins.int
-    MEAN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def encoder(self) -> _common_pb2.Tensor:
         """float32 [codes, size], at least one code."""
@@ -374,6 +348,8 @@ class CodeDictionary(_message.Message):
     def __init__(
         self,
         *,
+        factor: _builtins.float = ...,
+        replace: _builtins.bool = ...,
         encoder: _common_pb2.Tensor | None = ...,
         biases: _common_pb2.Tensor | None = ...,
         thresholds: _common_pb2.Tensor | None = ...,
@@ -382,11 +358,11 @@ class CodeDictionary(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "decoder", b"decoder", "encoder", b"encoder", "mean", b"mean", "thresholds", b"thresholds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "decoder", b"decoder", "encoder", b"encoder", "mean", b"mean", "thresholds", b"thresholds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["biases", b"biases", "decoder", b"decoder", "encoder", b"encoder", "factor", b"factor", "mean", b"mean", "replace", b"replace", "thresholds", b"thresholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___CodeDictionary: _TypeAlias = CodeDictionary  # noqa: Y015
+Global___CodesChange: _TypeAlias = CodesChange  # noqa: Y015
 
 @_typing.final
 class Addition(_message.Message):

@@ -107,14 +107,18 @@ class Erasure(SiteChange):
 class Coding(SiteChange):
     """x := x + (factor - 1) sum of the active codes, or with `replace` their mean + factor times that sum."""
 
-    dictionary: site_pb2.CodeDictionary
+    encoder: npt.NDArray[np.float32]
+    biases: npt.NDArray[np.float32]
+    thresholds: npt.NDArray[np.float32]
+    decoder: npt.NDArray[np.float32]
+    mean: npt.NDArray[np.float32]
     factor: float
     replace: bool
 
     def message(self) -> site_pb2.SiteChange:
         """Returns the message."""
-        coding = site_pb2.CodesChange(factor=self.factor, replace=self.replace, dictionary=self.dictionary)
-        return site_pb2.SiteChange(codes=coding)
+        arrays = {name: tensor(getattr(self, name)) for name in ("encoder", "biases", "thresholds", "decoder", "mean")}
+        return site_pb2.SiteChange(codes=site_pb2.CodesChange(factor=self.factor, replace=self.replace, **arrays))
 
 
 @record

@@ -1038,6 +1038,8 @@ def check_attributed_site(message: attribution_pb2.AttributedSite, limits: Reque
         check_positions(message.positions, limits, f"{path}.positions")
     if message.top and not 1 <= message.top <= 10000:
         raise invalid(f"{path}.top", f"is {message.top}; use 1 to 10000", "TOP_OUT_OF_RANGE", limit=10000)
+    if message.HasField("codes"):
+        check_codes_change(message.codes, limits, f"{path}.codes")
 
 
 def check_measurement(message: benchmark_pb2.Measurement, limits: RequestLimits, path: str) -> None:

@@ -185,7 +185,7 @@ class SiteReader:
     def _codes(message: site_pb2.CodesChange, plain: Change, size: int, field: str) -> Change:
         if plain.site is not Site.STATE:
             raise InvalidArgument(field, f"{field} are of states; change them at SITE_STATE", "CHANGE_UNUSABLE")
-        codes, mean = read_codes(message.dictionary, size, f"{field}.dictionary")
+        codes, mean = read_codes(message, size, field)
         return codes_change(plain.layer, plain.positions, codes, mean, factor=message.factor, replaced=message.replace)
 
     def _source(
@@ -223,7 +223,7 @@ class SiteReader:
         check_number(layer, field, "layer", model.encoder.shape.layers + (site is Site.STATE), model.name)
 
 
-def read_codes(message: site_pb2.CodeDictionary, size: int, field: str) -> tuple[Codes, NDArray[np.float32]]:
+def read_codes(message: site_pb2.CodesChange, size: int, field: str) -> tuple[Codes, NDArray[np.float32]]:
     """Returns sparse codes of states of so many numbers, and the mean that they are around. Raises InvalidArgument."""
     count = max(1, message.encoder.shape[0]) if message.encoder.shape else 1
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("encoder", "decoder"), (count, size))

@@ -245,11 +245,11 @@ def trained(host: Host) -> bertscope.SparseCodes:
     ("part", "reason", "change"),
     [
         ("", "CHANGE_UNUSABLE", {"site": sites.SITE_ATTENTION_OUTPUT}),
-        (".dictionary.encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
-        (".dictionary.biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
-        (".dictionary.decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
-        (".dictionary.mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
-        (".dictionary.thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
+        (".encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
+        (".biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
+        (".decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
+        (".mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
+        (".thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
         (".factor", "SCALE_OUT_OF_RANGE", {"factor": 1001}),
     ],
 )
@@ -261,7 +261,6 @@ def test_changes_that_are_refused(
     from bertscope.values.vectors import tensor
 
     message = site_message(trained.change(factor=0))
-    dictionary = message.change.codes.dictionary
     for name, value in change.items():
         if name == "site":
             message.site = value
@@ -269,7 +268,7 @@ def test_changes_that_are_refused(
             message.change.codes.factor = value
         else:
             array = np.full(value if isinstance(value, tuple) else (24,), -1, np.float32)
-            getattr(dictionary, name).CopyFrom(tensor(array))
+            getattr(message.change.codes, name).CopyFrom(tensor(array))
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         host.cloze.FillMask(FillMaskRequest(texts=["a [MASK]"], site_interventions=[message]), timeout=granted(60))
     field = f"site_interventions[0].change.codes{part}"

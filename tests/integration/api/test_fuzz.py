@@ -122,10 +122,7 @@ SITE_CHANGES = st.one_of(
             site_pb2.CodesChange,
             factor=SCALES,
             replace=st.booleans(),
-            dictionary=st.builds(
-                site_pb2.CodeDictionary,
-                **dict.fromkeys(("encoder", "biases", "thresholds", "decoder", "mean"), VECTORS),
-            ),
+            **dict.fromkeys(("encoder", "biases", "thresholds", "decoder", "mean"), VECTORS),
         ),
     ),
     st.builds(site_pb2.SiteChange, erase=st.builds(site_pb2.Projection, left=VECTORS, right=VECTORS, mean=st.none() | VECTORS)),

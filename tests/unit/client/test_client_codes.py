@@ -107,10 +107,10 @@ def test_arrays_that_are_no_codes(field: str, place: int, value: list) -> None:
 def test_changes() -> None:
     one = site_message(CODES.change(1, factor=0))
     assert (one.layer, one.change.codes.factor, one.change.codes.replace) == (3, 0, False)
-    assert list(one.change.codes.dictionary.encoder.shape) == [1, 2]
-    assert np.frombuffer(one.change.codes.dictionary.biases.data, "<f4").tolist() == [-1]
+    assert list(one.change.codes.encoder.shape) == [1, 2]
+    assert np.frombuffer(one.change.codes.biases.data, "<f4").tolist() == [-1]
     whole = site_message(CODES.reconstruct(positions="masks"))
-    assert (list(whole.change.codes.dictionary.decoder.shape), whole.change.codes.replace, whole.change.codes.factor) == (
+    assert (list(whole.change.codes.decoder.shape), whole.change.codes.replace, whole.change.codes.factor) == (
         [3, 2],
         True,
         1,

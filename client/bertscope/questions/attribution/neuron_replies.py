@@ -36,7 +36,7 @@ def with_site(
         attribution_pb2.AttributedSite(
             site=SITES[name],
             layers=validation.uint32s("layers", layers if codes is None else [codes.layer]),
-            codes=None if codes is None else codes.message(),
+            codes=None if codes is None else codes.change(factor=0).change.message().codes,
             positions=None if positions is None else positions_message(checked_positions("positions", positions)),
             top=0 if top is None else validation.positive("top", top),
         )

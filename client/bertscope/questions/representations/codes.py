@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.v1.site_pb2 import CodeDictionary
 from bertscope.values import safetensors, validation
 from bertscope.values.changes import Coding, SiteIntervention
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import finite, kept_file, read_versions
 from bertscope.values.positions import Positions, checked_positions
 from bertscope.values.validation import File
-from bertscope.values.vectors import float32s, tensor
+from bertscope.values.vectors import float32s
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,13 +188,9 @@ class SparseCodes(ShownAsTable):
         return self._change(self._numbers(codes), 1.0, positions, replace=True)
 
     def _change(self, numbers: slice | list[int], factor: float, positions: Positions, *, replace: bool) -> SiteIntervention:
-        coding = Coding(self.message(numbers), factor, replace)
+        arrays = {name: getattr(self, name)[numbers] for name in ARRAYS[:-1]}
+        coding = Coding(**arrays, mean=self.mean, factor=factor, replace=replace)
         return SiteIntervention("state", self.layer, None, checked_positions("positions", positions), coding)
-
-    def message(self, numbers: slice | list[int] = slice(None)) -> CodeDictionary:
-        """Returns the message of some of the codes, or of all."""
-        arrays = {name: tensor(getattr(self, name)[numbers]) for name in ARRAYS[:-1]}
-        return CodeDictionary(**arrays, mean=tensor(self.mean))
 
     def _numbers(self, codes: SupportsIndex | Iterable[SupportsIndex] | None) -> slice | list[int]:
         if codes is None:
