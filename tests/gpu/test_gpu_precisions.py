@@ -92,6 +92,7 @@ def test_pytorch_multiplies_as_the_server_was_started(bert: Path, precision: str
     assert set(seen) == {(kind, precision == "tf32", precision == "tf32") for kind in (precision, "bf16")}
 
 
+@pytest.mark.usefixtures("onnx_on_cuda")
 def test_graphs_in_tf32_and_fp32_stand_in_one_server(bert: Path, export_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxscript", reason="needs onnxscript to export")
     from bertscope.v1 import common_pb2 as common
