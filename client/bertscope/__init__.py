@@ -247,6 +247,7 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
     from bertscope.questions.representations.comparison import RepresentationComparison
     from bertscope.questions.representations.context_requests import NearestTo
+    from bertscope.questions.representations.context_tags import TagCount, TagCounts, count_tags
     from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place, UnitContexts
     from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
@@ -525,6 +526,8 @@ _PLACES = {
     "SweepStart": "bertscope.questions.ablation.sweeps",
     "SweepSummary": "bertscope.questions.ablation.sweeps",
     "SweepTable": "bertscope.questions.ablation.sweeps",
+    "TagCount": "bertscope.questions.representations.context_tags",
+    "TagCounts": "bertscope.questions.representations.context_tags",
     "TaggedText": "bertscope.questions.labels.token_classification",
     "TaggedTexts": "bertscope.questions.labels.token_classification",
     "TaggedWord": "bertscope.questions.labels.token_classification",
@@ -564,6 +567,7 @@ _PLACES = {
     "block_attention": "bertscope.values.site_changes",
     "conditional": "bertscope.questions.scores.inputs",
     "contact_relations": "bertscope.questions.attention.contacts",
+    "count_tags": "bertscope.questions.representations.context_tags",
     "eliminate_tokens": "bertscope.questions.compression.steps",
     "erase": "bertscope.values.site_changes",
     "half": "bertscope.questions.compression.steps",
@@ -915,6 +919,8 @@ __all__ = [
     "SweepStart",
     "SweepSummary",
     "SweepTable",
+    "TagCount",
+    "TagCounts",
     "TaggedText",
     "TaggedTexts",
     "TaggedWord",
@@ -955,6 +961,7 @@ __all__ = [
     "block_attention",
     "conditional",
     "contact_relations",
+    "count_tags",
     "eliminate_tokens",
     "erase",
     "half",

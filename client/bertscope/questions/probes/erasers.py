@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import ProbePart
 from bertscope.values import validation
 from bertscope.values.changes import SiteIntervention
+from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.positions import Positions
@@ -51,6 +52,14 @@ class LinearEraser:
     def rank(self) -> int:
         """The dimensions that it takes away; 0 if there was nothing to erase."""
         return len(self.right)
+
+    def directions(self, layer: SupportsIndex) -> list[SiteDirection]:
+        """Returns what it reads of states as `rank` directions, for `find_contexts`: right (x - mean). `layer` is its own."""
+        number = validation.uint32("layer", layer)
+        return [
+            SiteDirection(f"erased:{number}:{index}", number, row, bias=-float(row.astype(np.float64) @ self.mean))
+            for index, row in enumerate(self.right)
+        ]
 
 
 @record(eq=False)

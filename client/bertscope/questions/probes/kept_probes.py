@@ -17,6 +17,7 @@ from bertscope.questions.probes.probe_requests import POOLINGS
 from bertscope.questions.probes.probes import ProbeResult
 from bertscope.questions.probes.regression import RegressionResult
 from bertscope.values import validation
+from bertscope.values.directions import SiteDirection
 from bertscope.values.display import record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File
@@ -102,6 +103,28 @@ class KeptProbe:
         """The number of hidden units; 0 for linear probes."""
         first = next(iter(self.weights.values()))
         return len(first[1]) if len(first) > 2 else 0
+
+    def direction(self, layer: SupportsIndex, label: str | None = None) -> SiteDirection:
+        """Returns the score of a class in a layer as a direction, for `find_contexts`; of a probe of numbers the number.
+
+        Raises InvalidArgument for a layer or class that it does not have, and for probes with hidden units or of pairs, whose
+        scores are no products.
+        """
+        if self.hidden_units or self.pairs:
+            raise invalid_argument(
+                "probe", "has hidden units, or is of pairs of spans; only linear probes of spans are directions"
+            )
+        number, name = validation.uint32("layer", layer), label or "number"
+        if number not in self.weights:
+            raise invalid_argument(
+                "layer", f"is {number}, and the file has probes of layers {', '.join(map(str, self.layers))}"
+            )
+        if (label is None) == bool(self.labels) or (label is not None and label not in self.labels):
+            known = f"one of {', '.join(self.labels)}" if self.labels else "none, as it is of numbers"
+            raise invalid_argument("label", f"is {label!r}; name {known}")
+        weights, biases = self.weights[number]
+        column = self.labels.index(label) if label is not None else 0
+        return SiteDirection(f"{name}:{number}", number, weights[:, column], bias=float(biases[column]))
 
     def save(self, path: File) -> None:
         """Writes the probes to a file of numpy's .npz format. Raises OSError for a file that can't be written."""

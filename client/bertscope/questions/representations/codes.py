@@ -14,6 +14,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.values import safetensors, validation
 from bertscope.values.changes import Coding, SiteIntervention
+from bertscope.values.directions import SiteDirection
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import finite, kept_file, read_versions
 from bertscope.values.positions import Positions, checked_positions
@@ -186,6 +187,15 @@ class SparseCodes(ShownAsTable):
         """Returns the change that puts what codes give in place of states: x := mean + sum of a_c decoder_c, of some codes or
         all; otherwise as `change`."""
         return self._change(self._numbers(codes), 1.0, positions, replace=True)
+
+    def direction(self, code: SupportsIndex) -> SiteDirection:
+        """Returns a code as a direction, whose value at a state is the code's activation, for `find_contexts`. Raises
+        InvalidArgument for a code that is not there."""
+        numbers = self._numbers(code)
+        number = numbers[0] if isinstance(numbers, list) else 0
+        bias = float(self.biases[number]) - float(self.encoder[number].astype(np.float64) @ self.mean)
+        name, threshold = f"code:{self.layer}:{number}", float(self.thresholds[number])
+        return SiteDirection(name, self.layer, self.encoder[number], bias=bias, threshold=threshold)
 
     def _change(self, numbers: slice | list[int], factor: float, positions: Positions, *, replace: bool) -> SiteIntervention:
         arrays = {name: getattr(self, name)[numbers] for name in ARRAYS[:-1]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +88,7 @@ class UnitContexts:
     best: tuple[Place, ...]
     """The places with the largest values, descending; equal ones in the order of the corpus."""
     sample: tuple[Place, ...]
-    """Places drawn by chance among all, the same ones for all units, ascending by value."""
+    """Places drawn by chance among all, the same ones for all units, in the order in which they were drawn."""
     count: int
     """All places."""
     mean: float
@@ -102,10 +102,11 @@ class UnitContexts:
 
     @property
     def tenths(self) -> tuple[tuple[Place, ...], ...]:
-        """The sample in ten parts of as many places, the lowest tenth first: what the unit does where it is not at its
-        largest."""
-        ends = [round(len(self.sample) * part / TENTHS) for part in range(TENTHS + 1)]
-        return tuple(self.sample[begin:end] for begin, end in pairwise(ends))
+        """The sample, ascending by value, in ten parts of as many places, the lowest tenth first: what the unit does where it
+        is not at its largest."""
+        ascending = sorted(self.sample, key=lambda place: place.value)
+        ends = [round(len(ascending) * part / TENTHS) for part in range(TENTHS + 1)]
+        return tuple(tuple(ascending[begin:end]) for begin, end in pairwise(ends))
 
 
 class Contexts(Sequence[UnitContexts], ShownAsTable):
@@ -173,12 +174,11 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
         count = places.count
         mean = float(arrays.sums[row]) / count if count else math.nan
         variance = float(arrays.squares[row]) / count - mean**2 if count else math.nan
-        order = np.argsort(arrays.sample_values[row], kind="stable")
         sampled = self._shown(arrays.sample_values[row], places.words, arrays.partners_of_sample(row, places))
         return UnitContexts(
             self.units[index],
             tuple(self._shown(arrays.best_values[row], arrays.best_words[row], arrays.partners_of_best(row))),
-            tuple(sampled[place] for place in order),
+            tuple(sampled),
             count,
             mean,
             math.sqrt(max(variance, 0.0)) if count else math.nan,
@@ -244,6 +244,36 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
     def to_pandas(self) -> pd.DataFrame:
         """Returns `rows()`. Raises ImportError without pandas."""
         return data_frame(list(self.rows()), [*COLUMNS])
+
+
+def document(found: Contexts) -> dict[str, Any]:
+    """Returns what was found as one JSON document: of each unit its numbers, best places and tenths."""
+    return {
+        "model": found.provenance.model,
+        "weights": found.provenance.weights_digest,
+        **{name: getattr(found, name) for name in SUMS},
+        "units": [
+            {
+                "unit": str(one.unit),
+                "places": one.count,
+                "mean": one.mean,
+                "deviation": one.deviation,
+                "edges": list(one.edges),
+                "histogram": list(one.histogram),
+                "best": [_described(place) for place in one.best],
+                "tenths": [[_described(place) for place in places] for places in one.tenths],
+            }
+            for one in found
+        ],
+    }
+
+
+def _described(place: Place) -> dict[str, Any]:
+    partner = None if place.partner_span is None else list(place.partner_span)
+    return {
+        "text_index": place.text_index, "text": place.text, "word": place.word, "span": list(place.span),
+        "partner": place.partner, "partner_span": partner, "value": place.value,
+    }  # fmt: skip
 
 
 SUMS = ("texts", "tokens", "truncated_texts", "skipped_pairs")

@@ -29,7 +29,7 @@ def add(option: str, value: str) -> SiteIntervention:
     """Returns the addition of LAYER:FILE.npy[@POSITIONS][=STRENGTH]."""
     found = _matched(FILE, option, value, "LAYER:VECTOR.npy, then maybe @POSITIONS and =STRENGTH")
     strength = None if found["strength"] is None else _factor(option, value, found["strength"])
-    vector = _read(option, value, Path(found["file"]))
+    vector = read_arrays(option, value, Path(found["file"]))
     return bertscope.add(
         number(option, value, found["layer"]), vector, strength=strength, positions=positions(option, value, found["positions"])
     )
@@ -48,7 +48,7 @@ def erase_random(option: str, value: str) -> SiteIntervention:
 def _erasure(option: str, value: str, of: Callable[[bertscope.Eraser, int, Any], SiteIntervention]) -> SiteIntervention:
     found = _matched(FILE, option, value, "LAYER:ERASER.npz, then maybe @POSITIONS")
     path, layer = Path(found["file"]), number(option, value, found["layer"])
-    arrays, place = _read(option, value, path), positions(option, value, found["positions"])
+    arrays, place = read_arrays(option, value, path), positions(option, value, found["positions"])
     if isinstance(arrays, dict) and "about" in arrays and found["strength"] is None:
         try:
             return of(bertscope.Eraser.load(path), layer, place)
@@ -81,8 +81,8 @@ def scale_site(option: str, value: str, *, codes: Path | None = None) -> SiteInt
     place, _, factor = value.rpartition("=")
     if place.startswith(CODE):
         found = _matched(PLACE, option, value, f"{CODE}LAYER[:CODES][@POSITIONS]=FACTOR", place)
-        kept = _codes(option, value, codes)
-        layer, numbers = number(option, value, found["layer"]), _units(option, value, found["units"])
+        kept = codes_of(option, value, codes)
+        layer, numbers = number(option, value, found["layer"]), units_of(option, value, found["units"])
         if layer != kept.layer:
             raise typer.BadParameter(
                 f"{option} {value}: the codes of {codes} are of state {kept.layer}; write {CODE}{kept.layer}"
@@ -96,7 +96,7 @@ def scale_site(option: str, value: str, *, codes: Path | None = None) -> SiteInt
 def code_changes(path: Path | None, *, alone: bool) -> Iterator[SiteIntervention]:
     """Yields the change that puts the sum of the codes of a file in place of states, if codes are `alone`."""
     if alone:
-        yield _codes("--codes-alone", "", path).reconstruct()
+        yield codes_of("--codes-alone", "", path).reconstruct()
 
 
 def mean_site(option: str, value: str) -> SiteIntervention:
@@ -110,7 +110,7 @@ def block(option: str, value: str) -> SiteIntervention:
     found = _matched(EDGES, option, value, "LAYER[:HEADS]@QUERIES>KEYS, for example 2:0,3@masks>first")
     return bertscope.block_attention(
         number(option, value, found["layer"]),
-        _units(option, value, found["units"]),
+        units_of(option, value, found["units"]),
         queries=positions(option, value, found["queries"]),
         keys=positions(option, value, found["keys"]),
     )
@@ -156,11 +156,10 @@ def positions(option: str, value: str, written: str | None) -> Any:
 
 def _place(option: str, value: str, place: str, form: str) -> tuple[Any, int, list[int] | None, Any]:
     found = _matched(PLACE, option, value, form, place)
-    units = _units(option, value, found["units"])
     return (
         _site(option, value, found["site"]),
         number(option, value, found["layer"]),
-        units,
+        units_of(option, value, found["units"]),
         positions(option, value, found["positions"]),
     )
 
@@ -171,7 +170,8 @@ def _site(option: str, value: str, name: str) -> Site:
     return SITES[name]
 
 
-def _codes(option: str, value: str, path: Path | None) -> bertscope.SparseCodes:
+def codes_of(option: str, value: str, path: Path | None) -> bertscope.SparseCodes:
+    """Returns the codes of --codes, which an option needs. Raises BadParameter."""
     if path is None:
         raise typer.BadParameter(f"{option} {value}".rstrip() + ": name the file of codes, --codes FILE")
     try:
@@ -182,7 +182,8 @@ def _codes(option: str, value: str, path: Path | None) -> bertscope.SparseCodes:
         raise typer.BadParameter(f"--codes: {error.message}") from error
 
 
-def _units(option: str, value: str, written: str | None) -> list[int] | None:
+def units_of(option: str, value: str, written: str | None) -> list[int] | None:
+    """Returns the units "17,99"; None for all."""
     return None if written is None else [number(option, value, unit) for unit in written.split(",")]
 
 
@@ -200,7 +201,7 @@ def _factor(option: str, value: str, written: str) -> float:
         raise typer.BadParameter(f"{option} {value}: {written!r} is no number") from None
 
 
-def _read(option: str, value: str, path: Path) -> Any:
+def read_arrays(option: str, value: str, path: Path) -> Any:
     """Returns the array of an .npy file, or those of an .npz file by name. numpy is imported here: others do without."""
     from bertscope.values.kept_arrays import kept_file, read_npy, read_npz
 

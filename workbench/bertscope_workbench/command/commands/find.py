@@ -1,0 +1,130 @@
+"""Search a corpus for the words at which heads, neurons, directions or sparse codes are largest.
+
+Each unit is shown with its best places and with words drawn by chance. --pos and --relation count the tags of a treebank at the
+best places of all units: what does a head look at?
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import bertscope
+from bertscope import Contexts, RelationText, Span, TagCounts
+from bertscope.questions.representations.contexts import COLUMNS, document
+from bertscope.values.labelled_texts import Label
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.searched import nearest, searched
+from bertscope_workbench.command.options.sources import Source, source_of
+from bertscope_workbench.command.views.contexts import print_contexts
+from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.readers import files, treebanks
+
+MANY_PLACES, MANY_DRAWN = 100, 1000
+"""The places of each unit, and those drawn, where tags are counted."""
+
+
+def find(
+    *,
+    to: ModelOptions,
+    file: Annotated[Path, argument("FILE", 'Texts (.txt), column "text" of a table, or a treebank (.conllu).')],
+    unit: Annotated[
+        list[str] | None,
+        option(
+            "--unit UNIT", "head:4:10, neuron:3:217, code:3:217 (with --codes), or all of a layer or kind: heads, neurons:3."
+        ),
+    ] = None,
+    direction: Annotated[
+        list[str] | None, option("--direction L:FILE.npy", "A direction at the state before layer L. Repeatable.")
+    ] = None,
+    probe: Annotated[
+        list[str] | None, option("--probe L:FILE.npz=CLASS", "The score of a class of a linear probe of layer L. Repeatable.")
+    ] = None,
+    near: Annotated[
+        list[str] | None,
+        option("--nearest L:TEXT", 'States near to that of a word: "4:She sat on the *bank* of the river." Repeatable.'),
+    ] = None,
+    word: Annotated[list[str] | None, option("--word WORD", "Only this word is a place. Repeatable.")] = None,
+    pieces: Annotated[bool, option("--pieces", "Places are pieces of the vocabulary, not words.")] = False,
+    pairs: Annotated[
+        str | None, option("--pairs RELATION", "Heads: weights from a word to what depends on it by RELATION (.conllu).")
+    ] = None,
+    pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).")] = False,
+    relation: Annotated[bool, option("--relation", "Count relations, of words, partners, and between both, likewise.")] = False,
+    places: Annotated[int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1)] = None,
+    sample: Annotated[int | None, option("--sample N", "Words drawn by chance; 100, or 1000 with --pos.", min=1)] = None,
+    seed: Annotated[int, option("--seed", "Draws them.", min=0)] = 0,
+    limit: options.LimitOfEach = None,
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl or .parquet.")],
+    call: options.LongCallOptions,
+) -> None:
+    tagged = pos or relation
+    if (tagged or pairs) and file.suffix != ".conllu":
+        raise UsageError("--pos, --relation and --pairs go with a treebank (.conllu)")
+    if pos and relation:
+        raise UsageError("--pos does not go with --relation; count one at a time")
+    asked = searched(unit, direction, probe, to.codes, near)
+    source = texts_of(file, limit)
+    with to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
+        found = client.find_contexts(
+            source.items,
+            **asked,
+            nearest=nearest("--nearest", near),
+            relation=pairs,
+            places=places or (MANY_PLACES if tagged else None),
+            sample=sample or (MANY_DRAWN if tagged else None),
+            seed=seed,
+            pieces=pieces,
+            words=word or (),
+            on_progress=show,
+            on_rejected=source.reject,
+            **to.arguments(),
+            **call.arguments(),
+        )
+    counts = None
+    if tagged:
+        links = links_of(source.items) if relation else ()
+        counts = bertscope.count_tags(found, tags_of(file, "deprel" if relation else "upos", limit), links)
+    written = out.write(COLUMNS, rows=([row[name] for name in COLUMNS] for row in found.rows()))
+    shown = partial(print_contexts, counts=counts)
+    print_result(found, partial(described, counts=counts), shown, json=call.json, written=written, source=source)
+
+
+def described(found: Contexts, counts: TagCounts | None) -> dict[str, Any]:
+    """Returns the contexts, and the counts of tags, as one document."""
+    return document(found) | ({} if counts is None else {"tags": counts.rows()})
+
+
+def texts_of(path: Path, limit: int | None) -> Source[Any]:
+    """Returns the texts of a file; of a treebank with its words and pairs. Raises Failure for one that can't be read."""
+    if path.suffix == ".conllu":
+        return source_of(path, lambda: treebanks.read_conllu(path, limit=limit))
+    return source_of(path, lambda: files.read_inputs(path, limit=limit))
+
+
+def tags_of(path: Path, column: Literal["upos", "deprel"], limit: int | None) -> dict[int, list[tuple[str, int, int]]]:
+    """Returns the tags of the words of a treebank's texts, by the index of the text."""
+    tags = {
+        text.text: [(label.label, label.start, label.end) for label in cast("Sequence[Label]", text.labels)]
+        for text in treebanks.read_probe_conllu(path, column, limit=limit)
+    }
+    texts = enumerate(treebanks.read_conllu(path, limit=limit))
+    return {number: tags[text.text] for number, text in texts if text.text in tags}
+
+
+def links_of(texts: Sequence[RelationText]) -> list[list[tuple[str, int, int]]]:
+    """Returns the dependencies of texts as links: "det to head" from a word to what it depends on, "det from head" back."""
+    found = []
+    for text in texts:
+        words = cast("Sequence[Span]", text.words)
+        rows = list[tuple[str, int, int]]()
+        for name, head, dependent in text.pairs:
+            rows.append((f"{name} to head", words[dependent].start, words[head].start))
+            rows.append((f"{name} from head", words[head].start, words[dependent].start))
+        found.append(rows)
+    return found

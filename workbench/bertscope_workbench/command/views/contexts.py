@@ -1,0 +1,91 @@
+"""Prints the contexts of units, and the tags that are frequent in them."""
+
+from __future__ import annotations
+
+from bertscope import Contexts, Place, TagCounts, UnitContexts
+from rich.console import Console
+from rich.text import Text
+
+from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, reach, table, titled
+
+FEW_UNITS = 8
+"""So many units are shown each with its places; more, in a row each."""
+MOST_ROWS = 30
+CONTEXT = 34
+"""Characters beside a word."""
+KINDS = {"head": "weight", "neuron": "activation", "direction": "value"}
+
+
+def print_contexts(screen: Console, found: Contexts, counts: TagCounts | None = None) -> None:
+    """Prints each unit's places, or a row for each unit where there are many, and the tags of all."""
+    print_heading(
+        screen, found.provenance.model, plural(found.texts, "text"), plural(len(found), "unit"), truncated=found.truncated_texts
+    )
+    if found.skipped_pairs:
+        screen.print(
+            f"left out: {plural(found.skipped_pairs, 'pair')} with a word that has no piece of its own", style="yellow"
+        )
+    if counts is not None:
+        print_tags(screen, counts)
+    if len(found) > FEW_UNITS:
+        if counts is None:
+            print_rows(screen, found)
+        return
+    for one in found:
+        print_unit(screen, one)
+
+
+def print_unit(screen: Console, one: UnitContexts) -> None:
+    """Prints the best places of a unit, and one of each tenth of the words that were drawn."""
+    name = KINDS[one.unit.kind]
+    heading = f"{one.unit}: {name} {one.mean:.3g} on average over {plural(one.count, 'word')}, deviation {one.deviation:.3g}"
+    rows = [_place_row(str(rank), place) for rank, place in enumerate(one.best, start=1)]
+    rows += [_place_row(f"tenth {tenth}", places[len(places) // 2]) for tenth, places in enumerate(one.tenths, 1) if places][
+        ::-1
+    ]
+    content = table(["place", f"{name}#", "text"], rows)
+    screen.print(titled(heading, content), soft_wrap=not fits(screen, content))
+
+
+def print_rows(screen: Console, found: Contexts) -> None:
+    """Prints a row for each of the first units: its best place and its mean."""
+    rows = []
+    for unit in found[:MOST_ROWS]:
+        best = unit.best[0] if unit.best else None
+        rows.append([str(unit.unit), f"{unit.mean:.3f}", "" if best is None else f"{best.value:.3f}", shown(best)])
+    screen.print(table(["unit", "mean#", "largest#", "where"], rows))
+    if len(found) > MOST_ROWS:
+        screen.print(f"and {len(found) - MOST_ROWS} more units; --output writes the places of all", style="dim")
+
+
+def print_tags(screen: Console, counts: TagCounts) -> None:
+    """Prints the tag of each unit that chance explains least, of the first units."""
+    rows = []
+    best = counts.best()
+    for one in best[:MOST_ROWS]:
+        interval = reach(one.interval())
+        share = f"{percent(one.share)} {interval}"
+        rows.append([str(one.unit), one.of, one.tag, share, percent(one.by_chance), str(one.texts), f"{one.p_corrected:.1e}"])
+    screen.print(table(["unit", "of", "tag", "share of texts#", "by chance#", "texts#", "p#"], rows))
+    note = f"p: Fisher's exact test, corrected for {len(counts)} counts (Holm); of each text one place counts"
+    screen.print(Text(note, style="dim"))
+
+
+def shown(place: Place | None) -> Text:
+    """Returns a word with what stands around it, and its partner."""
+    if place is None:
+        return Text("")
+    text = place.text if isinstance(place.text, str) else place.text[place.span.segment]
+    start, end = place.span.start, place.span.end
+    before, after = text[max(0, start - CONTEXT) : start], text[end : end + CONTEXT]
+    line = printable(("…" if start > CONTEXT else "") + before)
+    line.append_text(Text.assemble((printable(text[start:end]).plain, "bold"))).append_text(printable(after))
+    if end + CONTEXT < len(text):
+        line.append("…")
+    if place.partner is not None:
+        line.append(" → ").append_text(printable(place.partner))
+    return line
+
+
+def _place_row(name: str, place: Place) -> list[str | Text]:
+    return [name, f"{place.value:.3f}", shown(place)]
