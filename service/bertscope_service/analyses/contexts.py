@@ -38,7 +38,9 @@ class SetSums:
         self.places = np.full((count, self.best), NO_PLACE, dtype=np.int64)
         self.partners = np.zeros((count, self.best if heads else 0), dtype=np.int64)
         self.drawn = np.zeros((count, len(sample.keys)), dtype=np.float32)
-        self.drawn_partners = np.zeros((count, len(sample.keys) if heads else 0), dtype=np.int64)
+        # The partners of pairs are the same for all heads.
+        partners = heads and not chosen.pairs
+        self.drawn_partners = np.zeros((count, len(sample.keys) if partners else 0), dtype=np.int64)
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]] = []
 
     @staticmethod
@@ -57,7 +59,8 @@ class SetSums:
         units, places = found.flat % len(self.set), found.places[found.flat // len(self.set)]
         partners = found.partners
         if self.set.kind is UnitKind.HEAD:
-            self.drawn_partners[:, found.drawn] = _in_text(self.sample.places[found.drawn], found.drawn_partners.T)
+            if not self.set.pairs:
+                self.drawn_partners[:, found.drawn] = _in_text(self.sample.places[found.drawn], found.drawn_partners.T)
             partners = _in_text(places, partners)
         self._waiting.append((units, found.values, places, partners))
         if sum(len(waiting[0]) for waiting in self._waiting) >= MERGED_SHARE * self.values.size:

@@ -64,10 +64,10 @@ async def find_contexts(request: Request, backend: Backend, context: Context) ->
             async for done in reports:
                 progress = contexts_pb2.FindContextsProgress(done=done, total=len(plan.rows))
                 yield Response(progress=progress)
-        rendering = Rendering(plan)
+        rendering = await call.compute(partial(Rendering, plan))
         yield Response(summary=await call.compute(partial(rendering.summary, model)))
-        for words in rendering.words():
-            yield Response(words=words)
+        for words in rendering.word_parts():
+            yield Response(words=await call.compute(partial(rendering.words, words)))
         for sums, units in rendering.parts():
             yield Response(units=await call.compute(partial(rendering.units, sums, units)))
 
@@ -141,14 +141,16 @@ class Rendering:
             keys=sample.keys.tolist(),
         )
 
-    def words(self) -> Iterator[contexts_pb2.ContextWords]:
+    def word_parts(self) -> Iterator[slice]:
         """Yields all words, in parts."""
-        for begin in range(0, len(self._words), WORDS_AT_A_TIME):
-            part = self._words[begin : begin + WORDS_AT_A_TIME]
-            ranks, words = part >> PLACE_BITS, part & ((1 << PLACE_BITS) - 1)
-            spans = [self._corpus.spans[rank][word] for rank, word in zip(ranks.tolist(), words.tolist(), strict=True)]
-            starts, ends, segments = np.array(spans).T.tolist()
-            yield contexts_pb2.ContextWords(texts=self._corpus.ids[ranks].tolist(), starts=starts, ends=ends, segments=segments)
+        yield from (slice(begin, begin + WORDS_AT_A_TIME) for begin in range(0, len(self._words), WORDS_AT_A_TIME))
+
+    def words(self, part: slice) -> contexts_pb2.ContextWords:
+        """Renders some words."""
+        ranks, words = self._words[part] >> PLACE_BITS, self._words[part] & ((1 << PLACE_BITS) - 1)
+        spans = [self._corpus.spans[rank][word] for rank, word in zip(ranks.tolist(), words.tolist(), strict=True)]
+        starts, ends, segments = np.array(spans).T.tolist()
+        return contexts_pb2.ContextWords(texts=self._corpus.ids[ranks].tolist(), starts=starts, ends=ends, segments=segments)
 
     def parts(self) -> Iterator[tuple[SetSums, slice]]:
         """Yields the sets, each in parts of about CHUNK_BYTES."""

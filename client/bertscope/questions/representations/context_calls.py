@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import SupportsIndex
 
 from bertscope.errors import BertscopeError, InvalidReply
@@ -49,6 +50,7 @@ class AsyncContextCalls(AsyncStatesCalls):
         directions: SiteDirection | Iterable[SiteDirection] = (),
         nearest: NearestTo | Iterable[NearestTo] = (),
         relation: str | None = None,
+        backward: bool = False,
         places: SupportsIndex | None = None,
         sample: SupportsIndex | None = None,
         seed: SupportsIndex = 0,
@@ -69,9 +71,10 @@ class AsyncContextCalls(AsyncStatesCalls):
         `texts` are any number of texts, pairs, or `RelationText` with the words of a treebank. `heads` and `neurons` are
         {layer: numbers}, None for all of a layer, or "all". The value of a head at a word is its largest weight to another
         word that is no special token, the partner; with `relation`, the weight from the first word of each pair of it to
-        the second. The value of a neuron is its activation, of a `SiteDirection` a product or a cosine; `nearest` are
-        words in texts whose states others are compared with, by cosine. A word has the mean of its pieces' vectors; with
-        `pieces`, pieces are places. `words` restricts places to these words, letter case ignored.
+        the second, the partner, or `backward` from the second to the first. The value of a neuron is its activation, of a
+        `SiteDirection` a product or a cosine; `nearest` are words in texts whose states others are compared with, by
+        cosine. A word has the mean of its pieces' vectors; with `pieces`, pieces are places. `words` restricts places to
+        these words, letter case ignored.
 
         Each unit has the `places` (10, at most 100) with its largest values, and its values at `sample` (100, at most 1,000)
         words that `seed` draws, the same ones for all units: `tenths` of them say what it does elsewhere. Counts, means and
@@ -85,6 +88,7 @@ class AsyncContextCalls(AsyncStatesCalls):
             heads=heads,
             neurons=neurons,
             relation=relation,
+            backward=backward,
             places=places,
             sample=sample,
             seed=seed,
@@ -97,10 +101,11 @@ class AsyncContextCalls(AsyncStatesCalls):
         )
         asked = asked_contexts(texts, first_index, relation)
         given = directions_of(directions)
-        for one in validation.instances("nearest", nearest, NearestTo):
-            given.append(await self._toward(one, len(given), model, interventions, reference_texts, timeout))
+        for index, one in enumerate(validation.instances("nearest", nearest, NearestTo)):
+            name = f"nearest {index} {one.word}" if index else f"nearest {one.word}"
+            given.append(await self._toward(one, name, model, interventions, reference_texts, timeout))
         sets = with_directions(request, directions_of(given))
-        search = _Search(request, relation, sets, [(one.name, int(one.layer)) for one in given])
+        search = _Search(request, relation, backward, sets, [(one.name, int(one.layer)) for one in given])
         limit = Limit()
         limit.texts = CALL_TEXTS
         parts = Parts(asked.items, asked.total, limit, large=True, on_rejected=on_rejected)
@@ -119,7 +124,7 @@ class AsyncContextCalls(AsyncStatesCalls):
     async def _toward(
         self,
         asked: NearestTo,
-        number: int,
+        name: str,
         model: str | Model | None,
         interventions: Interventions,
         reference_texts: str | Iterable[str],
@@ -137,7 +142,7 @@ class AsyncContextCalls(AsyncStatesCalls):
         )
         async with aclosing(streamed) as states:
             async for one in states:
-                return SiteDirection(f"{asked.word} {number}", asked.layer, one.states[0, 0], cosine=True)
+                return SiteDirection(name, asked.layer, one.states[0, 0], cosine=True)
         raise InvalidReply("the server sent no state")
 
     async def _search_parts(
@@ -180,16 +185,17 @@ class _Search:
         self,
         request: contexts_pb2.FindContextsRequest,
         relation: str | None,
+        backward: bool,
         sets: Sequence[Sequence[int]],
         names: Sequence[tuple[str, int]],
     ) -> None:
-        self._request, self._relation, self._sets, self._names = request, relation, sets, names
+        self._request, self._sets, self._names = request, sets, names
+        self._message = partial(context_message, relation=relation, backward=backward, pieces=request.pieces)
         self._best, self._sample = request.best or BEST, request.sample or SAMPLE
 
     def about(self, texts: Sequence[AskedText]) -> contexts_pb2.FindContextsRequest:
         """Returns the request about some texts."""
-        messages = [context_message(text, self._relation, pieces=self._request.pieces) for text in texts]
-        return with_items(self._request, "texts", messages)
+        return with_items(self._request, "texts", map(self._message, texts))
 
     def reader(self, part: Part[AskedText]) -> ContextReader:
         return ContextReader({text.number: text.plain for text in part.items}, self._sets, self._best)

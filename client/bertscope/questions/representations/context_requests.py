@@ -89,10 +89,12 @@ def asked_contexts(texts: ContextText | Iterable[ContextText], first: SupportsIn
     return Asked(iter(list(checked())) if total is not None else checked(), total)
 
 
-def context_message(asked: AskedText, relation: str | None, *, pieces: bool) -> contexts_pb2.ContextText:
-    """Returns a text with its number; pairs are those of the relation."""
+def context_message(asked: AskedText, relation: str | None, *, backward: bool, pieces: bool) -> contexts_pb2.ContextText:
+    """Returns a text with its number; pairs are those of the relation, the other way round if `backward`."""
     if isinstance(asked.text, RelationText) and not pieces:
         message = relation_message(asked.text, {} if relation is None else {relation: 0})
+        for pair in message.pairs if backward else ():
+            pair.source, pair.target = pair.target, pair.source
     else:
         message = attention_relations_pb2.RelationText(input=text_input(asked.plain))
     return contexts_pb2.ContextText(text=message, id=asked.number)
@@ -103,6 +105,7 @@ def find_contexts_request(
     heads: Units | None,
     neurons: Units | None,
     relation: str | None,
+    backward: bool,
     places: SupportsIndex | None,
     sample: SupportsIndex | None,
     seed: SupportsIndex,
@@ -131,6 +134,8 @@ def find_contexts_request(
         request.heads.CopyFrom(contexts_pb2.HeadUnits(heads=layers, pattern=pattern))
     elif relation is not None:
         raise invalid_argument("relation", 'is for heads, and none are searched for; give heads, or "all"')
+    if validation.flag("backward", backward) and relation is None:
+        raise invalid_argument("backward", "goes with `relation`")
     if neurons is not None:
         found = _by_layer("neurons", neurons).items()
         by_layer = [contexts_pb2.LayerActivations(layer=layer, units=numbers) for layer, numbers in found]

@@ -54,6 +54,7 @@ def find(
     pairs: Annotated[
         str | None, option("--pairs RELATION", "Heads: weights from a word to what depends on it by RELATION (.conllu).")
     ] = None,
+    back: Annotated[bool, option("--back", "With --pairs: from the dependent word to the one that it depends on.")] = False,
     pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).")] = False,
     relation: Annotated[bool, option("--relation", "Count relations, of words, partners, and between both, likewise.")] = False,
     places: Annotated[int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1)] = None,
@@ -66,6 +67,8 @@ def find(
     tagged = pos or relation
     if (tagged or pairs) and file.suffix != ".conllu":
         raise UsageError("--pos, --relation and --pairs go with a treebank (.conllu)")
+    if back and not pairs:
+        raise UsageError("--back goes with --pairs")
     if pos and relation:
         raise UsageError("--pos does not go with --relation; count one at a time")
     asked = searched(unit, direction, probe, to.codes, near)
@@ -76,6 +79,7 @@ def find(
             **asked,
             nearest=nearest("--nearest", near),
             relation=pairs,
+            backward=back,
             places=places or (MANY_PLACES if tagged else None),
             sample=sample or (MANY_DRAWN if tagged else None),
             seed=seed,
