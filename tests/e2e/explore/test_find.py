@@ -55,11 +55,13 @@ def test_it_is_never_empty_and_says_what_the_client_says(visit: Visit, target: s
 def test_from_a_place_to_explore_and_back(visit: Visit) -> None:
     tab = visit("#find?unit=head:1:8").tab
     searched(tab, "layer 1, head 8")
-    link = tab.locator("a.context").first
-    text = link.inner_text()
-    link.click()
+    value, text, word, partner, *_ = rows(tab)[3]
+    tab.locator("a.context").nth(3).click()
     expect(tab.locator(".sentence textarea")).to_have_value(text)
     expect(tab.get_by_role("heading", name="Layer 1, head 8")).to_be_visible()
+    expect(tab.locator(".looks")).to_contain_text(
+        re.compile(rf"^{word.lower()} looks at {partner.lower()} {100 * float(value):.1f}")
+    )
     tab.locator(".head-grid [tabindex='0']").focus()
     for key in ("End", "Enter"):
         tab.keyboard.press(key)

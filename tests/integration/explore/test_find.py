@@ -39,6 +39,12 @@ def sent(place: bertscope.Place, tenth: int) -> dict[str, object]:
     }
 
 
+def few(part: tuple[bertscope.Place, ...]) -> list[bertscope.Place]:
+    """Up to five places of a tenth: those in the middle of as many equal parts."""
+    count = min(5, len(part))
+    return [part[int((index + 0.5) * len(part) / count)] for index in range(count)]
+
+
 @pytest.mark.parametrize(
     ("unit", "more", "asked"),
     [
@@ -52,7 +58,7 @@ def test_contexts_are_the_clients(page, client, unit, more, asked):
     (expected,) = client.find_contexts(TEXTS, places=30, truncate=True, **asked)
     found = first["contexts"]
     assert found["best"] == [sent(place, 0) for place in expected.best]
-    assert found["tenths"] == [sent(place, tenth) for tenth, part in enumerate(expected.tenths, 1) for place in part[:5]]
+    assert found["tenths"] == [sent(place, tenth) for tenth, part in enumerate(expected.tenths, 1) for place in few(part)]
     assert (found["count"], found["histogram"]) == (expected.count, list(expected.histogram))
     assert found["mean"] == pytest.approx(expected.mean, abs=1e-5)
     values = {(int(text), start): value for text, words in last["values"].items() for start, _, value in words}

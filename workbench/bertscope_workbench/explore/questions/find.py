@@ -6,7 +6,7 @@ import asyncio
 import importlib.resources
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
@@ -187,9 +187,15 @@ def _place(text: str, word: str) -> int:
 
 def _contexts(found: UnitContexts) -> Event:
     """Returns the contexts of a unit as the page reads them."""
-    tenths = [_sent(place, tenth) for tenth, part in enumerate(found.tenths, start=1) for place in part[:OF_A_TENTH]]
+    tenths = [_sent(place, tenth) for tenth, part in enumerate(found.tenths, start=1) for place in _spread(part)]
     sums = {name: plain(getattr(found, name)) for name in ("count", "mean", "deviation", "edges", "histogram")}
     return sums | {"best": [_sent(place, 0) for place in found.best], "tenths": tenths}
+
+
+def _spread(part: Sequence[Place]) -> list[Place]:
+    """Returns a few places of a tenth, evenly over its values."""
+    few = min(OF_A_TENTH, len(part))
+    return [part[(2 * index + 1) * len(part) // (2 * few)] for index in range(few)]
 
 
 def _sent(place: Place, tenth: int) -> Event:

@@ -8,6 +8,7 @@ import {create as createPictures} from "../parts/pictures.js";
 import {create as createStatus, greyWhile} from "../parts/status_line.js";
 import {NUMBERS, means} from "../numbers.js";
 import * as units from "../parts/units.js";
+import {pythonUnit, shellUnit} from "./find_copies.js";
 import {createCorpus} from "./find_corpus.js";
 import {createUnit} from "./find_unit.js";
 
@@ -56,27 +57,15 @@ export function mount(container, context) {
   }
 
   function shellLine() {
-    const {like, word} = unit.like();
-    const what = chosen().kind === "state" ? ["--nearest", `${word} in ${like}`, "--layer", String(chosen().layer)] : ["--unit", units.write(chosen())];
-    return command("find", null, "--texts", corpus.name(), ...what, ...(state.get().model ? ["--model", state.get().model] : []));
-  }
-
-  /** What `find_contexts` is asked for, in Python. */
-  function pythonUnit() {
-    const {kind, layer, number} = chosen();
-    if (kind === "head" || kind === "neuron") return `${kind}s={${layer}: [${number}]}`;
-    if (kind === "code") return `directions=bertscope.SparseCodes.load(${pythonQuoted(unit.file())}).direction(${number})`;
-    if (kind === "probe") return `directions=bertscope.SiteDirection(${pythonQuoted(unit.name(chosen()))}, ${layer}, bertscope.load_probe(${pythonQuoted(unit.file())}).weights[${layer}][0][:, ${number}])`;
-    const {like, word} = unit.like();
-    const start = [...like.slice(0, Math.max(0, like.toLowerCase().search(new RegExp(`(?<!\\w)${word.toLowerCase().replace(/[^\w\s]/g, "\\$&")}(?!\\w)`))))].length;
-    return `nearest=bertscope.NearestTo(${pythonQuoted(like)}, (${start}, ${start + [...word].length}), ${layer})`;
+    const {find_only: only, model} = state.get();
+    return command("find", corpus.name(), ...shellUnit(chosen(), unit), "--places", "30", ...(only ? only.split(/\s+/).flatMap(word => ["--word", word]) : []), ...(model ? ["--model", model] : []));
   }
 
   function pythonText() {
     const {find_only: only, model} = state.get();
     const texts = corpus.tagged() && !corpus.ships() ? `bertscope.read_conllu(${pythonQuoted(corpus.name())})` : `open(${pythonQuoted(corpus.name())}).read().splitlines()`;
     const words = only ? [`words=[${only.split(/\s+/).map(pythonQuoted).join(", ")}]`] : [];
-    return pythonLines(`client.find_contexts(${[texts, pythonUnit(), "places=30", ...words, ...(model ? [`model=${pythonQuoted(model)}`] : [])].join(", ")})`);
+    return pythonLines(`client.find_contexts(${[texts, pythonUnit(chosen(), unit), "places=30", ...words, ...(model ? [`model=${pythonQuoted(model)}`] : [])].join(", ")})`);
   }
 
   async function refresh() {
@@ -161,10 +150,12 @@ export function mount(container, context) {
     ]);
   }
 
-  /** @param {Place} place */
+  /** The address in Explore: for a head, its attention from this word. @param {Place} place */
   function opens(place) {
     const {kind, layer, number} = found.unit;
-    return state.link({view: "explore", text: found.texts[place.text], ...(kind === "head" && {at: `${layer}.${number}`})}).slice(window.location.origin.length + 1);
+    const known = found.values[place.text];
+    const row = known && 1 + known.filter((/** @type {number[]} */ [start]) => start < place.start).length; // The first special token stands before all words.
+    return state.link({view: "explore", text: found.texts[place.text], ...(kind === "head" && {at: `${layer}.${number}`, ...(row && {words: "1", row: String(row)})})}).slice(window.location.origin.length + 1);
   }
 
   function draw() {
