@@ -128,7 +128,7 @@ def test_neurons_that_stand_out(visit: Visit) -> None:
     searched(tab, "layer 0, head 2")
     tab.get_by_role("radio", name="Neuron").check(force=True)
     searched(tab, "layer 3, neuron 0")
-    chips = tab.get_by_role("group", name="Neurons that stand out").get_by_role("button")
+    chips = tab.get_by_role("group", name="Units that stand out").get_by_role("button")
     expect(chips).to_have_count(12)
     number, words = chips.first.inner_text().split(" ", 1)
     chips.first.click()
@@ -167,6 +167,20 @@ def test_a_class_of_a_probe(visit: Visit, target: str, tmp_path: Path) -> None:
     expect(tab.locator(".data-table tbody tr").first).to_contain_text("VERB")
     tab.get_by_label("A file of probes or codes").set_input_files(EXAMPLES)
     expect(tab.locator(".find-place .status-line")).to_contain_text(re.compile("not a file of"))
+
+
+def test_codes_that_ship(visit: Visit) -> None:
+    tab = visit("#find").tab
+    searched(tab, "layer 0, head 2")
+    tab.get_by_role("radio", name="Direction").check(force=True)
+    tab.get_by_role("button", name="Codes of the embedded model").click()
+    searched(tab, "layer 3, code 0")
+    chips = tab.get_by_role("group", name="Units that stand out").get_by_role("button")
+    expect(chips).to_have_count(12)
+    number, words = chips.first.inner_text().split(" ", 1)
+    chips.first.click()
+    searched(tab, f"layer 3, code {number}")
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0])
 
 
 def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
+from bertscope_workbench.readers.embedded_codes import embedded_codes
 
 from tests.support.page import Page
 
@@ -92,7 +93,7 @@ def test_a_class_of_a_probe(page, client, kept):
 
 def test_a_sparse_code(page, client, tmp_path):
     draw = np.random.default_rng(1).normal
-    arrays = {"encoder": draw(size=(5, 32)), "biases": draw(size=5), "decoder": draw(size=(5, 32)), "mean": draw(size=32)}
+    arrays = {"encoder": draw(size=(5, 32)), "biases": draw(size=5), "decoder": draw(size=(5, 32)), "mean": np.zeros(32)}
     codes = bertscope.SparseCodes(
         **arrays, thresholds=np.full(5, 0.5), layer=1, model="models/bert", weights_digest="sha256:" + "0" * 64
     )
@@ -102,11 +103,24 @@ def test_a_sparse_code(page, client, tmp_path):
     *_, first, _ = page.ask("find", {"texts": TEXTS, "unit": "code:1:3", "data": data})
     best = first["contexts"]["best"]
     assert best
+    assert all(place["value"] > 0 for place in best)
     for place in best:
         span = (place["start"], place["end"])
         (found,) = client.extract_hidden_states(bertscope.StatesInput(TEXTS[place["text"]], [span]), layers=1, unit="span")
         assert place["value"] == pytest.approx(float(codes.encode(found.states[0, 0])[3]), abs=1e-4)
+    (event,) = page.ask("find_outstanding", {"texts": TEXTS, "layer": 1, "codes": True, "data": data})
+    assert {number for number, *_ in event["units"]} <= set(range(5))
+    assert (
+        "no sparse codes"
+        in page.refusal("find_outstanding", {"texts": TEXTS, "layer": 0, "codes": True, "data": data})["message"]
+    )
     assert "of another kind" in page.refusal("find", {"texts": TEXTS, "unit": "probe:1:3", "data": data})["message"]
+
+
+def test_the_codes_that_ship(page):
+    codes = embedded_codes()
+    listed = {"kind": "code", "layers": [codes.layer], "names": [], "count": len(codes)}
+    assert page.ask("directions", {}) == [listed]
 
 
 def test_files_that_have_no_direction(page, tmp_path):
@@ -142,18 +156,18 @@ def test_means_of_all_heads(page, client):
 
 
 def test_neurons_that_stand_out(page, client):
-    (event,) = page.ask("find_neurons", {"texts": TEXTS, "layer": 1})
+    (event,) = page.ask("find_outstanding", {"texts": TEXTS, "layer": 1})
     expected = {}
     for one in client.find_contexts(TEXTS, neurons={1: None}, places=5):
         words = [place.word.lower() for place in one.best]
         if len(set(words)) >= 3:
             expected[one.unit.number] = ((np.mean([place.value for place in one.best]) - one.mean) / one.deviation, words)
-    assert len(event["neurons"]) == 12
-    for number, above, words in event["neurons"]:
+    assert len(event["units"]) == 12
+    for number, above, words in event["units"]:
         assert (above, words) == (pytest.approx(expected[number][0], abs=0.06), expected[number][1])
     most = sorted((above for above, _ in expected.values()), reverse=True)
-    assert event["neurons"][0][1] == pytest.approx(most[0], abs=0.06)
-    assert event["neurons"][11][1] == pytest.approx(most[11], abs=0.06)
+    assert event["units"][0][1] == pytest.approx(most[0], abs=0.06)
+    assert event["units"][11][1] == pytest.approx(most[11], abs=0.06)
 
 
 @pytest.mark.parametrize(

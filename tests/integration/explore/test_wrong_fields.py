@@ -55,7 +55,7 @@ GOOD: dict[str, dict[str, object]] = {
     "corpus": {"contents": TEXT, "suffix": ".txt"},
     "find": {"texts": [TEXT], "model": "bert", "unit": "state:0", "only": ["is"], "like": TEXT, "word": "Paris"},
     "directions": {"data": "QUJD"},
-    "find_neurons": {"texts": [TEXT], "model": "bert", "layer": 0},
+    "find_outstanding": {"texts": [TEXT], "model": "bert", "layer": 0, "codes": False, "data": ""},
     "find_means": {"texts": [TEXT], "model": "bert"},
     "describe": {"texts": [TEXT], "model": "bert"},
     "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},

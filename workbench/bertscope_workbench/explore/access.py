@@ -22,7 +22,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY_BYTES = 1 << 20
 LARGE_BODY_BYTES: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(
-        ("/api/results", "/api/corpus", "/api/find", "/api/find_means", "/api/find_neurons", "/api/directions"), 24 << 20
+        ("/api/results", "/api/corpus", "/api/find", "/api/find_means", "/api/find_outstanding", "/api/directions"), 24 << 20
     )
 )
 """Questions that hold a file, or its sentences, may be larger."""

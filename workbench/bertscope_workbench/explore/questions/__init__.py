@@ -12,7 +12,7 @@ from bertscope_workbench.explore.questions.annotated import pairs, relations
 from bertscope_workbench.explore.questions.attribute import attribute
 from bertscope_workbench.explore.questions.benchmark import benchmark
 from bertscope_workbench.explore.questions.compare import compare
-from bertscope_workbench.explore.questions.find import corpus, find, find_means, find_neurons
+from bertscope_workbench.explore.questions.find import corpus, find, find_means, find_outstanding
 from bertscope_workbench.explore.questions.find_files import directions
 from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
@@ -42,7 +42,7 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             corpus,
             find,
             find_means,
-            find_neurons,
+            find_outstanding,
             directions,
             lens,
             trace,

@@ -17,7 +17,7 @@ from bertscope.errors import invalid_argument
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
-from bertscope_workbench.explore.questions.find_files import direction
+from bertscope_workbench.explore.questions.find_files import direction, every_code
 from bertscope_workbench.explore.streams import Event, with_progress
 from bertscope_workbench.primer.data import shipped
 from bertscope_workbench.readers.conllu import Sentence, read_sentences
@@ -34,7 +34,7 @@ SHOWN = 1000
 NUMBERS_OF = MappingProxyType({"head": 2, "neuron": 2, "state": 1, "probe": 2, "code": 2})
 """Numbers in the written form of a unit, the first one its layer."""
 FEW, LEAST_WORDS, OUTSTANDING = 5, 3, 12
-"""Best places of a neuron, how many words these have at least, and how many neurons are shown that stand out."""
+"""Best places of a unit, how many words these have at least, and how many units are shown that stand out."""
 MOST_DIGITS = 6
 EXAMPLES = importlib.resources.files("bertscope_workbench.explore") / "examples.conllu"
 CONLLU = ".conllu"
@@ -95,7 +95,7 @@ async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 
     Fields: texts (at most 5,000), model, unit ("head:4:10", "neuron:3:217", "state:6", "probe:4:1" or "code:3:217"), only
     (words that are places; empty: all), like and word (of a state: a sentence, and the word in it whose uses are looked for),
-    data (of a probe's class or a code: the file, in base64).
+    data (of a probe's class or a code: the file in base64; empty: the codes that ship).
     """
     texts, model, only = _texts(body), body.optional_text("model"), body.texts("only")
     unit, like, word, data = body.text("unit"), body.text("like", ""), body.text("word", ""), body.text("data", "")
@@ -108,7 +108,9 @@ async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
         )
 
     shown: list[int] = []
-    async with aclosing(with_progress(call, lambda found: {"contexts": _contexts(found[0])})) as events:
+    async with aclosing(
+        with_progress(call, lambda found: {"contexts": _contexts(found[0], codes=unit.startswith("code"))})
+    ) as events:
         async for event in events:
             yield event
             if "contexts" in event:
@@ -132,24 +134,27 @@ async def find_means(client: AsyncClient, body: Body) -> AsyncGenerator[Event, N
     yield {"heads": [[one.unit.layer, one.unit.number, plain(one.mean)] for one in found]}
 
 
-async def find_neurons(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
-    """Yields `{"neurons": [[number, standard deviations, words], ...]}`: the 12 neurons of a layer whose 5 best places, of
-    three words or more, are furthest above their mean, in standard deviations; the words are those of these places.
+async def find_outstanding(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
+    """Yields `{"units": [[number, standard deviations, words], ...]}`: the 12 neurons, or codes, of a layer whose 5 best
+    places, of three words or more, are furthest above their mean, in standard deviations; the words are of these places.
 
-    Fields: texts (at most 5,000), model, layer.
+    Fields: texts (at most 5,000), model, layer, codes (true: the codes of a file), data (the file, as of `find`).
     """
     texts, model, layer = _texts(body), body.optional_text("model"), body.whole("layer")
+    codes, data = body.flag("codes"), body.text("data", "")
     body.done()
-    found = await client.find_contexts(texts, model=model, neurons={layer: None}, places=FEW, sample=1, truncate=True)
-    yield {"neurons": await asyncio.to_thread(_outstanding, found)}
+    asked: dict[str, Any] = await asyncio.to_thread(every_code, data, layer) if codes else {"neurons": {layer: None}}
+    found = await client.find_contexts(texts, model=model, places=FEW, sample=1, truncate=True, **asked)
+    yield {"units": await asyncio.to_thread(_outstanding, found)}
 
 
 def _outstanding(found: Contexts) -> list[tuple[int, float, list[str]]]:
     rows: list[tuple[int, float, list[str]]] = []
     for one in found:
-        words = [place.word.lower() for place in one.best]
+        best = [place for place in one.best if place.value]  # A code that is not active has the value 0.
+        words = [place.word.lower() for place in best]
         if one.deviation > 0 and len(set(words)) >= LEAST_WORDS:
-            above = (sum(place.value for place in one.best) / len(words) - one.mean) / one.deviation
+            above = (sum(place.value for place in best) / len(best) - one.mean) / one.deviation
             rows.append((one.unit.number, round(above, 1), words))
     return sorted(rows, key=lambda row: -row[1])[:OUTSTANDING]
 
@@ -185,11 +190,11 @@ def _place(text: str, word: str) -> int:
     return found.start()
 
 
-def _contexts(found: UnitContexts) -> Event:
-    """Returns the contexts of a unit as the page reads them."""
+def _contexts(found: UnitContexts, *, codes: bool) -> Event:
+    """Returns the contexts of a unit as the page reads them; the best places of a code are those where it is active."""
     tenths = [_sent(place, tenth) for tenth, part in enumerate(found.tenths, start=1) for place in _spread(part)]
     sums = {name: plain(getattr(found, name)) for name in ("count", "mean", "deviation", "edges", "histogram")}
-    return sums | {"best": [_sent(place, 0) for place in found.best], "tenths": tenths}
+    return sums | {"best": [_sent(place, 0) for place in found.best if place.value or not codes], "tenths": tenths}
 
 
 def _spread(part: Sequence[Place]) -> list[Place]:

@@ -14,6 +14,7 @@ from bertscope.errors import InvalidArgument, invalid_argument
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.streams import Event
+from bertscope_workbench.readers.embedded_codes import embedded_codes
 
 NUMBER = "number"
 """The name of the one score of a probe of numbers."""
@@ -25,9 +26,9 @@ async def directions(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Reads a file of probes or codes: yields `{"kind": "probe" | "code", "layers": [...], "names": [...], "count": n}`: the
     names of classes, [] of codes, and how many there are.
 
-    Fields: data (the file in base64).
+    Fields: data (the file in base64; empty: the codes of the embedded model that ship).
     """
-    data = body.text("data")
+    data = body.text("data", "")
     body.done()
     found = await asyncio.to_thread(_read, data)
     if isinstance(found, SparseCodes):
@@ -54,6 +55,14 @@ def direction(kind: str, data: str, layer: int, number: int) -> dict[str, Any]:
     return {"directions": SiteDirection(_names(found)[number], layer, weights[:, number], bias=float(biases[number]))}
 
 
+def every_code(data: str, layer: int) -> dict[str, Any]:
+    """Returns what `find_contexts` takes for all codes of a file. Raises InvalidArgument for a file of anything else."""
+    found = _read(data)
+    if not isinstance(found, SparseCodes) or found.layer != layer:
+        raise invalid_argument("data", f"holds no sparse codes of layer {layer}")
+    return {"directions": [_code(found, number) for number in range(len(found))]}
+
+
 def _code(codes: SparseCodes, number: int) -> SiteDirection:
     vector = codes.encoder[number]
     bias = float(codes.biases[number] - codes.mean @ vector)
@@ -65,6 +74,8 @@ def _names(probe: KeptProbe) -> list[str]:
 
 
 def _read(data: str) -> KeptProbe | SparseCodes:
+    if not data:
+        return embedded_codes()
     try:
         raw = base64.b64decode(data, validate=True)
     except ValueError as error:

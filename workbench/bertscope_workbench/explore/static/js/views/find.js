@@ -16,8 +16,8 @@ import {createUnit} from "./find_unit.js";
 
 const VALUES = /** @type {Record<string, string>} */ ({head: "head_value", neuron: "activation", state: "cosine", probe: "class_score", code: "activation"});
 
-/** What is known of all heads, and of the neurons of a layer, over a corpus; it outlives a look at another view. @type {Record<string, {of: string, found: any}>} */
-const known = {find_means: {of: "", found: null}, find_neurons: {of: "", found: null}};
+/** What is known of all heads, and of the neurons or codes of a layer, over a corpus; it outlives a look at another view. @type {Record<string, {of: string, found: any}>} */
+const known = {find_means: {of: "", found: null}, find_outstanding: {of: "", found: null}};
 
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
@@ -72,7 +72,7 @@ export function mount(container, context) {
     const texts = corpus.texts();
     const at = chosen();
     if (!texts.length || context.described() === undefined) return; // The description says which head is first.
-    if (units.inFile(at) && !unit.data()) {
+    if (units.inFile(at) && !unit.opened()) {
       status.note("Open the file first: bertscope probe --keep FILE writes probes, bertscope codes --save FILE sparse codes.");
       return;
     }
@@ -102,7 +102,8 @@ export function mount(container, context) {
       context.announce(`${units.said(at)}: ${found.count} places`);
       draw();
       if (at.kind === "head") overview("find_means", texts, {});
-      if (at.kind === "neuron") overview("find_neurons", texts, {layer: at.layer});
+      if (at.kind === "neuron") overview("find_outstanding", texts, {layer: at.layer});
+      if (at.kind === "code") overview("find_outstanding", texts, {layer: at.layer, codes: true, data: unit.data()});
     } catch (error) {
       if (asked !== key) return; // A newer question took its place.
       if (error instanceof DOMException) status.note("Stopped.");
@@ -116,9 +117,9 @@ export function mount(container, context) {
     }
   }
 
-  /** Asks about all heads, or all neurons of a layer: once for a corpus and a model. @param {"find_means" | "find_neurons"} question @param {string[]} texts @param {object} more */
+  /** Asks about all heads, or all neurons or codes of a layer: once for a corpus and a model. @param {"find_means" | "find_outstanding"} question @param {string[]} texts @param {object} more */
   async function overview(question, texts, more) {
-    const of = JSON.stringify([context.model()?.weights_digest, more, texts]);
+    const of = JSON.stringify([context.model()?.weights_digest, {...more, data: unit.file()}, texts]);
     if (known[question].of === of) return;
     known[question] = {of, found: null};
     try {
@@ -161,8 +162,8 @@ export function mount(container, context) {
   function draw() {
     const at = chosen();
     const now = state.get();
-    const {find_means: {found: all}, find_neurons: {found: outstanding}} = known;
-    unit.update(all && new Map(all.heads.map((/** @type {any} */ [layer, head, mean]) => [`${layer}.${head}`, mean])), outstanding?.neurons ?? null);
+    const {find_means: {found: all}, find_outstanding: {found: outstanding}} = known;
+    unit.update(all && new Map(all.heads.map((/** @type {any} */ [layer, head, mean]) => [`${layer}.${head}`, mean])), outstanding?.units ?? null);
     show.set(now.find_show ?? "best");
     if (document.activeElement !== only) only.value = now.find_only ?? "";
     title.textContent = `Contexts: ${units.said(at)}`;

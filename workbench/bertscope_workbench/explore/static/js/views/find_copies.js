@@ -3,6 +3,9 @@
 import {pythonQuoted} from "../parts/copying.js";
 import {write} from "../parts/units.js";
 
+/** Stands for the codes that ship, in commands, too. */
+export const SHIPPED = "embedded";
+
 /** @typedef {import("../parts/units.js").Unit} Unit */
 /** @typedef {{like: () => {like: string, word: string}, file: () => string, name: (unit: Unit) => string}} Source Where a unit comes from, unless it is the model's own. */
 
@@ -26,7 +29,7 @@ export function shellUnit(unit, source) {
 export function pythonUnit(unit, source) {
   const {kind, layer, number} = unit;
   if (kind === "head" || kind === "neuron") return `${kind}s={${layer}: [${number}]}`;
-  if (kind === "code") return `directions=bertscope.SparseCodes.load(${pythonQuoted(source.file())}).direction(${number})`;
+  if (kind === "code") return `directions=bertscope.${source.file() === SHIPPED ? "embedded_codes()" : `SparseCodes.load(${pythonQuoted(source.file())})`}.direction(${number})`;
   if (kind === "probe") return `directions=bertscope.load_probe(${pythonQuoted(source.file())}).direction(${layer}, ${pythonQuoted(source.name(unit))})`;
   const {text, start, end} = marked(source);
   const [first, last] = [start, end].map(place => [...text.slice(0, place)].length);

@@ -5,6 +5,7 @@ import {choice, h, replace} from "../dom.js";
 import {means as numberMeans} from "../numbers.js";
 import {create as createGrid} from "../parts/head_grid.js";
 import {create as createStatus} from "../parts/status_line.js";
+import {SHIPPED} from "./find_copies.js";
 import {inFile, write} from "../parts/units.js";
 
 const LIKE = {find_like: "She sat on the bank of the river.", find_word: "bank"};
@@ -26,11 +27,11 @@ export function createUnit(context, chosen, changed) {
   const numbers = h("div", {class: "find-numbers"}, h("label", {class: "inline"}, "Layer ", layer), h("label", {class: "inline"}, "Number ", neuron), steps);
   const [like, word] = [["A sentence", "find_like"], ["and the word in it", "find_word"]].map(([label, key]) => h("input", {"aria-label": label, spellcheck: "false", autocomplete: "off", "data-key": key, onchange: (/** @type {any} */ event) => set({[key]: event.target.value.trim() || null})}));
   const likes = h("div", {class: "find-like"}, h("label", null, h("span", null, "A sentence"), like), h("label", null, h("span", null, "and the word in it"), word));
-  const probeFile = h("input", {type: "file", accept: ".npz,.safetensors", "aria-label": "A file of probes or codes", onchange: () => open(probeFile.files[0])});
+  const probeFile = h("input", {type: "file", accept: ".npz,.safetensors", "aria-label": "A file of probes or codes", onchange: () => { if (probeFile.files[0]) open(probeFile.files[0]); }});
   const status = createStatus();
   const [probeLayer, probeClass] = ["Layer", "Class"].map(label => h("select", {"aria-label": label, onchange: () => set({unit: write({kind: "probe", layer: Number(probeLayer.value), number: Number(probeClass.value)})})}));
-  const probes = h("div", {class: "find-like"}, h("label", null, h("span", {class: "soft"}, "What bertscope probe --keep, or bertscope codes --save, wrote"), probeFile), status.element, h("div", {class: "find-numbers"}, probeLayer, probeClass));
-  const outstanding = h("div", {class: "find-neurons", role: "group", "aria-label": "Neurons that stand out"});
+  const probes = h("div", {class: "find-like"}, h("label", null, h("span", {class: "soft"}, "What bertscope probe --keep, or bertscope codes --save, wrote"), probeFile), h("button", {type: "button", onclick: () => open(null)}, "Codes of the embedded model"), status.element, h("div", {class: "find-numbers"}, probeLayer, probeClass));
+  const outstanding = h("div", {class: "find-neurons", role: "group", "aria-label": "Units that stand out"});
   const place = h("div", {class: "find-place"});
   const element = h("section", {class: "panel", "aria-label": "Unit"}, h("header", null, h("h2", null, "Where is it largest?"), kind.element), place);
 
@@ -42,13 +43,12 @@ export function createUnit(context, chosen, changed) {
     set({unit: write({kind: unit.kind, layer: Math.trunc(Math.max(0, Number(layer.value))), number: Math.trunc(Math.max(0, Number(neuron.value)))})});
   }
 
-  /** @param {File | undefined} file */
+  /** @param {File | null} file null for the codes that ship. */
   async function open(file) {
-    if (!file) return;
     try {
-      const data = base64(new Uint8Array(await file.arrayBuffer()));
+      const data = file ? base64(new Uint8Array(await file.arrayBuffer())) : "";
       const found = await context.api.ask("directions", {data}, {retry: false});
-      opened = {...found, name: file.name, data};
+      opened = {...found, name: file?.name ?? SHIPPED, data};
       set({unit: write({kind: found.kind, layer: found.layers[found.layers.length >> 1], number: 0})});
       changed();
     } catch (error) {
@@ -58,7 +58,8 @@ export function createUnit(context, chosen, changed) {
 
   return {
     element,
-    /** The file of probes or codes in base64; "" until one is opened. */ data: () => opened?.data ?? "",
+    /** True once a file of probes or codes is open, or those that ship. */ opened: () => opened !== null,
+    /** The file in base64; "" for what ships. */ data: () => opened?.data ?? "",
     /** Its name. */ file: () => opened?.name ?? "",
     /** The name of a class of it; "" of other units. @param {import("../parts/units.js").Unit} unit */ name: ({kind: of, number}) => (of === "probe" && opened?.names[number]) || "",
     /** The word whose uses are looked for. */ like: () => ({like: state.get().find_like ?? LIKE.find_like, word: state.get().find_word ?? LIKE.find_word}),
@@ -67,7 +68,7 @@ export function createUnit(context, chosen, changed) {
       const unit = chosen();
       const model = context.model();
       kind.set(unit.kind === "code" ? "probe" : unit.kind);
-      replace(place, ...(unit.kind === "head" ? [heads] : unit.kind === "state" ? [likes, numbers] : inFile(unit) ? [probes, ...(unit.kind === "code" ? [numbers] : [])] : [numbers, unit.kind === "neuron" && outstanding].filter(Boolean)));
+      replace(place, ...(unit.kind === "head" ? [heads] : unit.kind === "state" ? [likes, numbers] : inFile(unit) ? [probes, ...(unit.kind === "code" ? [numbers, outstanding] : [])] : [numbers, unit.kind === "neuron" && outstanding].filter(Boolean)));
       probeLayer.hidden = probeClass.hidden = opened?.kind !== "probe";
       if (opened && inFile(unit)) {
         status.note(`${opened.name}: ${opened.count} ${opened.kind === "code" ? "codes" : "classes"}`);
@@ -81,7 +82,7 @@ export function createUnit(context, chosen, changed) {
       neuron.parentElement.hidden = unit.kind === "state";
       for (const step of steps) step.hidden = unit.kind === "state";
       [like.value, word.value] = [state.get().find_like ?? LIKE.find_like, state.get().find_word ?? LIKE.find_word];
-      replace(outstanding, neurons?.length && [h("p", {class: "soft", ...numberMeans("above")}, "Neurons of this layer that stand out, and the words at which they are largest:"), neurons.map(([number, above, words]) =>
+      replace(outstanding, neurons?.length && [h("p", {class: "soft", ...numberMeans("above")}, `${unit.kind === "code" ? "Codes" : "Neurons"} of this layer that stand out, and the words at which they are largest:`), neurons.map(([number, above, words]) =>
         h("button", {type: "button", class: "chip", "aria-pressed": number === unit.number, title: `${above} standard deviations above its mean`, onclick: () => set({unit: write({...unit, number})})}, h("strong", null, number), ` ${[...new Set(words)].join(", ")}`))]);
       if (!model || unit.kind !== "head") return;
       const moved = means && [...Array(model.layers).keys()].map(row => [...Array(model.heads).keys()].map(column => means.get(`${row}.${column}`) ?? 0));
