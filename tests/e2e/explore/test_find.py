@@ -133,8 +133,23 @@ def test_neurons_that_stand_out(visit: Visit) -> None:
     number, words = chips.first.inner_text().split(" ", 1)
     chips.first.click()
     searched(tab, f"layer 3, neuron {number}")
-    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0])
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
     expect(chips.first).to_have_attribute("aria-pressed", "true")
+
+
+def test_tags_in_common(visit: Visit, target: str, tmp_path: Path) -> None:
+    path = tmp_path / "three-times.conllu"
+    path.write_text(EXAMPLES.read_text() * 3)
+    tab = visit("#find?unit=head:4:9").tab
+    tab.get_by_label("A file of sentences").set_input_files(path)
+    read = bertscope.read_probe_conllu(path, "upos")
+    tags = [[(label.label, label.start, label.end) for label in text.labels] for text in read]
+    with bertscope.Client(target) as client:
+        contexts = client.find_contexts([text.text for text in read], heads={4: [9]}, places=100, sample=1000)
+    for one in bertscope.count_tags(contexts, tags).best():
+        start = "Words" if one.of == "word" else "Attended to"
+        said = rf"{start}: {100 * one.share:.1f}\s% {one.tag} in {one.texts} sentences .*{100 * one.by_chance:.1f}\s% by chance"
+        expect(tab.locator(".find-tags")).to_contain_text(re.compile(said))
 
 
 def test_uses_of_a_word(visit: Visit) -> None:
@@ -180,7 +195,7 @@ def test_codes_that_ship(visit: Visit) -> None:
     number, words = chips.first.inner_text().split(" ", 1)
     chips.first.click()
     searched(tab, f"layer 3, code {number}")
-    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0])
+    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
 
 
 def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:

@@ -87,7 +87,7 @@ def test_a_class_of_a_probe(page, client, kept):
     wanted = bertscope.SiteDirection("NOUN", 2, weights[:, 1], bias=float(biases[1]))
     (expected,) = client.find_contexts(TEXTS, places=30, truncate=True, directions=wanted)
     assert first["contexts"]["best"] == [sent(place, 0) for place in expected.best]
-    for unit, part in (("probe:1:1", "layers 0, 2"), ("probe:2:3", "there are 3")):
+    for unit, part in (("probe:1:1", "of layers 0, 2"), ("probe:2:3", "0 to 2 of layers")):
         assert part in page.refusal("find", {"texts": TEXTS, "unit": unit, "data": data})["message"]
 
 
@@ -132,6 +132,23 @@ def test_files_that_have_no_direction(page, tmp_path):
         bertscope.KeptProbe(("a", "b"), weights, "mean", "models/bert", "sha256:" + "0" * 64, pairs).save(path)
         message = page.refusal("directions", {"data": base64.b64encode(path.read_bytes()).decode()})["message"]
         assert ("pairs of words" if pairs else "hidden units") in message
+
+
+def test_tags_that_places_have_in_common(page, client):
+    texts = [f"the {word} sat ." for word in ("cat", "dog", "man", "boy", "girl", "king")] * 5
+    tags = [[("DET", 0, 3), ("NOUN", 4, 4 + len(text.split()[1])), ("VERB", len(text) - 5, len(text) - 2)] for text in texts]
+    sent_tags = [" ".join(f"{start}-{end}-{tag}" for tag, start, end in words) for words in tags]
+    events = page.ask("find", {"texts": texts, "unit": "head:1:2", "tags": sent_tags})
+    found = next(event["contexts"] for event in events if "contexts" in event)
+    contexts = client.find_contexts(texts, heads={1: [2]}, places=100, sample=1000)
+    counts = bertscope.count_tags(contexts, dict(enumerate(tags))).best()
+    expected = [(one.of, one.tag, one.texts, one.share, one.by_chance, one.p_corrected) for one in counts if one.texts >= 20]
+    assert expected
+    assert [
+        tuple(each[name] for name in ("of", "tag", "texts", "share", "by_chance", "p")) for each in found["tags"]
+    ] == expected
+    assert len(found["best"]) == 30
+    assert "tags[0]" in page.refusal("find", {"texts": texts, "unit": "head:1:2", "tags": ["DET"]})["fields"]
 
 
 def test_only_at_a_word(page):
@@ -190,7 +207,7 @@ def test_the_sentences_that_ship(page):
     (event,) = page.ask("corpus", {})
     assert len(event["texts"]) == len(event["tags"]) > 60
     assert event["texts"][0] == "The cat chased the mouse."
-    assert event["tags"][0][:3] == [[0, "DET"], [4, "NOUN"], [8, "VERB"]]
+    assert event["tags"][0][:3] == [[0, "DET", 3], [4, "NOUN", 7], [8, "VERB", 14]]
     assert event["tags"][-1] is None
     own = resources.files("bertscope_workbench.explore") / "examples.conllu"
     assert own.read_bytes() == EXAMPLES.read_bytes()

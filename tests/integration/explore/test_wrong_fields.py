@@ -53,7 +53,7 @@ GOOD: dict[str, dict[str, object]] = {
     },
     "patched": {"text": TEXT, "source": TEXT, "model": "bert", "site": "state", "layer": 0, "position": 1},
     "corpus": {"contents": TEXT, "suffix": ".txt"},
-    "find": {"texts": [TEXT], "model": "bert", "unit": "state:0", "only": ["is"], "like": TEXT, "word": "Paris"},
+    "find": {"texts": [TEXT], "model": "bert", "unit": "state:0", "only": ["is"], "like": TEXT, "word": "Paris", "tags": []},
     "directions": {"data": "QUJD"},
     "find_outstanding": {"texts": [TEXT], "model": "bert", "layer": 0, "codes": False, "data": ""},
     "find_means": {"texts": [TEXT], "model": "bert"},

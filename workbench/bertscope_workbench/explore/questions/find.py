@@ -6,13 +6,13 @@ import asyncio
 import importlib.resources
 import re
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bertscope import AsyncClient, Contexts, NearestTo, Place, TextsProgress, UnitContexts
+from bertscope import AsyncClient, Contexts, NearestTo, Place, TagCount, TextsProgress, count_tags
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.explore.body import Body
@@ -36,15 +36,18 @@ NUMBERS_OF = MappingProxyType({"head": 2, "neuron": 2, "state": 1, "probe": 2, "
 FEW, LEAST_WORDS, OUTSTANDING = 5, 3, 12
 """Best places of a unit, how many words these have at least, and how many units are shown that stand out."""
 MOST_DIGITS = 6
+COUNTED, LEAST_TEXTS = 100, 20
+"""Best places whose tags are counted, and of how many texts at least."""
+TAG = re.compile(r"(\d{1,6})-(\d{1,6})-(\S{1,100})")
 EXAMPLES = importlib.resources.files("bertscope_workbench.explore") / "examples.conllu"
 CONLLU = ".conllu"
 
-Tagged = tuple[str, list[tuple[int, str]] | None]
-"""A sentence, and the first code point and the tag of each word, if it has tags."""
+Tagged = tuple[str, list[tuple[int, str, int]] | None]
+"""A sentence, and of each word the first code point, the tag, and one past the last code point, if it has tags."""
 
 
 async def corpus(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
-    """Reads sentences: yields `{"texts": [...], "tags": [[[first code point, tag], ...] or null, ...], "left_out": n,
+    """Reads sentences: yields `{"texts": [...], "tags": [[[start, tag, end], ...] or null, ...], "left_out": n,
     "cut": flag}`, at most 5,000; `cut` is true if there are more, `left_out` counts sentences of a treebank that can't be read.
 
     Fields: contents (empty: the sentences that ship), suffix (".txt" or ".conllu").
@@ -83,8 +86,8 @@ def _read(contents: str, suffix: str) -> tuple[list[Tagged], int]:
 
 
 def _tagged(sentence: Sentence) -> Tagged:
-    tags = {sentence.spans[place].start: sentence.rows[number][UPOS] for number, place in reversed(sentence.places.items())}
-    return sentence.text, sorted(tags.items())
+    words = {sentence.spans[place]: sentence.rows[number][UPOS] for number, place in reversed(sentence.places.items())}
+    return sentence.text, sorted((span.start, tag, span.end) for span, tag in words.items())
 
 
 async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
@@ -95,21 +98,24 @@ async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 
     Fields: texts (at most 5,000), model, unit ("head:4:10", "neuron:3:217", "state:6", "probe:4:1" or "code:3:217"), only
     (words that are places; empty: all), like and word (of a state: a sentence, and the word in it whose uses are looked for),
-    data (of a probe's class or a code: the file in base64; empty: the codes that ship).
+    data (of a probe's class or a code: the file in base64; empty: the codes that ship), tags (of each text "0-3-DET 4-7-NOUN";
+    empty: none is counted). Tags are counted over more places than those sent, if enough sentences have some: `"tags"` of the
+    contexts has the tag that chance explains least, of words and of the partners of heads.
     """
-    texts, model, only = _texts(body), body.optional_text("model"), body.texts("only")
+    texts, model, only, tags = _texts(body), body.optional_text("model"), body.texts("only"), _tags(body.texts("tags"))
     unit, like, word, data = body.text("unit"), body.text("like", ""), body.text("word", ""), body.text("data", "")
     body.done()
     asked = await asyncio.to_thread(_unit, unit, like, word, data)
 
     async def call(on_progress: Callable[[TextsProgress], object]) -> Contexts:
+        places, sample = (COUNTED, SHOWN) if tags else (BEST, None)
         return await client.find_contexts(
-            texts, model=model, places=BEST, words=only, truncate=True, on_progress=on_progress, **asked
+            texts, model=model, places=places, sample=sample, words=only, truncate=True, on_progress=on_progress, **asked
         )
 
     shown: list[int] = []
     async with aclosing(
-        with_progress(call, lambda found: {"contexts": _contexts(found[0], codes=unit.startswith("code"))})
+        with_progress(call, lambda found: {"contexts": _contexts(found, tags, codes=unit.startswith("code"))})
     ) as events:
         async for event in events:
             yield event
@@ -145,13 +151,13 @@ async def find_outstanding(client: AsyncClient, body: Body) -> AsyncGenerator[Ev
     body.done()
     asked: dict[str, Any] = await asyncio.to_thread(every_code, data, layer) if codes else {"neurons": {layer: None}}
     found = await client.find_contexts(texts, model=model, places=FEW, sample=1, truncate=True, **asked)
-    yield {"units": await asyncio.to_thread(_outstanding, found)}
+    yield {"units": await asyncio.to_thread(_outstanding, found, codes=codes)}
 
 
-def _outstanding(found: Contexts) -> list[tuple[int, float, list[str]]]:
+def _outstanding(found: Contexts, *, codes: bool) -> list[tuple[int, float, list[str]]]:
     rows: list[tuple[int, float, list[str]]] = []
     for one in found:
-        best = [place for place in one.best if place.value]  # A code that is not active has the value 0.
+        best = [place for place in one.best if place.value or not codes]  # A code that is not active has the value 0.
         words = [place.word.lower() for place in best]
         if one.deviation > 0 and len(set(words)) >= LEAST_WORDS:
             above = (sum(place.value for place in best) / len(best) - one.mean) / one.deviation
@@ -190,11 +196,31 @@ def _place(text: str, word: str) -> int:
     return found.start()
 
 
-def _contexts(found: UnitContexts, *, codes: bool) -> Event:
+def _tags(texts: Sequence[str]) -> dict[int, list[tuple[str, int, int]]]:
+    """Returns the tags of each text by its index. Raises InvalidArgument for those in another form."""
+    found: dict[int, list[tuple[str, int, int]]] = {}
+    for index, text in enumerate(texts):
+        for word in text.split():
+            if (matched := TAG.fullmatch(word)) is None:
+                raise invalid_argument(f"tags[{index}]", f"has {word[:50]!r}; write 4-7-NOUN")
+            found.setdefault(index, []).append((matched[3], int(matched[1]), int(matched[2])))
+    return found
+
+
+def _contexts(contexts: Contexts, tags: Mapping[int, list[tuple[str, int, int]]], *, codes: bool) -> Event:
     """Returns the contexts of a unit as the page reads them; the best places of a code are those where it is active."""
+    (found,) = contexts
     tenths = [_sent(place, tenth) for tenth, part in enumerate(found.tenths, start=1) for place in _spread(part)]
     sums = {name: plain(getattr(found, name)) for name in ("count", "mean", "deviation", "edges", "histogram")}
-    return sums | {"best": [_sent(place, 0) for place in found.best if place.value or not codes], "tenths": tenths}
+    best = [_sent(place, 0) for place in found.best[:BEST] if place.value or not codes]
+    counts = [one for one in count_tags(contexts, tags).best() if one.texts >= LEAST_TEXTS] if tags else []
+    return sums | {"best": best, "tenths": tenths, "tags": [_counted(one) for one in counts]}
+
+
+def _counted(one: TagCount) -> Event:
+    low, high, *_ = one.interval()
+    numbers = {"share": one.share, "low": low, "high": high, "by_chance": one.by_chance, "p": one.p_corrected}
+    return {"of": one.of, "tag": one.tag, "texts": one.texts} | {name: plain(value) for name, value in numbers.items()}
 
 
 def _spread(part: Sequence[Place]) -> list[Place]:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from bertscope import AsyncClient, KeptProbe, SiteDirection, SparseCodes, load_probe
+from bertscope import AsyncClient, KeptProbe, SparseCodes, load_probe
 from bertscope.errors import InvalidArgument, invalid_argument
 
 from bertscope_workbench.explore.body import Body
@@ -44,15 +44,14 @@ def direction(kind: str, data: str, layer: int, number: int) -> dict[str, Any]:
     found = _read(data)
     if isinstance(found, SparseCodes) != (kind == "code"):
         raise invalid_argument("unit", f"is a {kind}, and the file is of another kind")
-    layers, count = ((found.layer,), len(found)) if isinstance(found, SparseCodes) else (found.layers, len(_names(found)))
-    if layer not in layers:
-        raise invalid_argument("unit", f"has layer {layer}, and the file is of layers {', '.join(map(str, layers))}")
-    if number >= count:
-        raise invalid_argument("unit", f"has number {number}, and there are {count}, from 0")
+    layers, count = ([found.layer], len(found)) if isinstance(found, SparseCodes) else (found.layers, len(_names(found)))
+    if layer not in layers or number >= count:
+        raise invalid_argument(
+            "unit", f"is {kind}:{layer}:{number}, and the file has 0 to {count - 1} of layers {', '.join(map(str, layers))}"
+        )
     if isinstance(found, SparseCodes):
-        return {"directions": _code(found, number)}
-    weights, biases = found.weights[layer]
-    return {"directions": SiteDirection(_names(found)[number], layer, weights[:, number], bias=float(biases[number]))}
+        return {"directions": found.direction(number)}
+    return {"directions": found.direction(layer, found.labels[number] if found.labels else None)}
 
 
 def every_code(data: str, layer: int) -> dict[str, Any]:
@@ -60,13 +59,7 @@ def every_code(data: str, layer: int) -> dict[str, Any]:
     found = _read(data)
     if not isinstance(found, SparseCodes) or found.layer != layer:
         raise invalid_argument("data", f"holds no sparse codes of layer {layer}")
-    return {"directions": [_code(found, number) for number in range(len(found))]}
-
-
-def _code(codes: SparseCodes, number: int) -> SiteDirection:
-    vector = codes.encoder[number]
-    bias = float(codes.biases[number] - codes.mean @ vector)
-    return SiteDirection(f"code {number}", codes.layer, vector, bias=bias, threshold=float(codes.thresholds[number]))
+    return {"directions": [found.direction(number) for number in range(len(found))]}
 
 
 def _names(probe: KeptProbe) -> list[str]:

@@ -55,6 +55,7 @@ export const NUMBERS = {
   places: known("places", "count", "the words that the unit has a value at; special tokens are none"),
   head_value: known("attention", "share", "0 to 1: the most that the word gives to one other word, special tokens left out; of a word of several pieces the mean"),
   activation: known("activation", "activation", "what the neuron or code gives at the word, the mean over its pieces; it has no unit of its own, and neurons may be below 0"),
+  tagged: known("tags in common", "%", "of the sentences with a place among the 100 best, how many have the tag there, one place each; by chance is the same of words that were drawn"),
   above: known("standing out", "standard deviations", "how far the five largest values of a neuron are above the mean of all"),
   class_score: known("score", "logits", "the probe's score of the class before probabilities are made; above the other classes' scores the probe says it"),
   cosine: known("cosine", "cosine", "-1 to 1: how alike the direction of the state at the word is to that of the given word"),

@@ -1,6 +1,7 @@
 // The Find view: the words of a corpus at which a head, a neuron or another unit is largest, and some from each tenth of its values.
 
 import {choice, h, replace} from "../dom.js";
+import {percent} from "../format.js";
 import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../parts/copying.js";
 import {amount, histogram, words} from "../parts/contexts.js";
 import {create as createTable, filtersOf} from "../parts/data_table.js";
@@ -19,6 +20,10 @@ const VALUES = /** @type {Record<string, string>} */ ({head: "head_value", neuro
 /** What is known of all heads, and of the neurons or codes of a layer, over a corpus; it outlives a look at another view. @type {Record<string, {of: string, found: any}>} */
 const known = {find_means: {of: "", found: null}, find_outstanding: {of: "", found: null}};
 
+/** What the words at the best places have in common. @param {{of: string, tag: string, texts: number, share: number, low: number, high: number, by_chance: number, p: number}} found */
+const tagSaid = ({of, tag, texts, share, low, high, by_chance: chance, p}) => [of === "partner" ? "Attended to: " : "Words: ", h("strong", null, `${percent(share)} ${tag}`),
+  ` in ${texts} sentences (95 %: ${(100 * low).toFixed(1)} to ${percent(high)}), ${percent(chance)} by chance${p < 0.05 ? "" : ", which may be chance"}. `];
+
 /** @param {Element} container @param {any} context */
 export function mount(container, context) {
   const {state, api} = context;
@@ -33,12 +38,13 @@ export function mount(container, context) {
   const does = h("p", {class: "soft"});
   const sums = h("p", {class: "find-sums"});
   const spread = h("div");
+  const tagged = h("p", {class: "find-tags", ...means("tagged")});
   const show = choice("Shown", [["best", "Best places"], ["tenths", "From each tenth"]], "best", value => state.set({find_show: value === "best" ? null : value}, {push: true}));
   const only = h("input", {type: "search", "aria-label": "Only at this word", placeholder: "only at this word", spellcheck: "false", onchange: () => state.set({find_only: only.value.trim() || null}, {push: true})});
   const table = createTable("Contexts", pick => state.set({...(pick.sort !== undefined && {find_sort: pick.sort}), ...(pick.filters && {find_filters: Object.keys(pick.filters).length ? JSON.stringify(pick.filters) : null})}, {push: pick.sort !== undefined}));
   const bar = h("progress", {hidden: true, "aria-label": "Sentences read"});
   const stop = h("button", {type: "button", hidden: true, onclick: () => asker.stop()}, "Stop");
-  const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), does, h("div", {class: "find-numbers"}, sums, spread), table.element);
+  const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), does, h("div", {class: "find-numbers"}, sums, spread), tagged, table.element);
   const pictures = createPictures(() => ({drawings: [{label: "Values", svg: () => spread.querySelector("svg")}], view: contexts, labels: {name: `bertscope-find-${units.write(chosen())}`, caption: `${modelName()}: ${units.said(chosen())}`}}), status.error);
   replace(container, h("div", {class: "find-panels"}, h("div", {class: "find-side"}, unit.element, corpus.element), contexts), h("footer", {class: "page-footer"}, status.element, bar, stop, linkButton(context),
     copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce), pictures.element));
@@ -77,8 +83,8 @@ export function mount(container, context) {
       return;
     }
     const like = at.kind === "state" ? unit.like() : units.inFile(at) ? {data: unit.data()} : {};
-    const body = {texts, unit: units.write(at), model: state.get().model ?? "", only: (state.get().find_only ?? "").split(/\s+/).filter(Boolean), ...like};
-    const key = JSON.stringify([{...body, data: ""}, unit.file(), corpus.name()]);
+    const body = {texts, unit: units.write(at), model: state.get().model ?? "", only: (state.get().find_only ?? "").split(/\s+/).filter(Boolean), tags: corpus.tags(), ...like};
+    const key = JSON.stringify([{...body, data: "", tags: ""}, unit.file(), corpus.name()]);
     if (key === asked) return;
     asked = key;
     const began = performance.now();
@@ -172,6 +178,8 @@ export function mount(container, context) {
     const rows = shown();
     const most = Math.max(...[...found.best, ...found.tenths].map(place => Math.abs(place.value)));
     replace(sums, h("span", means("places"), `${found.count} places`), ", ", h("span", means(VALUES[found.unit.kind]), `mean ${amount(found.mean ?? 0)}, standard deviation ${amount(found.deviation ?? 0)}`));
+    tagged.hidden = !found.tags.length;
+    replace(tagged, found.tags.map(tagSaid));
     replace(spread, found.edges.length > 0 && histogram(found.edges, found.histogram, NUMBERS[VALUES[found.unit.kind]].unit));
     table.update({rows, columns: columns(most), sort: now.find_sort ?? "", filters: filtersOf(now.find_filters), stamp: place => JSON.stringify([found.values[place.text], most, context.theme(), opens(place)])});
   }

@@ -6,8 +6,8 @@ import {create as createStatus} from "../parts/status_line.js";
 const MAX_BYTES = 16_000_000;
 const SHIPPED = "sentences that ship with the page";
 
-/** The sentences, which outlive a look at another view. @type {{name: string, texts: string[], tags: ([number, string][] | null)[]}} */
-let kept = {name: "", texts: [], tags: []};
+/** The sentences, which outlive a look at another view. @type {{name: string, texts: string[], tags: (Map<number, string> | null)[], written: string[]}} */
+let kept = {name: "", texts: [], tags: [], written: []};
 
 /** Makes the part. @param {any} context @param {() => void} changed Called when there are other sentences. */
 export function createCorpus(context, changed) {
@@ -30,7 +30,8 @@ export function createCorpus(context, changed) {
     status.waiting(`reading ${name}`);
     try {
       const {texts, tags, left_out: left, cut} = await asker.ask("corpus", {contents, suffix});
-      kept = {name, texts, tags: tags.map((/** @type {any} */ each) => each && new Map(each))};
+      kept = {name, texts, tags: tags.map((/** @type {any} */ each) => each && new Map(each)),
+        written: tags.some(Boolean) ? tags.map((/** @type {any} */ each) => (each ?? []).map((/** @type {[number, string, number]} */ [start, tag, end]) => `${start}-${end}-${tag.replace(/\s/g, "_")}`).join(" ")) : []};
       say(`${left ? `; ${left} can't be read` : ""}${cut ? "; the file has more" : ""}`);
       changed();
     } catch (error) {
@@ -53,6 +54,7 @@ export function createCorpus(context, changed) {
     texts: () => kept.texts,
     /** A file's name for commands. */ name: () => (kept.name === SHIPPED ? "sentences.txt" : kept.name || "sentences.txt"),
     /** True for the sentences that ship. */ ships: () => kept.name === SHIPPED,
+    /** All tags, as a question takes them; none of a corpus without. */ tags: () => kept.written,
     tagged: () => kept.tags.some(Boolean),
     /** The tag of the word that begins there; null if there is none. @param {number} text @param {number} start */
     tag: (text, start) => /** @type {any} */ (kept.tags[text])?.get(start) ?? null,
