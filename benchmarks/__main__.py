@@ -32,6 +32,7 @@ from benchmarks.rolling import command as rolling
 from benchmarks.serving import (
     attention,
     cloze,
+    codes,
     description,
     explore,
     facts,
@@ -91,6 +92,7 @@ LONG_SCRIPTS = {"sweep-64": sweep64}
 REPORTS = {
     "attribution": attribution.main,
     "batches": batches.main,
+    "codes": codes.main,
     "trace-intervals": trace_intervals.main,
     "host": host.main,
     "load": load.main,

@@ -71,7 +71,7 @@ def workbench_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile
 def test_client_wheel_is_thin(client_wheel: zipfile.ZipFile) -> None:
     assert requirements(client_wheel) == CLIENT_NEEDS
     assert {name.split("/")[0].partition("-")[0] for name in client_wheel.namelist()} == {"bertscope"}
-    assert sum(entry.compress_size for entry in client_wheel.infolist()) < 725_000
+    assert sum(entry.compress_size for entry in client_wheel.infolist()) < 800_000
     generated = {"bertscope/v1/cloze_pb2.pyi", "bertscope/inference/open_inference_pb2.pyi"}
     assert {"bertscope/py.typed", *generated} <= set(client_wheel.namelist())
 
