@@ -1,0 +1,144 @@
+"""Contexts of units by brute force: transformers' own modules in float64, one text at a time, and a full sort."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from bertscope_service.encoders.sites import Site
+from numpy.typing import NDArray
+
+from tests.support import hooked as sites
+from tests.support.hooked import Changes, Hooked
+from tests.support.reference import Editing, HeadEdits
+from tests.support.relations import Linked
+
+Floats = NDArray[np.float64]
+Place = tuple[int, int, int]
+"""Number of a text, its word, and a second word; words count with special tokens."""
+
+NUMBERS = {
+    Site.STATE: sites.STATE,
+    Site.HEAD_OUTPUT: sites.HEADS,
+    Site.ATTENTION_OUTPUT: sites.ATTENTION,
+    Site.ACTIVATIONS: sites.NEURONS,
+    Site.FEED_FORWARD_OUTPUT: sites.FEED_FORWARD,
+}
+MASK = (1 << 64) - 1
+
+
+def words_of(
+    encoded: Any, texts: Sequence[str], given: Sequence[tuple[int, int, int]]
+) -> tuple[list[list[int]], list[int | None]]:
+    """The tokens of each word of a text, special tokens being words of their own; and the word that each given one is."""
+    keys: list[tuple[str, int, int]] = []
+    for token, (word, segment) in enumerate(zip(encoded.word_ids(), encoded.sequence_ids(), strict=True)):
+        if segment is None:
+            keys.append(("special", token, 0))
+            continue
+        start, end = encoded["offset_mapping"][token]
+        start = end - len(texts[segment][start:end].lstrip())
+        inside = [number for number, (first, last, of) in enumerate(given) if of == segment and first <= start < last]
+        keys.append(("given", inside[0], 0) if inside else ("own", segment, word))
+    runs = [(key, [token for token, _ in run]) for key, run in itertools.groupby(enumerate(keys), key=lambda one: one[1])]
+    numbers = {key: number for number, (key, _) in enumerate(runs)}
+    return [tokens for _, tokens in runs], [numbers.get(("given", number, 0)) for number in range(len(given))]
+
+
+@dataclass
+class Read:
+    """One text as transformers gives it: its words, those that are no special tokens, its pairs; weights between words,
+    [layers, heads, words, words]; and the vectors of words, by site and layer, [words, size]."""
+
+    words: list[list[int]]
+    readable: list[int]
+    pairs: list[tuple[int, int]]
+    weights: Floats
+    vectors: Mapping[tuple[int, int], Floats]
+
+
+@torch.no_grad()
+def read(
+    hooked: Hooked, text: Linked, *, pieces: bool = False, edits: HeadEdits | None = None, changes: Changes | None = None
+) -> Read:
+    """Runs one text."""
+    encoded = hooked.tokenizer(*text.texts, return_offsets_mapping=True)
+    words, given = words_of(encoded, text.texts, text.words)
+    special = {token for token, segment in enumerate(encoded.sequence_ids()) if segment is None}
+    if pieces:
+        words = [[token] for token in range(len(encoded["input_ids"]))]
+    with Editing(edits or {}) as editing:
+        _, vectors = hooked.run(hooked.read(*text.texts), changes)
+    joined = np.zeros((len(words), len(encoded["input_ids"])))
+    for number, tokens in enumerate(words):
+        joined[number, tokens] = 1
+    means = joined / joined.sum(axis=1, keepdims=True)
+    weights = [means @ maps[0].double().numpy() @ joined.T for maps in editing.maps]
+    linked = {(given[first], given[second]) for _, first, second in text.pairs} if not pieces else set()
+    pairs = sorted((first, second) for first, second in linked if first is not None and second is not None)
+    readable = [number for number, tokens in enumerate(words) if tokens[0] not in special]
+    return Read(words, readable, pairs, np.stack(weights), {place: means @ found.numpy() for place, found in vectors.items()})
+
+
+@dataclass
+class Expected:
+    """The values of units at all of their places, [places, units]; of heads the partner at each."""
+
+    places: list[Place] = field(default_factory=list)
+    values: list[Floats] = field(default_factory=list)
+    partners: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, place: Place, values: Floats, partners: NDArray[np.int64] | None = None) -> None:
+        self.places.append(place)
+        self.values.append(values)
+        if partners is not None:
+            self.partners.append(partners)
+
+
+def most(texts: Mapping[int, Read], layer: int) -> Expected:
+    """The largest weight of each head from a word to another one."""
+    found = Expected()
+    for number, text in sorted(texts.items()):
+        for word in text.readable:
+            others = [other for other in text.readable if other != word]
+            weights = text.weights[layer][:, word]
+            if not others:
+                found.add((number, word, word), np.zeros(len(weights)), np.full(len(weights), word))
+                continue
+            found.add((number, word, word), weights[:, others].max(axis=1), np.array(others)[weights[:, others].argmax(axis=1)])
+    return found
+
+
+def along_pairs(texts: Mapping[int, Read], layer: int) -> Expected:
+    """The weight of each head along each pair."""
+    found = Expected()
+    for number, text in sorted(texts.items()):
+        for first, second in text.pairs:
+            weights = text.weights[layer][:, first, second]
+            found.add((number, first, second), weights, np.full(len(weights), second))
+    return found
+
+
+def at_words(texts: Mapping[int, Read], site: Site, layer: int, value: Callable[[Floats], Any]) -> Expected:
+    """What a function makes of the vector of each word."""
+    found = Expected()
+    for number, text in sorted(texts.items()):
+        vectors = text.vectors[NUMBERS[site], layer]
+        for word in text.readable:
+            found.add((number, word, word), np.atleast_1d(value(vectors[word])))
+    return found
+
+
+def key_of(seed: int, place: Place, ids: Sequence[int]) -> int:
+    """SplitMix64's steps, in whole numbers."""
+    found = seed
+    for part in (ids[place[0]], place[1], place[2]):
+        found = (found + (part + 1) * 0x9E3779B97F4A7C15) & MASK
+        found = ((found ^ found >> 30) * 0xBF58476D1CE4E5B9) & MASK
+        found = ((found ^ found >> 27) * 0x94D049BB133111EB) & MASK
+        found ^= found >> 31
+    return found
