@@ -42,15 +42,16 @@ class Bins:
     def count(self, values: torch.Tensor) -> torch.Tensor:
         """Counts values in each bin: int64 [units, bins]; values: float32 [places, units]."""
         units, bins = values.shape[1], len(self.edges) + 1
+        firsts = torch.arange(units, device=values.device) * bins
         if self.step:
-            # One more than the whole steps from the first edge on; what lies below counts as 0.
-            first = 1 - float(self.edges[0]) / self.step
-            found = values.mul(1 / self.step).add_(first).clamp_(0, bins - 1).to(torch.int32)
+            # Whole steps from 0 on, and only then from the first edge: else a small value below 0 is rounded to it.
+            before = 1 - round(float(self.edges[0]) / self.step)
+            steps = values.mul(1 / self.step).floor_().clamp_(-before, bins - 1 - before)
+            flat = steps.to(torch.int32).add_((firsts + before).to(torch.int32)).flatten()
         else:
             (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
             found = torch.bucketize(values, edges, right=True, out_int32=True)
-        offsets = torch.arange(units, dtype=torch.int32, device=values.device) * bins
-        flat = found.add_(offsets).flatten()
+            flat = found.add_(firsts.to(torch.int32)).flatten()
         if values.device.type == "cpu":
             return torch.bincount(flat, minlength=units * bins).view(units, bins)
         # On a GPU, bincount makes the host wait for the largest.
