@@ -84,13 +84,14 @@ class CodesTraining:
         rows = (drawn / drawn.norm(dim=1, keepdim=True)).to(size.device)
         self.encoder, self.decoder = rows.clone().requires_grad_(), rows.clone().requires_grad_()
         """w and d, [codes, hidden]."""
-        self.biases = torch.zeros(size.codes, dtype=torch.float32, device=size.device, requires_grad=True)
+        self.biases = torch.zeros(size.codes, dtype=torch.float32, device=size.device).requires_grad_()
         """b, [codes]."""
         self.threshold = 0.0
         """The threshold that a code's z must exceed, once it was set."""
         self.done = 0
         """Steps that were taken."""
-        self._adam = torch.optim.Adam([self.encoder, self.biases, self.decoder], lr=rate)
+        self._parameters = [self.encoder, self.biases, self.decoder]
+        self._adam = torch.optim.Adam(self._parameters, lr=rate)
         self._silent = torch.zeros(size.codes, dtype=torch.int64, device=size.device)
 
     def accumulate(self, states: torch.Tensor, pieces: int) -> None:
@@ -99,7 +100,9 @@ class CodesTraining:
             kept = self._compete(self._read(states))
             error = states - kept @ self.decoder
             loss = error.square().sum() + REVIVED_SHARE * self._revival(states, error.detach())
-            (loss / pieces).backward()
+            gradients = torch.autograd.grad(loss / pieces, self._parameters)
+        for values, gradient in zip(self._parameters, gradients, strict=True):
+            values.grad = gradient if values.grad is None else values.grad + gradient
         fired = (kept.detach() > 0).any(dim=0)
         self._silent.add_(len(states)).masked_fill_(fired, 0)
 

@@ -379,3 +379,32 @@ def test_a_number_is_attributed_to_codes(host: Host, trained: bertscope.SparseCo
             client.find_neurons(text, target, site=codes, layers=[1])
         with pytest.raises(bertscope.InvalidArgument, match=r"SparseCodes\.change"):
             line.changes(0)
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "change"),
+    [
+        ("site.codes", "CHANGE_UNUSABLE", {"codes": None}),
+        ("site.codes", "CHANGE_UNUSABLE", {"site": sites.SITE_ACTIVATIONS}),
+        ("site.layers", "CHANGE_UNUSABLE", {"layers": [1, 2]}),
+        ("site.layers", "CHANGE_UNUSABLE", {"layers": []}),
+        ("site.codes.encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
+    ],
+)
+def test_attributions_that_are_refused(
+    host: Host, trained: bertscope.SparseCodes, field: str, reason: str, change: dict[str, Any]
+) -> None:
+    from bertscope.v1 import attribution_pb2 as attribution
+    from bertscope.values.changes import site_message
+    from bertscope.values.vectors import tensor
+
+    codes_message = site_message(trained.change(factor=0)).change.codes
+    if "encoder" in change:
+        codes_message.encoder.CopyFrom(tensor(np.zeros(change["encoder"], np.float32)))
+    asked = {"site": sites.SITE_STATE, "layers": [LAYER], "codes": codes_message} | change
+    asked.pop("encoder", None)
+    text = attribution.AttributedText(text="the [MASK] sat", target={"mask": {"answer": "cat"}})
+    request = attribution.AttributeWordsRequest(inputs=[text], site=attribution.AttributedSite(**asked))
+    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
+        host.attribution.AttributeWords(request, timeout=granted(60))
+    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
