@@ -25,6 +25,7 @@ export function createSlice(context) {
     const [text, ...further] = masked();
     openWith({view: "explore", text, show: "worth"}, further);
   }}, "Measure heads");
+  const find = h("button", {type: "button", onclick: () => openWith({view: "find"}, single())}, "Find in these");
   const trace = h("button", {type: "button", onclick: () => {
     const [clean, corrupted] = filled();
     const [answer, against] = [clean, corrupted].map(wordOf);
@@ -55,7 +56,7 @@ export function createSlice(context) {
   }
 
   return {
-    elements: [h("header", null, count, heads, worth, trace, save, sweep, study, ask), summary],
+    elements: [h("header", null, count, heads, worth, find, trace, save, sweep, study, ask), summary],
     footer,
     /** @param {import("./table_rows.js").Row[]} next @param {string} how */
     update(next, how) {
@@ -63,6 +64,7 @@ export function createSlice(context) {
       count.textContent = `Slice: ${rows.length} ${rows.length === 1 ? "row" : "rows"} ${how}`;
       summary.textContent = [share(rows), mean(rows, "loss", "nats"), mean(rows, "score", "nats per piece")].filter(Boolean).join("; ");
       need(heads, single().length ? "" : "Needs a sentence that is no pair");
+      need(find, single().length ? "" : "Needs a sentence that is no pair");
       need(worth, masked().length ? "" : "Needs a sentence with [MASK]");
       need(trace, filled().length === 2 && rows.length === 2 ? "" : "Needs two rows with [MASK]: choose a row and its edited copy");
       need(save, rows.length ? "" : "No row is shown");
