@@ -30,7 +30,7 @@ from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.api.site_runs import site_changes
-from bertscope_service.api.sites import SiteReader, source_models
+from bertscope_service.api.sites import SiteReader, codes_bytes, source_models
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
@@ -147,10 +147,10 @@ class Call:
         `means`: the request needs reference texts whatever its interventions
         are. Raises Overloaded if other requests take up the memory for plans.
         """
-        if large:
-            self.backend.request_memory.hold(self.client, request.ByteSize())
-
         asked = getattr(request, "site_interventions", ())
+        if large:
+            vectors = sum(codes_bytes(one.change) for one in asked)
+            self.backend.request_memory.hold(self.client, request.ByteSize() - vectors, vectors)
 
         def work() -> tuple[T, Conditions]:
             check_fields(request, self.backend.limits)

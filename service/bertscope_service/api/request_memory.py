@@ -10,6 +10,9 @@ PLAN_BYTES = 24
 """Memory that the plan of a request takes for each of its bytes, approximately: a labelled span of 9 bytes becomes some objects
 of Python."""
 
+VECTOR_COPIES = 4
+"""Copies of the large vectors of a request: as they came, as they are checked, in float64 to be centred."""
+
 REQUESTS_BYTES = 512 * 1024 * 1024
 """Maximum size of the plans of all large requests. A single one always fits."""
 
@@ -25,9 +28,10 @@ class RequestMemory(HeldMemory):
     def __init__(self, metrics: Metrics) -> None:
         super().__init__(metrics, "requests_full")
 
-    def hold(self, client: str, request_bytes: int) -> None:
-        """Reserves the memory for planning a request of this size until the current task ends. Raises Overloaded."""
-        size = PLAN_BYTES * request_bytes
+    def hold(self, client: str, request_bytes: int, vector_bytes: int = 0) -> None:
+        """Reserves the memory for planning a request of this size, and vectors beside, until the current task ends. Raises
+        Overloaded."""
+        size = PLAN_BYTES * request_bytes + VECTOR_COPIES * vector_bytes
         own, fits = self.of(client), self.total + size <= REQUESTS_BYTES
         if self.total and not (fits and own + size <= REQUESTS_BYTES // 2):
             message = (

@@ -53,7 +53,7 @@ class SiteReader:
     def read(self, messages: Messages, field: str = "site_interventions") -> list[PlannedChange]:
         """Converts a request's changes. Raises InvalidArgument, and Unsupported for what the model can't change."""
         require_observable(self.model, asked=bool(messages))
-        for size_of, most in ((_vector_bytes, MAX_VECTOR_BYTES), (_codes_bytes, MAX_CODES_BYTES)):
+        for size_of, most in ((_vector_bytes, MAX_VECTOR_BYTES), (codes_bytes, MAX_CODES_BYTES)):
             size = sum(size_of(message.change) for message in messages)
             if size > most:
                 message = f"the vectors of {field} have {size} bytes and a request may have {most}; send fewer"
@@ -256,8 +256,9 @@ def _vectors(tensor: common_pb2.Tensor, field: str, size: int) -> NDArray[np.flo
     return parse_tensor(tensor, field, shape, VECTOR)
 
 
-def _codes_bytes(change: site_pb2.SiteChange) -> int:
-    return change.codes.ByteSize() + sum(_codes_bytes(one.change) for one in change.source.interventions)
+def codes_bytes(change: site_pb2.SiteChange) -> int:
+    """Returns the bytes of a change's sparse codes, and of those of the run that it takes vectors from."""
+    return change.codes.ByteSize() + sum(codes_bytes(one.change) for one in change.source.interventions)
 
 
 def _vector_bytes(change: site_pb2.SiteChange) -> int:
