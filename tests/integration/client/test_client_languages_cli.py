@@ -77,7 +77,7 @@ def test_alignment_is_that_of_the_client(folder: Path, host: Host, capsys: pytes
         (["align", "long.txt", "--layer", "1", "--limit", "1"], 1, "every pair was left out; long.txt, line 1: "),
         (["align", "long.txt", "--layer", "1", "--plot", "p.png"], 1, "pair 0 was left out"),
         (["align", "one.txt", "--layer", "1", "--plot", "p.png", "--pair", "3"], 2, "--pair 3: there are 3 pairs"),
-        (["align", "one.txt", "--layer", "1", "--pair", "1"], 2, "--dark and --pair go with --plot"),
+        (["align", "one.txt", "--layer", "1", "--pair", "1"], 2, "--pair goes with --plot"),
         (["align", "one.txt", "--layer", "1", "--output", "p.pdf"], 2, "--output p.pdf: the name must end with"),
         (["align", "one.txt", "--layer", "1", "--gold", "nothing"], 1, "cannot read nothing"),
         (["align", "de", "en", "--layer", "1", "--gold", "gold"], 1, "gold has 3 lines for 4 pairs"),

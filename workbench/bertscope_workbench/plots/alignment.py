@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from bertscope import GoldAlignment, WordAlignment
 
-from bertscope_workbench.plots.figures import Axes, Figure, heat_map, name_cells, new_figure, saving, write_in_cell
+from bertscope_workbench.plots.figures import (
+    Axes,
+    Figure,
+    heat_map,
+    letters_in_cell,
+    name_cells,
+    new_figure,
+    saving,
+    write_in_cell,
+)
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import Theme, shortened, theme_of
 
 __all__ = ["plot_alignment", "save_alignment"]
@@ -21,15 +31,14 @@ MIN_SIDE = 2.2
 MAX_WORD = 16
 
 
-def plot_alignment(
-    found: WordAlignment, gold: GoldAlignment | None = None, *, dark: bool = False, title: str | None = None
-) -> Figure:
+@looking
+def plot_alignment(found: WordAlignment, gold: GoldAlignment | None = None, **look: Unpack[Look]) -> Figure:
     """Draws a row for each word of the source and a column for each of the target, their links with the cosine; `dark` on a
     dark page.
 
     With `gold`, a frame is around each link that people made: a whole one if it is sure, a dashed one if it is possible.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     rows, columns = len(found.source_words), len(found.target_words)
     cosines = np.full((rows, columns), np.nan)
     for link in found.links:
@@ -40,7 +49,8 @@ def plot_alignment(
     figure = new_figure(MARGINS[0] + width + beside, MARGINS[1] + height + below, theme)
     axes = figure.subplots()
     image = heat_map(axes, cosines, theme.none_to_much, origin="upper")
-    for link in found.links:
+    numbered = letters_in_cell(figure, columns) >= len(".00")
+    for link in found.links if numbered else ():
         value = f"{link.similarity:.2f}".replace("0.", ".", 1)
         write_in_cell(axes, link.target, link.source, value, link.similarity, theme)
     if gold is not None:
@@ -54,7 +64,7 @@ def plot_alignment(
     axes.set_xlabel("target")
     figure.add_colorbar(image, axes, "cosine")
     made = "; framed: by people" if gold is not None else ""
-    figure.set_heading(title, f"linked words ({found.method}){made}\n{found.provenance.model}, layer {found.layer}")
+    figure.set_heading(f"linked words ({found.method}){made}\n{found.provenance.model}, layer {found.layer}")
     return figure
 
 

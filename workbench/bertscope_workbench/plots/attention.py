@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
+from typing import Unpack
 
 from bertscope import AttentionMaps
 
 from bertscope_workbench.plots.attention_head import draw_head, ends, token_map
 from bertscope_workbench.plots.attention_page import Choice, attention_page, choose, heading, name_of, place_of
 from bertscope_workbench.plots.figures import FIGURE_FORMATS, Figure, ThemedFigure, new_figure, require_format, write
+from bertscope_workbench.plots.look import Look, asked_size, asked_title, looking, points
 from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, theme_of
 
 __all__ = ["plot_attention", "save_attention"]
@@ -25,19 +27,24 @@ MAX_LABELS = 16
 """The most tokens named along an axis of a map that is one of many; of longer texts every second, third, ... is named."""
 INCHES_PER_CHARACTER = 0.06
 """Approximate width of a character of a token's name beside one of many maps."""
+LEAST_LABELS = 5
+"""With room for fewer tokens than these, none is named."""
+LEAST_SIDE, TITLED, NAMED = 0.1, 0.3, 1.1
+"""Inches: the least side of a map, and from which on each has a title, "4:10", and a whole one, "layer 4, head 10"."""
+TOKEN_SIZE, POINTS_PER_INCH = 6, 72
 MAX_PIXELS = 240
 """The most squares along a side of a map that is one of many; for longer texts a square shows the largest weight of several
 tokens."""
 
 
+@looking
 def plot_attention(
     maps: AttentionMaps,
     layer: Choice = None,
     head: Choice = None,
     *,
     fixed_scale: bool = False,
-    dark: bool = False,
-    title: str | None = None,
+    **look: Unpack[Look],
 ) -> Figure:
     """Draws heat maps of attention, tokens on the axes: each row attends to the columns; `dark` on a dark page.
 
@@ -50,18 +57,17 @@ def plot_attention(
     Raises KeyError for a layer or head that the maps don't hold, and ValueError for none at
     all, and for a fixed scale of quantities that are no weights.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     layers, heads = choose(maps.layers, layer, "layer"), choose(maps.heads, head, "head")
     places = [(each_layer, each_head) for each_layer in layers for each_head in heads]
-    title = heading(maps) if title is None else title
     if fixed_scale and maps.quantity != "weights":
         raise ValueError(f"{name_of(maps)} have no fixed scale; weights are 0 to 1")
     largest = 1.0 if fixed_scale else None
     if len(places) == 1:
-        return draw_head(maps, *places[0], title, theme, largest)
+        return draw_head(maps, *places[0], theme, largest)
     columns = len(heads) if len(layers) > 1 and maps.by_head else min(len(places), COLUMNS)
     row, column = ends(maps)
-    title += f"\nrows: {row}, columns: {column}; {maps.provenance.model}"
+    title = asked_title(f"{heading(maps)}\nrows: {row}, columns: {column}; {maps.provenance.model}")
     return _grid(maps, places, columns, title, theme, largest)
 
 
@@ -72,8 +78,7 @@ def save_attention(
     head: Choice = None,
     *,
     fixed_scale: bool = False,
-    dark: bool = False,
-    title: str | None = None,
+    **look: Unpack[Look],
 ) -> None:
     """Writes a figure (.png, .svg, .pdf) or an interactive page (.html), by the suffix of the file's name.
 
@@ -82,11 +87,11 @@ def save_attention(
     and `attention_page`.
     """
     path = Path(path)
-    require_attention_format(path, figure=dark or fixed_scale)
+    require_attention_format(path, figure=fixed_scale or any(look.get(name) for name in ("dark", "figsize", "font_size", "ax")))
     if path.suffix.lower() == PAGE_FORMAT:
-        path.write_text(attention_page(maps, layer, head, title=title), encoding="utf-8")
+        path.write_text(attention_page(maps, layer, head, title=look.get("title")), encoding="utf-8")
     else:
-        figure = plot_attention(maps, layer, head, fixed_scale=fixed_scale, dark=dark, title=title)
+        figure = plot_attention(maps, layer, head, fixed_scale=fixed_scale, **look)
         write(figure, path)
 
 
@@ -101,15 +106,22 @@ def _grid(
     rows = math.ceil(len(places) / columns)
     tokens = [token.text for token in maps.tokens]
     length = len(tokens)
-    side = min(3.0, max(1.7, 0.16 * min(length, MAX_LABELS)))
+    side, scale = min(3.0, max(1.7, 0.16 * min(length, MAX_LABELS))), points(10) / 10
     # Placed by hand: matplotlib's layout draws all maps repeatedly, which takes most of the time.
     longest = max(map(len, tokens[:: math.ceil(length / MAX_LABELS)]))
-    names = min(3.0, 0.35 + INCHES_PER_CHARACTER * longest)
-    width = columns * side + names + 1.5
-    top = 0.55 + 0.2 * (1 + fitted(heading, width, TITLE_SIZE).count("\n"))
-    height = rows * (side + 0.25) + names + top
+    names = min(3.0, 0.35 + INCHES_PER_CHARACTER * longest) * scale
+    width, limit = asked_size(columns * side + names + 1.5 * scale, math.inf)
+    side = max(LEAST_SIDE, (width - names - 1.5 * scale) / columns)
+    labels = min(MAX_LABELS, int(side * POINTS_PER_INCH / points(TOKEN_SIZE) / 1.1))
+    if labels < min(length, LEAST_LABELS):  # No room: only layers and heads are named.
+        labels, names = 0, 0.4 * scale
+        side = max(LEAST_SIDE, (width - names - 1.2 * scale) / columns)
+    top = 0.35 * scale + (0.2 * scale * (2 + fitted(heading, width, points(TITLE_SIZE)).count("\n")) if heading else 0)
+    one_layer = len({layer for layer, _ in places}) == 1
+    gap = 0.25 * scale if side >= TITLED or one_layer else 0.08
+    height = min(rows * (side + gap) + names + top, limit)
     figure = new_figure(width, height, theme, solved=False)
-    figure.subplots_adjust(names / width, names / height, 1 - 1.4 / width, 1 - top / height, 0.08, 0.3 / side)
+    figure.subplots_adjust(names / width, names / height, 1 - 1.2 * scale / width, 1 - top / height, 0.08, gap / side)
     grid = figure.subplots(rows, columns, squeeze=False)
     largest = max(float(maps.head(*place).max()) for place in places) if largest is None else largest
     image = None
@@ -119,11 +131,27 @@ def _grid(
             continue
         # Maps in a row or a column share the tokens' names: names on the outside leave room for the maps.
         named = index + columns >= len(places), index % columns == 0
+        shown_names = named if labels else (False, False)
         weights = maps.head(*places[index])
-        image = token_map(axes, weights, largest, tokens, theme, labels=MAX_LABELS, pixels=MAX_PIXELS, named=named, fontsize=6)
-        axes.set_title(place_of(maps, *places[index]), fontsize=8, pad=4)
+        image = token_map(
+            axes,
+            weights,
+            largest,
+            tokens,
+            theme,
+            labels=labels or 1,
+            pixels=MAX_PIXELS,
+            named=shown_names,
+            fontsize=points(TOKEN_SIZE),
+        )
+        if side >= TITLED or one_layer:
+            name = place_of(maps, *places[index]) if side >= NAMED else "{}:{}".format(*places[index])
+            axes.set_title(name, fontsize=points(8), pad=4)
+        elif named[0] or named[1]:
+            axes.set_xlabel(str(places[index][1]) if named[0] else "")
+            axes.set_ylabel(str(places[index][0]) if named[1] else "")
     figure.set_heading(heading, y=1 - 0.12 / height)
     tall = min(0.6, 6 / height)
-    place = figure.add_axes((1 - 1.1 / width, 0.5 - tall / 2, 0.14 / width, tall))
+    place = figure.add_axes((1 - 1.05 * scale / width, 0.5 - tall / 2, 0.14 * scale / width, tall))
     figure.add_colorbar(image, None, name_of(maps), cax=place)
     return figure

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from bertscope import AttentionMaps
 
-from bertscope_workbench.plots.attention_page import name_of, place_of
+from bertscope_workbench.plots.attention_page import heading, name_of, place_of
 from bertscope_workbench.plots.figures import Axes, ThemedFigure, heat_map, name_cells, new_figure
+from bertscope_workbench.plots.look import asked_size, asked_title, points
 from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, shortened, shown
 
 if TYPE_CHECKING:
@@ -35,32 +36,43 @@ CHARACTER = 0.62
 """Approximate width of a character, of the height of its letters."""
 LEAST_SHARE = 0.02
 """The share of the largest weight below which a line can't be seen, so that there is none."""
+NARROW_LINES, LEAST_SIDE = 1.2, 0.8
+"""Inches, in a figure that shall be narrower: the width of the lines, and the least side of a map."""
+LEAST_TOKEN = 1.15
+"""The height of a token beside lines, of that of its letters."""
 FINEST, THICKEST = 0.3, 3.2
 """Points."""
 
 
-def draw_head(
-    maps: AttentionMaps, layer: int, head: int, heading: str, theme: Theme, largest: float | None = None
-) -> ThemedFigure:
+def draw_head(maps: AttentionMaps, layer: int, head: int, theme: Theme, largest: float | None = None) -> ThemedFigure:
     """Draws a heat map, rows attend to columns, and a line from each token to each token: the larger the weight, the wider and
     the more opaque. Texts of more than 72 tokens have no lines."""
     weights = maps.head(layer, head).astype(np.float32)
     finite = weights[np.isfinite(weights)]
     largest = largest or float(finite.max(initial=0.0)) or 1.0
     length = len(maps.tokens)
-    lines = length <= MAX_LABELS
+    lines, scale = length <= MAX_LABELS, points(10) / 10
     side = min(MAX_SIDE, max(MIN_SIDE, INCHES_PER_TOKEN * length))
-    font = min(9.0, max(5.5, 0.7 * POINTS_PER_INCH * side / min(length, MAX_LABELS)))
+    font = points(min(9.0, max(5.5, 0.7 * POINTS_PER_INCH * side / min(length, MAX_LABELS))))
     names = [shortened(token.text, MAX_NAME) for token in maps.tokens]
     margin = 0.15 + CHARACTER * font / POINTS_PER_INCH * max(map(len, names))
-    beside = max(margin, 0.15 + CHARACTER * END / POINTS_PER_INCH * max(map(len, ends(maps))))
+    beside = max(margin, 0.15 + CHARACTER * points(END) / POINTS_PER_INCH * max(map(len, ends(maps))))
     across = max(1.9, 0.45 * side)
-    places = np.cumsum([0.4 + margin, side, 0.15, 0.14, 0.85, *((beside, across, beside) if lines else ())])
-    width = max(float(places[-1]) + 0.1, 4.6)
-    title = f"{heading}\n{place_of(maps, layer, head)}, {maps.provenance.model}"
-    top = 0.3 + 0.2 * (1 + fitted(title, width, TITLE_SIZE).count("\n"))
-    bottom = 0.4 + margin
-    height = top + side + bottom
+    around, drawn_lines = 0.4 * scale + margin + 0.39 + 0.75 * scale, 2 * beside + across
+    width = max(around + side + (drawn_lines if lines else 0), 4.6)
+    asked = asked_size(width, math.inf)
+    if asked[0] < width:
+        # Narrower lines, or none, so that the tokens of the map can still be read.
+        across = min(across, NARROW_LINES)
+        lines = lines and asked[0] - around - 2 * beside - across >= LEAST_TOKEN * font / POINTS_PER_INCH * length
+        side = max(LEAST_SIDE, min(side, asked[0] - around - (2 * beside + across if lines else 0)))
+    width = asked[0]
+    places = np.cumsum([0.4 * scale + margin, side, 0.15, 0.14, 0.75 * scale, *((beside, across, beside) if lines else ())])
+    title = asked_title(f"{heading(maps)}\n{place_of(maps, layer, head)}, {maps.provenance.model}")
+    top = 0.12 + 0.2 * scale * (1.9 + fitted(title, width, points(TITLE_SIZE)).count("\n")) if title else 0.12
+    bottom = 0.4 * scale + margin
+    side = max(LEAST_SIDE, min(side, asked[1] - top - bottom))
+    height = min(top + side + bottom, asked[1])
     # Placed by hand: rows of the heat map and tokens beside the lines are level.
     figure = new_figure(width, height, theme, solved=False)
 
@@ -135,8 +147,8 @@ def _lines(axes: Axes, maps: AttentionMaps, shares: Weights, names: list[str], f
     inks = np.array([to_rgb(line) for line in theme.lines])  # The second one is that of the second text of a pair.
     segments = np.array([token.segment if maps.text_pair is not None else 0 for token in maps.tokens])
     colors = np.column_stack([inks[np.minimum(segments[starts], 1)], seen])
-    points = [[(0, start), (1, stop)] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-    axes.add_collection(LineCollection(points, colors=colors, linewidths=FINEST + (THICKEST - FINEST) * seen, clip_on=False))
+    ties = [[(0, start), (1, stop)] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+    axes.add_collection(LineCollection(ties, colors=colors, linewidths=FINEST + (THICKEST - FINEST) * seen, clip_on=False))
     axes.set_xlim(0, 1)
     axes.set_ylim(len(names) - 0.5, -0.5)
     for place, side in ((-0.03, "right"), (1.03, "left")):
@@ -145,6 +157,6 @@ def _lines(axes: Axes, maps: AttentionMaps, shares: Weights, names: list[str], f
     for place, name, side in zip((-0.03, 1.03), ends(maps), ("right", "left"), strict=True):
         axes.annotate(
             name, (place, 0), (0, -6), xycoords="axes fraction", textcoords="offset points",
-            ha=side, va="top", fontsize=END, color=theme.ink,
+            ha=side, va="top", fontsize=points(END), color=theme.ink,
         )  # fmt: skip
     axes.set_axis_off()

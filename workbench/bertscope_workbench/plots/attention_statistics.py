@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 from bertscope import AttentionDescription, Picture
 from bertscope.questions.attention.head_distances import CLUSTERS
 from bertscope.questions.attention.sums import PerHead
 
-from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
-from bertscope_workbench.plots.theme import Theme, shown, theme_of
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving, side_by_side
+from bertscope_workbench.plots.look import Look, asked_size, looking, points
+from bertscope_workbench.plots.theme import Theme, fitted, shown, theme_of
 
 __all__ = ["plot_description", "save_description"]
 
@@ -27,14 +28,15 @@ UNITS = {"entropy": "nats", "first_special_entropy": "nats", "distance": "tokens
 GRID_COLUMNS = 5
 MAX_PANEL, MIN_CELL, MAX_CELL = 2.3, 0.1, 0.19
 """Inches: the longer side of a panel if its cells can be so small, and the sides of a cell."""
+NARROW = 0.45
+"""The least width of a panel in a figure that shall be narrower, of its usual one."""
 MAX_TICKS = 8
 """The most layers or heads named along an axis of a small panel."""
 MARKERS = "os^DvPXp<>"
 
 
-def plot_description(
-    description: AttentionDescription, picture: Picture = "patterns", *, dark: bool = False, title: str | None = None
-) -> Figure:
+@looking
+def plot_description(description: AttentionDescription, picture: Picture = "patterns", **look: Unpack[Look]) -> Figure:
     """Draws a description of attention; `dark` on a dark page.
 
     "patterns" stacks the classes of maps in each layer (Kovaleva et al. 2019, figure 2). "statistics" has a heat map for each
@@ -43,10 +45,10 @@ def plot_description(
     ValueError without them or for another picture.
     """
     require_picture(description, picture)
-    theme = theme_of(dark)
+    theme = theme_of(look)
     drawn = {"patterns": _patterns, "statistics": _statistics, "clusters": _clusters}[picture](description, theme)
     asked = f"{description.provenance.model}, {description.texts} texts, {description.tokens} tokens"
-    drawn.set_heading(title, f"{HEADINGS[picture]}\n{asked}")
+    drawn.set_heading(f"{HEADINGS[picture]}\n{asked}")
     return drawn
 
 
@@ -89,7 +91,7 @@ def _patterns(description: AttentionDescription, theme: Theme) -> ThemedFigure:
     axes.spines[["top", "right", "left"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()  # The first class is at the bottom of the bars and of the list.
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0)}
-    axes.legend(handles[::-1], labels[::-1], frameon=False, fontsize=8, labelcolor=theme.ink, **place)
+    axes.legend(handles[::-1], labels[::-1], frameon=False, fontsize=points(8), labelcolor=theme.ink, **place)
     return figure
 
 
@@ -104,17 +106,20 @@ def panel_grid(panels: Mapping[str, PerHead], layers: Sequence[int], theme: Them
     heads = next(iter(panels.values())).shape[1]
     cell = min(MAX_CELL, max(MIN_CELL, MAX_PANEL / max(len(layers), heads)))
     columns = min(GRID_COLUMNS, len(panels))
+    each = cell * heads + 1.05
+    width = asked_size(max(4.6, columns * each), 1)[0]
+    columns = max(1, min(columns, round(width / (NARROW * each))))
     rows = math.ceil(len(panels) / columns)
-    width = max(4.6, columns * (cell * heads + 1.05))
-    figure = new_figure(width, rows * (cell * len(layers) + 0.72) + 0.7, theme)
+    shrunk = min(1, width / (columns * each))
+    figure = new_figure(width, rows * (shrunk * cell * len(layers) + 0.72) + 0.7, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for index, (axes, name) in enumerate(zip(grid.flat, panels, strict=False)):
         image = _heat_map(axes, panels[name], layers, theme)
-        axes.set_title(shown(name), fontsize=9, pad=4)
+        axes.set_title(fitted(shown(name), width / columns, points(9)), fontsize=points(9), pad=4)
         bar = figure.add_colorbar(image, axes, "", shrink=0.9, aspect=18, pad=0.03)
-        bar.ax.tick_params(labelsize=7, length=2, pad=2)
+        bar.ax.tick_params(labelsize=points(7), length=2, pad=2)
         bar.locator = _few_ticks()
         bar.update_ticks()
         if index % columns == 0:
@@ -129,7 +134,7 @@ def _heat_map(axes: Axes, values: PerHead, layers: Sequence[int], theme: Theme) 
     image = heat_map(axes, values, theme.none_to_much, (0, largest or 1), missing=theme.faint)
     for axis, labels in ((axes.xaxis, range(values.shape[1])), (axes.yaxis, layers)):
         name_cells(axis, labels, MAX_TICKS)
-    axes.tick_params(labelsize=7, pad=2)
+    axes.tick_params(labelsize=points(7), pad=2)
     return image
 
 
@@ -141,18 +146,26 @@ def _clusters(description: AttentionDescription, theme: Theme) -> ThemedFigure:
     places = distances.coordinates()
     clusters = distances.clusters(min(CLUSTERS, len(distances.heads)))
     patterns = description.majority().reshape(-1)
-    figure = new_figure(10.6, 6.0, theme)
-    left, right = figure.subplots(1, 2, sharex=True, sharey=True)
+    figure, (left, right) = side_by_side((5.3, 5.3), 6.0, theme)
     for number in range(int(clusters.max()) + 1):
         chosen = clusters == number
         color, marker = CLUSTER_COLORS[number % len(CLUSTER_COLORS)], MARKERS[number % len(MARKERS)]
         name = _cluster_name(int(chosen.sum()), patterns[chosen])
-        left.scatter(*places[chosen].T, s=30, color=color, marker=marker, edgecolor=theme.page, linewidth=0.4, label=name)
+        left.scatter(
+            places[chosen, 0],
+            places[chosen, 1],
+            s=30,
+            color=color,
+            marker=marker,
+            edgecolor=theme.page,
+            linewidth=0.4,
+            label=name,
+        )
     layers = np.array([layer for layer, _ in distances.heads])
     scale = LinearSegmentedColormap.from_list("bertscope", LAYER_COLORS)
-    image = right.scatter(*places.T, s=30, c=layers, cmap=scale, edgecolor=theme.page, linewidth=0.4)
+    image = right.scatter(places[:, 0], places[:, 1], s=30, c=layers, cmap=scale, edgecolor=theme.page, linewidth=0.4)
     for axes, heading in ((left, "clusters, by average linkage"), (right, "layers")):
-        axes.set_title(heading, fontsize=9)
+        axes.set_title(heading, fontsize=points(9))
         axes.set_aspect("equal", adjustable="box")
         axes.grid()
     figure.add_legend(left, 3)

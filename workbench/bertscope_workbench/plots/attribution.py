@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from bertscope import LogitAttribution
 
 from bertscope_workbench.plots.figures import Figure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_attribution", "save_attribution"]
@@ -22,10 +25,11 @@ BLOCK = 2
 MAX_TICKS = 16
 
 
-def plot_attribution(found: LogitAttribution, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_attribution(found: LogitAttribution, **look: Unpack[Look]) -> Figure:
     """Draws a heat map of layers by heads, the last layer on top, with the feed-forward blocks beside it: blue is for the
     answer, orange for the other; `dark` on a dark page."""
-    theme = theme_of(dark)
+    theme = theme_of(look)
     layers, heads = found.heads.shape
     width = max(MIN_WIDTH, MARGINS[0] + CELL * (heads + BLOCK))
     figure = new_figure(width, max(MIN_HEIGHT, MARGINS[1] + CELL * layers), theme)
@@ -43,7 +47,7 @@ def plot_attribution(found: LogitAttribution, *, dark: bool = False, title: str 
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
     rest = f"embeddings {found.embeddings:+.2f}, biases {found.biases:+.2f}"
     difference = f"{found.answer} (blue) minus {found.other_answer} (orange): {found.difference:+.2f}"
-    figure.set_heading(title, f"{text}\n{difference}; {rest}\n{found.provenance.model}")
+    figure.set_heading(f"{text}\n{difference}; {rest}\n{found.provenance.model}")
     return figure
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from bertscope import BenchmarkReport, ModelReport, Ratio
 
-from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
-from bertscope_workbench.plots.theme import FAINT, INK, fitted, shown
+from bertscope_workbench.plots.figures import Axes, Figure, saving, side_by_side
+from bertscope_workbench.plots.look import Look, asked_size, asked_title, looking, points
+from bertscope_workbench.plots.theme import Theme, fitted, shown, theme_of
 
 if TYPE_CHECKING:
     from matplotlib.text import Annotation
@@ -37,7 +38,8 @@ ROOM = 0.06
 LABEL_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
-def plot_benchmark(report: BenchmarkReport, *, offline: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_benchmark(report: BenchmarkReport, *, offline: bool = False, **look: Unpack[Look]) -> Figure:
     """Draws speed-up against quality kept: a panel for each length, a dot for each model, its area the number of parameters.
 
     Quality is the share of the baseline's score that is kept, of the objective's first metric; without an objective the share
@@ -48,26 +50,27 @@ def plot_benchmark(report: BenchmarkReport, *, offline: bool = False, title: str
     """
     quality = require_quality(report)
     lengths = report.lengths
-    heading, small_print = _heading(report, quality, title), _small_print(report)
-    width = PANEL_WIDTH * len(lengths)
-    heading, small_print = (fitted(text, width, size) for text, size in ((heading, TITLE_SIZE), (small_print, SMALL_SIZE)))
+    heading, small_print = _heading(report, quality), _small_print(report)
+    theme, width = theme_of(look), asked_size(PANEL_WIDTH * len(lengths), PANEL_HEIGHT)[0]
+    sizes = ((heading, points(TITLE_SIZE)), (small_print, points(SMALL_SIZE)))
+    heading, small_print = (fitted(text, width, size) for text, size in sizes)
     lines = heading.count("\n") + small_print.count("\n")
-    figure = new_figure(width, PANEL_HEIGHT + LINE_HEIGHT * lines)
-    panels = figure.subplots(1, len(lengths), sharey=True, squeeze=False)[0]
-    for axes, length in zip(panels, lengths, strict=True):
-        _panel(axes, report, length, offline=offline)
-    panels[0].set_ylabel(f"{quality}, % of the baseline's" if report.metrics else f"{quality}, %", color=INK)
-    figure.suptitle(shown(heading), color=INK, fontsize=TITLE_SIZE)
-    figure.supxlabel(shown(small_print), color=INK, fontsize=SMALL_SIZE)
+    figure, drawn = side_by_side([PANEL_WIDTH] * len(lengths), PANEL_HEIGHT + LINE_HEIGHT * lines, theme, sharey=True)
+    for axes, length in zip(drawn, lengths, strict=True):
+        _panel(axes, report, length, theme, offline=offline)
+    drawn[0].set_ylabel(f"{quality}, % of the baseline's" if report.metrics else f"{quality}, %", color=theme.ink)
+    figure.suptitle(shown(heading), color=theme.ink, fontsize=points(TITLE_SIZE))
+    figure.supxlabel(shown(small_print), color=theme.ink, fontsize=points(SMALL_SIZE))
     return figure
 
 
-def _heading(report: BenchmarkReport, quality: str, title: str | None) -> str:
-    """Returns warnings, then the title."""
+def _heading(report: BenchmarkReport, quality: str) -> str:
+    """Returns warnings, which no title replaces, then the title."""
     runtimes = {model.provenance.runtime for model in report.models}
     how = f", all run by {runtimes.pop()}" if len(runtimes) == 1 else ""
     warned = [f"Warning: {warning}" for warning in report.warnings]
-    return "\n".join([*warned, f"speed-up and {quality}, against {report.baseline}{how}" if title is None else title])
+    title = asked_title(f"speed-up and {quality}, against {report.baseline}{how}")
+    return "\n".join([*warned, *([title] if title else [])])
 
 
 def _small_print(report: BenchmarkReport) -> str:
@@ -98,21 +101,21 @@ class _Dot:
     baseline: bool
 
 
-def _panel(axes: Axes, report: BenchmarkReport, length: int, *, offline: bool) -> None:
+def _panel(axes: Axes, report: BenchmarkReport, length: int, theme: Theme, *, offline: bool) -> None:
     most = max(model.parameters for model in report.models) or 1
     dots = [dot for model in report.models if (dot := _dot(report, model, length, most, offline=offline))]
-    axes.axvline(1, color=FAINT, linewidth=1, zorder=0)
-    axes.axhline(100, color=FAINT, linewidth=1, zorder=0)
+    axes.axvline(1, color=theme.faint, linewidth=1, zorder=0)
+    axes.axhline(100, color=theme.faint, linewidth=1, zorder=0)
     for dot in dots:
-        _draw(axes, dot)
+        _draw(axes, dot, theme)
     speed = "in batches" if offline else "one sequence at a time"
-    axes.set_title("given texts" if length == 0 else f"{length} tokens", color=INK, fontsize=10)
-    axes.set_xlabel(f"speed-up, {speed} (times)", color=INK)
+    axes.set_title("given texts" if length == 0 else f"{length} tokens", color=theme.ink, fontsize=points(10))
+    axes.set_xlabel(f"speed-up, {speed} (times)", color=theme.ink)
     _set_scale(axes, [dot.speedup.value for dot in dots])
     axes.margins(0.16)
     _limit(axes, share=not report.metrics)
-    axes.grid(color=FAINT, linewidth=0.4, alpha=0.6)
-    _label(axes, dots)
+    axes.grid(color=theme.faint, linewidth=0.4, alpha=0.6)
+    _label(axes, dots, theme)
 
 
 def _limit(axes: Axes, *, share: bool) -> None:
@@ -134,7 +137,7 @@ def _set_scale(axes: Axes, speedups: list[float]) -> None:
         axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _draw(axes: Axes, dot: _Dot) -> None:
+def _draw(axes: Axes, dot: _Dot, theme: Theme) -> None:
     color = BASELINE_DOT if dot.baseline else DOT
     hollow = not (dot.baseline or dot.speedup.distinguishable)
     fill = "none" if hollow else (color, 0.4)  # Dots may overlap.
@@ -143,14 +146,14 @@ def _draw(axes: Axes, dot: _Dot) -> None:
         dot.speedup.value, dot.kept.value, s=dot.area, facecolor=fill, edgecolor=color, linewidth=1.4, linestyle=line, zorder=2
     )
     if not dot.baseline:
-        _interval(axes, [dot.speedup.low, dot.speedup.high], [dot.kept.value] * 2)
-        _interval(axes, [dot.speedup.value] * 2, [dot.kept.low, dot.kept.high])
+        _interval(axes, theme, [dot.speedup.low, dot.speedup.high], [dot.kept.value] * 2)
+        _interval(axes, theme, [dot.speedup.value] * 2, [dot.kept.low, dot.kept.high])
 
 
-def _interval(axes: Axes, across: list[float], up: list[float]) -> None:
+def _interval(axes: Axes, theme: Theme, across: list[float], up: list[float]) -> None:
     from matplotlib.lines import Line2D
 
-    line = Line2D(across, up, color=INK, linewidth=1, zorder=3)
+    line = Line2D(across, up, color=theme.ink, linewidth=1, zorder=3)
     if FAR in (across[1], up[1]):
         axes.add_artist(line)  # does not change the limits of the panel
     else:
@@ -181,13 +184,13 @@ def _kept(model: ModelReport, *, scored: bool) -> Ratio | None:
     return Ratio(model.agreement.top_1, model.agreement.top_1, model.agreement.top_1, "not_distinguishable")
 
 
-def _label(axes: Axes, dots: list[_Dot]) -> None:
+def _label(axes: Axes, dots: list[_Dot], theme: Theme) -> None:
     """Writes the names beside the dots, without covering another name or a dot."""
-    figure = axes.figure
+    figure = axes.get_figure(root=True)
     figure.draw_without_rendering()  # type: ignore[union-attr, unused-ignore]  # the layout says where the dots are
     taken = [box for dot in dots for box in _boxes_of(axes, dot)]
     for dot in sorted(dots, key=lambda dot: -dot.area):
-        candidates = [_annotation(axes, dot, direction) for direction in LABEL_DIRECTIONS]
+        candidates = [_annotation(axes, dot, direction, theme) for direction in LABEL_DIRECTIONS]
         boxes = [candidate.get_window_extent() for candidate in candidates]
         covered = [_covered(box, taken, axes.bbox) for box in boxes]
         best = covered.index(min(covered))
@@ -197,7 +200,7 @@ def _label(axes: Axes, dots: list[_Dot]) -> None:
         taken.append(boxes[best])
 
 
-def _annotation(axes: Axes, dot: _Dot, direction: tuple[int, int]) -> Annotation:
+def _annotation(axes: Axes, dot: _Dot, direction: tuple[int, int], theme: Theme) -> Annotation:
     across, up = direction
     reach = _radius_points(dot) + 2 * GAP_POINTS
     # Diagonal positions have the same distance as the others.
@@ -209,8 +212,8 @@ def _annotation(axes: Axes, dot: _Dot, direction: tuple[int, int]) -> Annotation
         textcoords="offset points",
         ha=("right", "center", "left")[across + 1],
         va=("top", "center", "bottom")[up + 1],
-        fontsize=8,
-        color=INK,
+        fontsize=points(8),
+        color=theme.ink,
     )
     result.set_in_layout(False)
     return result

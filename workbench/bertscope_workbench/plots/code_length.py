@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from bertscope import CodeLengths
 
-from bertscope_workbench.plots.figures import Figure, new_figure, saving
+from bertscope_workbench.plots.figures import Figure, saving, side_by_side
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_code_length", "save_code_length"]
 
 
-def plot_code_length(found: CodeLengths, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_code_length(found: CodeLengths, **look: Unpack[Look]) -> Figure:
     """Draws the code lengths of the labels and of the control task by layer beside the uniform code's, and how many times
     shorter they are (Voita and Titov 2020, figure 2); `dark` on a dark page."""
-    theme = theme_of(dark)
-    figure = new_figure(10.4, 4.2, theme)
-    left, right = figure.subplots(1, 2)
+    theme = theme_of(look)
+    figure, (left, right) = side_by_side((5.2, 5.2), 4.2, theme)
     layers = [one.layer for one in found.layers]
     unit, bits = ("kbit", 1000) if found.uniform_bits >= 1000 else ("bits", 1)
     curve(left, layers, [one.bits / bits for one in found.layers], "labels", theme)
@@ -31,7 +34,7 @@ def plot_code_length(found: CodeLengths, *, dark: bool = False, title: str | Non
         axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
         legend(axes, theme, 3)
     words = f"{found.spans} labels of {len(found.labels)} classes"
-    figure.set_heading(title, f"description length of labels by layer\n{found.provenance.model}, {words}")
+    figure.set_heading(f"description length of labels by layer\n{found.provenance.model}, {words}")
     return figure
 
 

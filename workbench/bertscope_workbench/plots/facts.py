@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 from bertscope import FactScores, RelationKnowledge
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.rows import draw_share, frame_rows
 from bertscope_workbench.plots.theme import Theme, theme_of
 
@@ -22,19 +24,20 @@ APART = 0.17
 """Rows: how far the marks of P@1 and P@10 lie from the middle of theirs."""
 
 
-def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_facts(scores: FactScores, **look: Unpack[Look]) -> Figure:
     """Draws a row for each relation, the best known first: P@1 and P@10 with Wilson's 95 % intervals, P@1 without the subject
     where it was asked for, and the means over relations as lines; `dark` on a dark page.
 
     Raises InvalidArgument if no fact was asked.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     known = [each for each in scores.relations if not math.isnan(each.p_at_1.value)]
     if not known:
         raise invalid_argument("scores", "have no relation of which a fact was asked; there is nothing to draw")
     chosen = sorted(known, key=lambda each: -each.facts)[:MAX_RELATIONS]
     chosen.sort(key=lambda each: (-each.p_at_1.value, -each.p_at_10.value))
-    figure = new_figure(7.6, MARGIN + ROW * len(chosen), theme)
+    figure = new_figure(7.6, MARGIN + ROW * len(chosen), theme, rows=True)
     axes = figure.subplots()
     for row, each in enumerate(chosen):
         _draw(axes, row, each, theme)
@@ -49,7 +52,7 @@ def plot_facts(scores: FactScores, *, dark: bool = False, title: str | None = No
         scores.template
     ]
     default = f"right objects among the likeliest, by the {by}\n{scores.provenance.model}, {scores.facts} facts{left}"
-    figure.set_heading(title, default)
+    figure.set_heading(default)
     return figure
 
 

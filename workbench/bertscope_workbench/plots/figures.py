@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from bertscope_workbench.plots.glyphs import GLYPH, boxes_unmentioned
+from bertscope_workbench.plots.look import asked, asked_size, points
 from bertscope_workbench.plots.theme import LIGHT, Theme, shown
 
 if TYPE_CHECKING:
@@ -39,19 +40,43 @@ BRIGHT = 0.5
 DOTS_PER_INCH = 150
 MAX_SIDE_DOTS = 3600
 """Larger figures have fewer dots in an inch, 80 at least: compressing 25 million dots takes seconds."""
+MAP, CELL_LETTER, POINTS_PER_INCH = 0.72, 0.6, 72
+"""The usual width of a map, of its figure's, and of a letter in a cell, of its height."""
+NARROW = 0.62
+"""From this share of their width on, panels are side by side."""
+TEXT_AS_TEXT: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}
+"""Letters are kept as text: in PDF as TrueType, for conferences take no Type 3 fonts, in SVG as elements."""
 BOXES = "characters that no font of this machine has are boxes in the figure; a font such as Noto Sans CJK has most"
 
 
-def new_figure(width: float, height: float, theme: Theme = LIGHT, *, solved: bool = True) -> ThemedFigure:
-    """Returns an empty figure, inches, which a notebook shows; axes that are added to it have the theme's colours."""
+def new_figure(width: float, height: float, theme: Theme = LIGHT, *, solved: bool = True, rows: bool = False) -> ThemedFigure:
+    """Returns an empty figure, inches, which a notebook shows; axes that are added to it have the theme's colours.
+
+    Where the caller asked for another size, or for a place in a figure, it has that. `solved`: matplotlib computes the layout;
+    otherwise the caller places the parts. `rows`: a narrower figure is as high.
+    """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    from bertscope_workbench.plots.themed_figure import ThemedFigure
+    from bertscope_workbench.plots.themed_figure import ThemedFigure, ThemedPart
 
-    # `solved`: matplotlib computes the layout; otherwise the caller places the parts.
-    dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(width, height))))
-    layout = ConstrainedLayoutEngine(w_pad=PADDING, h_pad=PADDING) if solved else None
-    return ThemedFigure(theme, figsize=(width, height), dpi=dots, layout=layout)
+    place = asked().get("ax")
+    if place is not None:
+        return ThemedPart(theme, place)  # type: ignore[return-value]  # has all that drawing needs
+    size = asked_size(width, height, rows=rows)
+    dots = min(DOTS_PER_INCH, max(80, int(MAX_SIDE_DOTS / max(size))))
+    padding = PADDING * min(1, size[0] / width)
+    layout = ConstrainedLayoutEngine(w_pad=padding, h_pad=padding) if solved else None
+    return ThemedFigure(theme, figsize=size, dpi=dots, layout=layout)
+
+
+def side_by_side(widths: Sequence[float], height: float, theme: Theme, **shared: Any) -> tuple[ThemedFigure, list[Axes]]:
+    """Returns a figure with axes side by side, of these widths, inches, or one below the other where they would be narrow;
+    `shared` goes to matplotlib."""
+    if asked_size(sum(widths), height)[0] >= NARROW * sum(widths):
+        figure = new_figure(sum(widths), height, theme)
+        return figure, [*figure.subplots(1, len(widths), width_ratios=widths, squeeze=False, **shared)[0]]
+    figure = new_figure(max(widths), height * len(widths), theme)
+    return figure, [*figure.subplots(len(widths), squeeze=False, **shared)[:, 0]]
 
 
 def heat_map(
@@ -78,17 +103,25 @@ def name_cells(axis: Axis, names: Sequence[object], most: int | None = None, **t
     axis.set_ticks(range(0, len(names), step), [shown(str(name)) for name in names[::step]], **text)
 
 
+def letters_in_cell(figure: ThemedFigure, columns: int) -> int:
+    """Returns about how many letters a cell holds, of so many side by side in a figure with one heat map."""
+    return int(MAP * figure.inches[0] / columns * POINTS_PER_INCH / (CELL_LETTER * points(7)))
+
+
 def write_in_cell(axes: Axes, column: int, row: int, text: str, share: float, theme: Theme) -> None:
     """Writes into a cell of a scale from 0, in the ink that its colour lets be read; `share` is that of the scale's end."""
     ink = theme.page if share >= BRIGHT else theme.ink
-    axes.text(column, row, text, ha="center", va="center", fontsize=7, color=ink)
+    axes.text(column, row, text, ha="center", va="center", fontsize=points(7), color=ink)
 
 
 def write(figure: Figure, path: Path) -> None:
     """Writes a figure by the suffix of the file's name; characters that no font has are boxes, of which one warning tells."""
+    import matplotlib
+
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        figure.savefig(path)
+        with matplotlib.rc_context(TEXT_AS_TEXT):
+            figure.savefig(path)
     lacking = [warning for warning in heard if GLYPH.search(str(warning.message))]
     for warning in heard:
         if warning not in lacking:

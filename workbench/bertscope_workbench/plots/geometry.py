@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from bertscope import GeometryDescription
 
-from bertscope_workbench.plots.figures import Axes, Figure, name_cells, new_figure, saving
+from bertscope_workbench.plots.figures import Axes, Figure, name_cells, saving, side_by_side
 from bertscope_workbench.plots.layer_curves import curve, layer_axis
+from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.theme import LIGHT, Theme, theme_of
 
 __all__ = ["plot_geometry", "save_geometry"]
@@ -15,16 +18,16 @@ DIMENSIONS = 3
 """The largest dimensions that are drawn, stacked."""
 
 
-def plot_geometry(found: GeometryDescription, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_geometry(found: GeometryDescription, **look: Unpack[Look]) -> Figure:
     """Draws the cosines of each layer (Ethayarajh 2019, figures 1 to 3) beside the part of its largest dimensions in the mean
     cosine (Timkey and van Schijndel 2021); `dark` on a dark page."""
-    theme = theme_of(dark)
-    drawn = new_figure(9.0, 3.8, theme)
-    left, right = drawn.subplots(1, 2)
+    theme = theme_of(look)
+    drawn, (left, right) = side_by_side((4.5, 4.5), 3.8, theme)
     _cosines(left, found, theme)
     _dimensions(right, found, theme)
     unit = "pieces" if found.pieces else "words"
-    drawn.set_heading(title, f"hidden states by layer\n{found.provenance.model}, {found.texts} texts, {found.vectors} {unit}")
+    drawn.set_heading(f"hidden states by layer\n{found.provenance.model}, {found.texts} texts, {found.vectors} {unit}")
     return drawn
 
 
@@ -44,7 +47,7 @@ def _cosines(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
     _layers(axes, found, "mean cosine")
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0), max(high, 0) + 0.25 * (max(high, 0) - min(low, 0)))
-    axes.legend(fontsize=8, facecolor=theme.page, edgecolor=theme.faint, labelcolor=theme.ink, loc="upper left")
+    axes.legend(fontsize=points(8), facecolor=theme.page, edgecolor=theme.faint, labelcolor=theme.ink, loc="upper left")
 
 
 def _dimensions(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
@@ -62,7 +65,7 @@ def _dimensions(axes: Axes, found: GeometryDescription, theme: Theme) -> None:
                     (place, bottom[place] + heights[place] / 2),
                     ha="center",
                     va="center",
-                    fontsize=7,
+                    fontsize=points(7),
                     color="white" if sum(rectangle.get_facecolor()[:3]) < 1.5 else "#11181f",
                 )
         bottom += heights

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from bertscope import FilledMask, Inspection, InspectionDistances
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, saving, side_by_side
+from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.theme import Theme, shortened, theme_of
 
 __all__ = ["plot_inspection", "save_inspection"]
@@ -19,22 +22,22 @@ MAX_ENTRIES = 10
 MAX_WORD = 16
 
 
-def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_inspection(found: Inspection, **look: Unpack[Look]) -> Figure:
     """Draws the likeliest entries of each mask, a bar for the run's probability and a line for the untouched run's, beside the
     share of attention that each head moved elsewhere, a row for each layer, the last one on top; `dark` on a dark page.
 
     Of more than three masks the first three are drawn, and the title says so. Raises InvalidArgument for an inspection with
     neither predictions nor distances.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     masks = found.masks[:MAX_MASKS]
     if not masks and found.distances is None:
         raise invalid_argument("found", "has neither predictions nor distances; inspect a text with a mask, or interventions")
     layers, heads = found.start.layers, found.start.heads
     grid = [] if found.distances is None else [max(3.2, 1.9 + CELL * heads)]
     widths = [PREDICTIONS] * len(masks) + grid
-    figure = new_figure(max(4.6, sum(widths)), max(3.4, 1.5 + CELL * layers), theme)
-    row = figure.subplots(1, len(widths), width_ratios=widths, squeeze=False)[0]
+    figure, row = side_by_side(widths, max(3.4, 1.5 + CELL * layers), theme)
     for number, mask in enumerate(masks):
         before = found.untouched_masks[number] if found.untouched_masks else None
         _predictions(row[number], mask, before, theme)
@@ -43,7 +46,7 @@ def plot_inspection(found: Inspection, *, dark: bool = False, title: str | None 
     text = found.start.text if found.start.text_pair is None else f"{found.start.text} / {found.start.text_pair}"
     left = len(found.masks) - len(masks)
     rest = f"; {left} more masks are not shown" if left else ""
-    figure.set_heading(title, f"{text}\n{found.provenance.model}{rest}")
+    figure.set_heading(f"{text}\n{found.provenance.model}{rest}")
     return figure
 
 
@@ -60,7 +63,7 @@ def _predictions(axes: Axes, mask: FilledMask, before: FilledMask | None, theme:
         for number, (place, share) in enumerate(marked):
             label, probability = "untouched" if number == 0 else None, 100 * share
             axes.plot([probability] * 2, [place - 0.42, place + 0.42], color=theme.lines[1], linewidth=2.4, label=label)
-        axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="lower right")
+        axes.legend(frameon=False, labelcolor=theme.ink, fontsize=points(8), loc="lower right")
     name_cells(axes.yaxis, [shortened(entry.token, MAX_WORD) for entry in entries])
     axes.invert_yaxis()
     axes.set_xlim(0, None)

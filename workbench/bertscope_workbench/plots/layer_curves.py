@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from bertscope_workbench.plots.figures import Axes
+from bertscope_workbench.plots.look import points
 from bertscope_workbench.plots.theme import DARK, LIGHT, Theme
 
 MARKS = ("o", "s", "^", "D")
@@ -15,8 +17,8 @@ BASELINES = {LIGHT: "#6f7d8b", DARK: "#93a1ae"}
 """The colour of baselines."""
 CONTROL = 3
 """The number of the curve that is a baseline at each layer."""
-BELOW = (0.5, -0.16)
-"""The place of the legend, below the axis."""
+BELOW = 30
+"""Points from the axis down to the legend, for letters of 10."""
 
 
 def layer_axis(axes: Axes, layers: Sequence[int], name: str) -> None:
@@ -53,4 +55,12 @@ def baseline(axes: Axes, height: float, label: str, theme: Theme) -> None:
 
 def legend(axes: Axes, theme: Theme, columns: int) -> None:
     """Names the curves below the axis, where they hide nothing."""
-    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=8, loc="upper center", bbox_to_anchor=BELOW, ncols=columns)
+    from matplotlib.transforms import ScaledTranslation
+
+    from bertscope_workbench.plots.themed_figure import columns_within
+
+    labels = axes.get_legend_handles_labels()[1]
+    columns = columns_within(axes.get_window_extent().width / axes.figure.dpi, labels, columns)
+    below = axes.transAxes + ScaledTranslation(0, -points(BELOW) / 72, axes.figure.dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below}
+    axes.legend(frameon=False, labelcolor=theme.ink, fontsize=points(8), ncols=columns, **place)

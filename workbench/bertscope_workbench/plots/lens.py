@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, Unpack
+
 import numpy as np
 from bertscope import LensText
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.plots.figures import Figure, heat_map, name_cells, new_figure, saving, write_in_cell
+from bertscope_workbench.plots.figures import Figure, heat_map, letters_in_cell, name_cells, new_figure, saving, write_in_cell
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import shortened, shown, theme_of
 
 __all__ = ["plot_lens", "save_lens"]
@@ -20,7 +23,8 @@ MAX_POSITIONS = 60
 MAX_WORD = 10
 
 
-def plot_lens(found: LensText, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_lens(found: LensText, **look: Unpack[Look]) -> Figure:
     """Draws a heat map of positions by layers, the last layer on top: in each cell the likeliest entry, and its probability as
     the colour; `dark` on a dark page.
 
@@ -28,26 +32,29 @@ def plot_lens(found: LensText, *, dark: bool = False, title: str | None = None) 
     """
     if not found.positions:
         raise invalid_argument("found", "has no position to draw")
-    theme = theme_of(dark)
+    theme = theme_of(look)
     positions = found.positions[:MAX_POSITIONS]
     order = sorted(range(len(found.layers)), key=lambda number: found.layers[number])
     width = max(MIN_WIDTH, MARGINS[0] + CELL_WIDTH * len(positions))
-    figure = new_figure(width, MARGINS[1] + CELL_HEIGHT * len(order), theme)
+    figure = new_figure(width, MARGINS[1] + CELL_HEIGHT * len(order), theme, rows=True)
     axes = figure.subplots()
+    letters = min(MAX_WORD, max(1, letters_in_cell(figure, len(positions))))
     best = [[position.layers[number].top[0] for position in positions] for number in order]
     values = np.array([[entry.probability for entry in row] for row in best])
     image = heat_map(axes, values, theme.none_to_much, aspect="auto")
     for y, row in enumerate(best):
         for x, entry in enumerate(row):
-            write_in_cell(axes, x, y, shown(shortened(entry.token, MAX_WORD)), entry.probability, theme)
-    name_cells(axes.xaxis, [shortened(position.token.text, MAX_WORD) for position in positions])
+            write_in_cell(axes, x, y, shown(shortened(entry.token, letters)), entry.probability, theme)
+    names = [shortened(position.token.text, MAX_WORD) for position in positions]
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    name_cells(axes.xaxis, names, **(turned if letters < max(map(len, names)) else {}))
     name_cells(axes.yaxis, [found.layers[number] for number in order])
     axes.set_ylabel("layer (0: the embeddings)")
     figure.add_colorbar(image, axes, "probability")
     left = len(found.positions) - len(positions)
     rest = f"; {left} more positions are not shown" if left else ""
     text = found.text if isinstance(found.text, str) else " / ".join(found.text)
-    figure.set_heading(title, f"the likeliest entry at each layer\n{text}\n{found.provenance.model}{rest}")
+    figure.set_heading(f"the likeliest entry at each layer\n{text}\n{found.provenance.model}{rest}")
     return figure
 
 

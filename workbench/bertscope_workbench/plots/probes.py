@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from bertscope import LayerMix, ProbeResult, RegressionResult
 
-from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving, side_by_side
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
+from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
 __all__ = ["plot_probe", "plot_regression_probe", "save_probe", "save_regression_probe"]
@@ -16,36 +19,37 @@ MAX_CLASSES = 25
 """The most frequent classes that are drawn of a table of confusions."""
 
 
-def plot_probe(found: ProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_probe(found: ProbeResult, **look: Unpack[Look]) -> Figure:
     """Draws accuracy by layer with its 95 % interval, the control task, selectivity and the most frequent class; then the share
     of each layer in the mix and what it adds to those before it, if there is a mix; then the shares of each class's spans by
     the best layer's answer. `dark` on a dark page.
 
     Of more than 25 classes the most frequent ones have a row.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     shown_classes = min(len(found.labels), MAX_CLASSES)
     widths = [6.2, *([4.2] if found.mix is not None else []), 2.6 + 0.22 * shown_classes]
-    figure = new_figure(sum(widths), max(4.2, 1.8 + 0.22 * shown_classes), theme)
-    curves, *mixes, confusions = figure.subplots(1, len(widths), width_ratios=widths)
+    figure, (curves, *mixes, confusions) = side_by_side(widths, max(4.2, 1.8 + 0.22 * shown_classes), theme)
     _curves(curves, found, theme)
     if found.mix is not None:
         _mix(mixes[0], found.mix, theme)
     _confusions(figure, confusions, found, theme)
     asked = f"probes of {found.provenance.model}, {len(found.labels)} classes, {found.part.spans} spans ({found.scored})"
-    figure.set_heading(title, asked)
+    figure.set_heading(asked)
     return figure
 
 
 save_probe = saving(plot_probe)
 
 
-def plot_regression_probe(found: RegressionResult, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_regression_probe(found: RegressionResult, **look: Unpack[Look]) -> Figure:
     """Draws R^2 by layer with its 95 % interval, and that of the control task. `dark` on a dark page.
 
     Curves end at -0.5: a probe that does much worse than the mean is as good as one that does a little worse.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     figure = new_figure(6.2, 4.2, theme)
     axes = figure.subplots()
     layers = [one.layer for one in found.layers]
@@ -56,7 +60,7 @@ def plot_regression_probe(found: RegressionResult, *, dark: bool = False, title:
     layer_axis(axes, layers, "R²")
     axes.set_ylim(max(LEAST_R_SQUARED, min(0, *(one.control_r_squared for one in found.layers), *ends[0])) - 0.02, 1.02)
     legend(axes, theme, 3)
-    figure.set_heading(title, f"probes of numbers of {found.provenance.model}, {found.part.spans} spans ({found.scored})")
+    figure.set_heading(f"probes of numbers of {found.provenance.model}, {found.part.spans} spans ({found.scored})")
     return figure
 
 
@@ -95,8 +99,8 @@ def _confusions(figure: ThemedFigure, axes: Axes, found: ProbeResult, theme: The
     shares = 100 * counts / np.maximum(found.confusion.sum(1)[chosen, None], 1)
     image = heat_map(axes, shares, theme.none_to_much, (0, 100), origin="upper")
     names = [found.labels[index] for index in chosen]
-    name_cells(axes.xaxis, names, rotation=90, fontsize=7)
-    name_cells(axes.yaxis, names, fontsize=7)
+    name_cells(axes.xaxis, names, rotation=90, fontsize=points(7))
+    name_cells(axes.yaxis, names, fontsize=points(7))
     axes.set_xlabel(f"answer of layer {found.best_layer}")
     axes.set_ylabel("class")
     figure.add_colorbar(image, axes, "spans of a class, %")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from bertscope import BestHead, Direction, FeatureScores, RelationScores
 from bertscope.errors import invalid_argument
@@ -11,6 +11,7 @@ from bertscope.questions.attention.selection import ChosenOn, Selection
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.rows import SIZE, draw_share, frame_rows
 from bertscope_workbench.plots.theme import Theme, theme_of
 
@@ -37,13 +38,13 @@ CHOSEN_ON: dict[ChosenOn, str] = {
 }
 
 
+@looking
 def plot_relations(
     scores: RelationScores,
     direction: Direction | None = None,
     *,
     select: Selection | RelationScores = "half",
-    dark: bool = False,
-    title: str | None = None,
+    **look: Unpack[Look],
 ) -> Figure:
     """Draws a row for each relation, most pairs first: the accuracy of its best head with its interval, of the best fixed
     offset, and of chance; `dark` on a dark page. `select` says which texts choose the heads, as in `best_heads`.
@@ -52,43 +53,44 @@ def plot_relations(
     interval that would say so. The head is named as "layer:head" with the direction, the better one unless given. Raises
     InvalidArgument without a pair.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     pairs = {name: score.pairs for name, score in scores.relations.items()}
     found = sorted(scores.best_heads(direction, select=select), key=lambda best: -pairs[best.relation])
     if not found:
         raise invalid_argument("scores", "have no relation with a pair; there is nothing to draw")
     best = found[:MAX_RELATIONS]
-    figure = new_figure(8.2, MARGIN + ROW * len(best), theme)
+    figure = new_figure(8.2, MARGIN + ROW * len(best), theme, rows=True)
     axes = figure.subplots()
     for row, each in enumerate(best):
         _draw(axes, row, each, theme)
     frame_rows(axes, [(each.relation, each.pairs) for each in best], "pairs found, % (a line: 95 % interval)", longest=MAX_NAME)
-    axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=8, color=theme.ink)
+    axes.annotate("head", (1.01, 1.0), xycoords="axes fraction", va="bottom", fontsize=points(8), color=theme.ink)
     heads = [(_dot(each, theme), label) for each, label in HEADS.items() if each in {_against(one) for one in best}]
     figure.add_legend(axes, 2, first=heads)
     left = f", {len(found) - len(best)} rarer ones are not shown" if len(found) > len(best) else ""
     chosen = CHOSEN_ON[scores.chosen_on(select)]
     default = f"the best head of each relation, {chosen}\n{scores.provenance.model}, {scores.texts} texts{left}"
-    figure.set_heading(title, default)
+    figure.set_heading(default)
     return figure
 
 
 save_relations = saving(plot_relations)
 
 
-def plot_features(scores: FeatureScores, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_features(scores: FeatureScores, **look: Unpack[Look]) -> Figure:
     """Draws a heat map of the attention to each feature, a row for each layer, the last one on top, and a column for each head;
     `dark` on a dark page (Kovaleva et al. 2019, section 4.4).
 
     Raises InvalidArgument if no text has a feature.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     panels = {name: score.attention.mean() for name, score in scores.features.items() if score.attention.texts}
     if not panels:
         raise invalid_argument("scores", "have no feature that a text has; there is nothing to draw")
     figure = panel_grid(panels, range(scores.layers), theme)
     default = f"the largest mean attention to a token with the feature\n{scores.provenance.model}, {scores.texts} texts"
-    figure.set_heading(title, default)
+    figure.set_heading(default)
     return figure
 
 
@@ -114,7 +116,7 @@ def _draw(axes: Axes, row: int, best: BestHead, theme: Theme) -> None:
     draw_share(axes, row, best.accuracy, best.interval, color=color, theme=theme, **_mark(color, theme))
     arrow = "→" if best.direction == "forward" else "←"
     name = f"{best.layer}:{best.head} {arrow}"
-    axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=theme.ink)
+    axes.annotate(name, (1.01, row), xycoords=("axes fraction", "data"), va="center", fontsize=points(8), color=theme.ink)
 
 
 def _dot(color: str, theme: Theme) -> Line2D:

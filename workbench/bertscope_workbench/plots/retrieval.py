@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from bertscope import RetrievedSentences
 
 from bertscope_workbench.plots.figures import Figure, new_figure, saving
 from bertscope_workbench.plots.layer_curves import baseline, curve, layer_axis, legend
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import theme_of
 
 __all__ = ["plot_retrieval", "save_retrieval"]
 
 
-def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_retrieval(found: RetrievedSentences, **look: Unpack[Look]) -> Figure:
     """Draws the accuracy of each layer in both directions with its 95 % interval, and that of a guess (Pires et al. 2019,
     figure 3); `dark` on a dark page."""
-    theme = theme_of(dark)
+    theme = theme_of(look)
     figure = new_figure(6.4, 4.2, theme)
     axes = figure.subplots()
     for number, name in enumerate(("source to target", "target to source")):
@@ -28,7 +32,7 @@ def plot_retrieval(found: RetrievedSentences, *, dark: bool = False, title: str 
     legend(axes, theme, 3)
     mean = "less each language's mean" if found.centred else "as they are"
     default = f"retrieval of translations by layer\n{found.provenance.model}, {len(found.pairs)} pairs, vectors {mean}"
-    figure.set_heading(title, default)
+    figure.set_heading(default)
     return figure
 
 

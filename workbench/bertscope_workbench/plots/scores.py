@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from bertscope import ScoredText, ScoredWord
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.plots.figures import Axes, Figure, name_cells, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.theme import Theme, shortened, theme_of
 
 __all__ = ["plot_surprisal", "save_surprisal"]
@@ -23,24 +24,25 @@ HEADROOM = 1.2
 """The height of a row relative to the longest bar, so that its number has room."""
 
 
-def plot_surprisal(texts: ScoredText | Iterable[ScoredText], *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_surprisal(texts: ScoredText | Iterable[ScoredText], **look: Unpack[Look]) -> Figure:
     """Draws a bar for each scored word, as high as its surprisal, bits; each text begins a row, and long texts take several.
 
     All rows have one scale. Texts beyond 24 rows are left out, and the title says so. Raises InvalidArgument for texts without
     words (score them with `pieces=True`).
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     scored = [texts] if isinstance(texts, ScoredText) else [*texts]
     if not scored or not all(text.words for text in scored):
         raise invalid_argument("texts", "have no words to draw; score them with pieces=True")
     rows = [row for text in scored for row in _rows(text.words)]
     drawn = rows[:MAX_ROWS]
-    figure = new_figure(WIDTH, MARGIN + ROW * len(drawn), theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(drawn), theme, rows=True)
     highest = max(word.surprisal_bits for row in drawn for word in row)
     for axes, row in zip(figure.subplots(len(drawn), squeeze=False).ravel(), drawn, strict=True):
         _draw(axes, row, highest, theme)
-    figure.supylabel("surprisal, bits", color=theme.ink, fontsize=9)
-    figure.set_heading(title, _title(scored, len(rows) - len(drawn)))
+    figure.supylabel("surprisal, bits", color=theme.ink, fontsize=points(9))
+    figure.set_heading(_title(scored, len(rows) - len(drawn)))
     return figure
 
 
@@ -57,7 +59,7 @@ def _rows(words: Sequence[ScoredWord]) -> list[Sequence[ScoredWord]]:
 def _draw(axes: Axes, words: Sequence[ScoredWord], highest: float, theme: Theme) -> None:
     heights = [word.surprisal_bits for word in words]
     bars = axes.bar(range(len(words)), heights, width=0.72, color=theme.lines[0])
-    axes.bar_label(bars, [f"{height:.1f}" for height in heights], padding=1.5, fontsize=7, color=theme.ink)
+    axes.bar_label(bars, [f"{height:.1f}" for height in heights], padding=1.5, fontsize=points(7), color=theme.ink)
     names = [shortened(word.text, MAX_WORD) for word in words]
     turned = len(words) > 8 and max(map(len, names)) > 5
     placed: dict[str, Any] = {"rotation": 30, "ha": "right"} if turned else {}

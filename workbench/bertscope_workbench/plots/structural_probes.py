@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 from bertscope import StructuralProbeResult
 
-from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.figures import Axes, Figure, saving, side_by_side
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import Theme, theme_of
 
 __all__ = ["plot_structural_probe", "save_structural_probe"]
 
 
-def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_structural_probe(found: StructuralProbeResult, **look: Unpack[Look]) -> Figure:
     """Draws the share of edges or roots found by layer, and beside it the correlation: each with those of random projections
     and of words in a chain. `dark` on a dark page."""
-    theme = theme_of(dark)
-    figure = new_figure(10.4, 4.2, theme)
-    left, right = figure.subplots(1, 2)
+    theme = theme_of(look)
+    figure, (left, right) = side_by_side((5.2, 5.2), 4.2, theme)
     distances = found.quantity == "distance"
     scores = [100 * one.score for one in found.layers]
     control = [100 * one.control_score for one in found.layers]
@@ -32,7 +34,7 @@ def plot_structural_probe(found: StructuralProbeResult, *, dark: bool = False, t
     right.set_ylim(min(0.0, *correlations[0], *correlations[1], found.chain_spearman) - 0.02, 1.02)
     asked = f"{found.quantity} in the tree by rank {found.rank} of {found.provenance.model}"
     asked += f", {found.part.used_texts} sentences ({found.scored})"
-    figure.set_heading(title, asked)
+    figure.set_heading(asked)
     return figure
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from bertscope import HeadRanking, MetricEffect, SweepTable
 from bertscope.questions.ablation.effects import BETTER, UNITS
 
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import DARK, LIGHT, Theme, shortened, theme_of
 
 __all__ = ["plot_ranking", "plot_sweep", "save_ranking", "save_sweep"]
@@ -58,7 +59,8 @@ NAME_CHARACTERS = 20
 """The most characters of a set of heads, below its bar."""
 
 
-def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_sweep(table: SweepTable, metric: str | None = None, **look: Unpack[Look]) -> Figure:
     """Draws a sweep over heads as a heat map, over layers (or sets) as bars, a greedy one as a curve; `dark` on a dark page.
 
     The heat map has a row for each layer, the last one on top as papers have it, and a column for each head; blue is better and
@@ -67,7 +69,7 @@ def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = Fal
     first one unless given. Raises KeyError for a metric that was not measured.
     """
     name = table.metric(metric)
-    theme = theme_of(dark)
+    theme = theme_of(look)
     if table.points:
         draw = _curve
     elif table.scope != "layers" and all(effect.head is not None for effect in table.effects):
@@ -75,19 +77,20 @@ def plot_sweep(table: SweepTable, metric: str | None = None, *, dark: bool = Fal
     else:
         draw = _bars
     figure = draw(table, name, theme)
-    figure.set_heading(title, _heading(table, name))
+    figure.set_heading(_heading(table, name))
     return figure
 
 
-def plot_ranking(ranking: HeadRanking, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_ranking(ranking: HeadRanking, **look: Unpack[Look]) -> Figure:
     """Draws a heat map of gradient importance: a row for each layer, the last one on top, a column for each head; `dark` on a
     dark page."""
-    theme = theme_of(dark)
+    theme = theme_of(look)
     figure, axes = _grid(ranking.importance.shape, theme)
     image = _draw(axes, ranking.importance, theme.none_to_much, 0, float(ranking.importance.max()) or 1, theme)
     figure.add_colorbar(image, axes, "importance (l2-normalised within each layer)")
     default = f"gradient importance of heads, {ranking.provenance.model}\nloss {ranking.loss:.4g}, {ranking.items} items"
-    figure.set_heading(title, default)
+    figure.set_heading(default)
     return figure
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from bertscope import GroupAccuracy, TextComparison
 from bertscope.errors import invalid_argument
 from bertscope.questions.scores.comparison import ALL
 
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.rows import SIZE, draw_share, frame_rows
 from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
@@ -21,19 +24,18 @@ APART = 0.17
 """How far the marks of two models are from the middle of a row."""
 
 
-def plot_accuracy(
-    comparison: TextComparison, baseline: TextComparison | None = None, *, dark: bool = False, title: str | None = None
-) -> Figure:
+@looking
+def plot_accuracy(comparison: TextComparison, baseline: TextComparison | None = None, **look: Unpack[Look]) -> Figure:
     """Draws a row for each group, and one for all sets: the share of right sets with its interval, and ties beside it; of two
     models, both, and chance as a line.
 
     Raises InvalidArgument without a set.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     if not comparison.sets:
         raise invalid_argument("comparison", "has no set; there is nothing to draw")
     groups = [*comparison.groups[:MAX_GROUPS], ALL]
-    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(groups) * (1.35 if baseline else 1), theme, rows=True)
     axes = figure.subplots()
     models = [comparison] if baseline is None else [comparison, baseline]
     for number, model in enumerate(models):
@@ -53,7 +55,7 @@ def plot_accuracy(
     left = len(comparison.groups) + 1 - len(groups)
     rest = f"; {left} more groups are not shown" if left else ""
     scoring = comparison.sets[0].scoring.replace("_", "-")
-    figure.set_heading(title, f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}")
+    figure.set_heading(f"how often the better text scores higher\n{len(comparison.sets)} sets, {scoring}{rest}")
     return figure
 
 

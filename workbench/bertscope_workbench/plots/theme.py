@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
+from bertscope_workbench.plots.look import Look
+
 INK, FAINT = "#1d2b3a", "#c9d3dd"
 TITLE_SIZE, LABEL_SIZE = 11, 9
 """Points: of a figure's title, and of the names of axes."""
@@ -34,9 +36,9 @@ DARK = Theme(
 )
 
 
-def theme_of(dark: bool) -> Theme:
+def theme_of(look: Look) -> Theme:
     """Returns the colours of a dark page, or of a light one."""
-    return DARK if dark else LIGHT
+    return DARK if look.get("dark") else LIGHT
 
 
 def shown(text: str) -> str:
@@ -51,5 +53,5 @@ def shortened(text: str, most: int, end: str = "…") -> str:
 
 def fitted(text: str, width: float, size: float = TITLE_SIZE) -> str:
     """Returns the text, broken into lines of this width in inches in letters of `size` points."""
-    characters = int(width * CHARACTERS_PER_INCH * TITLE_SIZE / size)
+    characters = max(1, int(width * CHARACTERS_PER_INCH * TITLE_SIZE / size))
     return "\n".join(part for line in text.split("\n") for part in textwrap.wrap(line, characters))

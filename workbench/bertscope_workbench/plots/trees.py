@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from bertscope import TreeScores
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.plots.attention_statistics import panel_grid
 from bertscope_workbench.plots.figures import Figure, ThemedFigure, name_cells, new_figure, saving
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.theme import Theme, theme_of
 
 __all__ = ["plot_trees", "save_trees"]
@@ -18,7 +21,8 @@ ABOVE = "#f08a3c"
 INCHES_PER_LAYER = 0.36
 
 
-def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_trees(scores: TreeScores, **look: Unpack[Look]) -> Figure:
     """Draws attachment scores beside those of trees that branch to the right or to the left; `dark` on a dark page.
 
     Scores of heads are two heat maps, undirected and directed, a row for each layer, the last one on top; a dot marks a score
@@ -27,14 +31,14 @@ def plot_trees(scores: TreeScores, *, dark: bool = False, title: str | None = No
     """
     if not scores.words:
         raise invalid_argument("scores", "have no text with a tree; there is nothing to draw")
-    theme = theme_of(dark)
+    theme = theme_of(look)
     figure = _heads(scores, theme) if scores.heads else _layers(scores, theme)
     baselines = (
         f"branching to the right: {100 * scores.right_branching:.1f} %, to the left: {100 * scores.left_branching:.1f} %, "
         f"linked either way: {100 * scores.branching_undirected:.1f} %{'; a dot: above it' if scores.heads else ''}"
     )
     asked = f"{scores.provenance.model}, {scores.texts} texts, {scores.words} words"
-    figure.set_heading(title, f"attachment of maximum spanning trees\n{asked}\n{baselines}")
+    figure.set_heading(f"attachment of maximum spanning trees\n{asked}\n{baselines}")
     return figure
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from bertscope import WordAttribution
@@ -13,7 +14,8 @@ from bertscope.values.score_targets import described
 from bertscope_workbench.plots.attribution import AGAINST, FOR
 from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_map, name_cells, new_figure, saving
 from bertscope_workbench.plots.glyphs import boxes_unmentioned
-from bertscope_workbench.plots.theme import Theme, fitted, shortened, shown, theme_of
+from bertscope_workbench.plots.look import Look, asked_size, asked_title, looking, points
+from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, shortened, shown, theme_of
 
 __all__ = ["plot_word_attribution", "save_word_attribution"]
 
@@ -26,6 +28,8 @@ OPACITY = 0.7
 """How much of the page the largest value hides: words in the page's own ink are readable on all of the scale."""
 MAX_LINES = 40
 """The most lines of words in a figure; what follows is not drawn."""
+LEAST_NUMBERED = 0.04
+"""Inches of a cell, for each point of the number in it."""
 MAX_WORD = 30
 CELL, NAMES = 0.52, 1.2
 """Inches: of a cell of interactions, and of the names of its words."""
@@ -44,26 +48,29 @@ class Placed(NamedTuple):
     line: int
 
 
-def plot_word_attribution(found: WordAttribution, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_word_attribution(found: WordAttribution, **look: Unpack[Look]) -> Figure:
     """Draws the text with each word on a ground in colour, blue where it raises the number, orange where it lowers it, with its
     signed value below, and the half-width of its 95 % interval if it has one; `dark` on a dark page.
 
     Interactions are a matrix below it: blue where two words do more together than each alone. Lines after the 40th are left
     out, and the title says so.
     """
-    theme = theme_of(dark)
-    placed, lines = _placed(found)
+    theme = theme_of(look)
+    count, scale = len(found.units), points(10) / 10
+    width = max(WIDTH, CELL * count + 2 * NAMES) if found.interactions is not None else WIDTH
+    width, limit = asked_size(width, math.inf)
+    placed, lines = _placed(found, width)
     drawn = min(lines, MAX_LINES)
-    each = LINE + (0 if found.interval() is None else INTERVAL)
+    each = scale * (LINE + (0 if found.interval() is None else INTERVAL))
     words = each * drawn + MARGIN
-    count = len(found.units)
-    matrix = 0.0 if found.interactions is None else CELL * count + NAMES
+    cell = min(CELL, (width - 2 * NAMES * scale) / max(count, 1))
+    matrix = 0.0 if found.interactions is None else cell * count + NAMES * scale
     rest = f"; {lines - drawn} more lines are not shown" if lines > drawn else ""
     how = f"{found.method.replace('_', ' ')}, absent words: {found.absent}; {found.provenance.model}{rest}"
-    heading = f"{described(found.target, found.label)}\n{sum_line(found)}\n{how}" if title is None else title
-    width = max(WIDTH, matrix + NAMES)
-    top = TITLE_LINE * (1 + len(fitted(heading, width).split("\n")))
-    height = top + words + matrix
+    heading = asked_title(f"{described(found.target, found.label)}\n{sum_line(found)}\n{how}")
+    top = scale * TITLE_LINE * (1 + len(fitted(heading, width, points(TITLE_SIZE)).split("\n"))) if heading else 0.0
+    height = min(top + words + matrix, limit)
     figure = new_figure(width, height, theme, solved=False)
     figure.set_heading(heading, y=1 - 0.1 / height)
     axes = figure.add_axes((0, matrix / height, 1, words / height))
@@ -71,8 +78,8 @@ def plot_word_attribution(found: WordAttribution, *, dark: bool = False, title: 
     axes.axis("off")
     _draw_words(axes, found, [word for word in placed if word.line < drawn], each, theme)
     if found.interactions is not None:
-        side = CELL * count
-        box = (NAMES / width, NAMES / height, side / width, side / height)
+        side, names = cell * count, NAMES * scale
+        box = (names / width, names / height, side / width, side / height)
         _draw_interactions(figure, figure.add_axes(box), found, theme)
     return figure
 
@@ -80,16 +87,16 @@ def plot_word_attribution(found: WordAttribution, *, dark: bool = False, title: 
 save_word_attribution = saving(plot_word_attribution)
 
 
-def _placed(found: WordAttribution) -> tuple[list[Placed], int]:
-    """Returns the words, wrapped to the width of a figure, and the number of lines."""
+def _placed(found: WordAttribution, across: float) -> tuple[list[Placed], int]:
+    """Returns the words, wrapped to the width of a figure, inches, and the number of lines."""
     ends = found.interval()
     placed, left, line = list[Placed](), MARGIN, 0
     parts = [(shortened(word, MAX_WORD), index) for word, index in shown_parts(found)]
     numbers = ["" if index is None else signed(found, float(found.values[index])) for _, index in parts]
-    widths = zip(_widths([word for word, _ in parts], WORD_SIZE), _widths(numbers, NUMBER_SIZE), strict=True)
+    widths = zip(_widths([word for word, _ in parts], points(WORD_SIZE)), _widths(numbers, points(NUMBER_SIZE)), strict=True)
     for (word, index), both in zip(parts, widths, strict=True):
         width = max(*both, 0.0 if ends is None or index is None else 0.4) + GAP
-        if left + width > WIDTH - MARGIN and left > MARGIN:
+        if left + width > across - MARGIN and left > MARGIN:
             left, line = MARGIN, line + 1
         placed.append(Placed(word, index, left, width, line))
         left += width + GAP / 2
@@ -98,7 +105,9 @@ def _placed(found: WordAttribution) -> tuple[list[Placed], int]:
 
 def _widths(texts: Sequence[str], size: float) -> list[float]:
     """Returns the widths of texts in inches. Characters that matplotlib's font lacks are as wide as they are high."""
-    figure = new_figure(1, 1, solved=False)
+    from matplotlib.figure import Figure
+
+    figure = Figure()
     found = []
     with boxes_unmentioned():
         for text in texts:
@@ -111,22 +120,26 @@ def _draw_words(axes: Axes, found: WordAttribution, placed: Sequence[Placed], he
     from matplotlib.patches import FancyBboxPatch
 
     most = float(np.abs(found.values).max(initial=0)) or 1.0
-    ends = found.interval()
+    ends, scale = found.interval(), points(10) / 10
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "color": theme.ink}
     for word, index, left, width, line in placed:
         top, middle = height * line, left + width / 2
-        axes.text(middle, top + 0.13, shown(word), ha="center", va="center", fontsize=WORD_SIZE, color=theme.ink)
+        axes.text(
+            middle, top + 0.13 * scale, shown(word), ha="center", va="center", fontsize=points(WORD_SIZE), color=theme.ink
+        )
         if index is None:
             continue
         value = float(found.values[index])
         style, colour = "round,pad=0,rounding_size=0.04", FOR if value > 0 else AGAINST
-        ground = FancyBboxPatch((left, top), width, 0.26, style, color=colour, alpha=OPACITY * abs(value) / most, linewidth=0)
+        ground = FancyBboxPatch(
+            (left, top), width, 0.26 * scale, style, color=colour, alpha=OPACITY * abs(value) / most, linewidth=0
+        )
         ground.set_zorder(0)
         axes.add_patch(ground)
-        number: dict[str, Any] = {"ha": "center", "va": "center", "color": theme.ink}
-        axes.text(middle, top + 0.35, signed(found, value), fontsize=NUMBER_SIZE, **number)
+        axes.text(middle, top + 0.35 * scale, signed(found, value), fontsize=points(NUMBER_SIZE), **centred)
         if ends is not None:
             reach = signed(found, (ends[index].high - ends[index].low) / 2).lstrip("+")
-            axes.text(middle, top + 0.47, f"±{reach}", fontsize=NUMBER_SIZE - 1.5, alpha=0.75, **number)
+            axes.text(middle, top + 0.47 * scale, f"±{reach}", fontsize=points(NUMBER_SIZE - 1.5), alpha=0.75, **centred)
 
 
 def _draw_interactions(figure: ThemedFigure, axes: Axes, found: WordAttribution, theme: Theme) -> None:
@@ -136,10 +149,11 @@ def _draw_interactions(figure: ThemedFigure, axes: Axes, found: WordAttribution,
     names = [shortened(word, MAX_WORD // 2) for word in found.words]
     name_cells(axes.xaxis, names, rotation=45, ha="right")
     name_cells(axes.yaxis, names)
+    numbered = axes.get_position().width * figure.inches[0] / max(len(values), 1) >= LEAST_NUMBERED * points(7)
     for (row, column), value in np.ndenumerate(values):
-        if row != column:
+        if row != column and numbered:
             ink = theme.page if abs(value) >= STRONG * most else theme.ink
-            axes.text(column, row, f"{value:+.2f}", ha="center", va="center", fontsize=7, color=ink)
+            axes.text(column, row, f"{value:+.2f}", ha="center", va="center", fontsize=points(7), color=ink)
     figure.add_colorbar(image, axes, "interaction", cax=figure.add_axes(_beside(axes)))
 
 

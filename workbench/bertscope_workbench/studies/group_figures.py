@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Unpack
 
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
 from bertscope_workbench.plots.figures import Axes, Figure, new_figure
+from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.rows import draw_share, frame_rows
 from bertscope_workbench.plots.theme import Theme, shown, theme_of
 from bertscope_workbench.studies.declared import PartResult
@@ -38,18 +40,19 @@ class Series:
     """By group."""
 
 
-def plot_part(result: PartResult, *, dark: bool = False, title: str | None = None) -> Figure:
+@looking
+def plot_part(result: PartResult, **look: Unpack[Look]) -> Figure:
     """Draws a row for each group of a part and one for all items: the part's metric with Wilson's 95 % interval, for the model
     and the baseline, or two metrics of one model; published figures are marks of their own; `dark` on a dark page.
 
     Raises InvalidArgument if nothing was asked.
     """
-    theme = theme_of(dark)
+    theme = theme_of(look)
     if not any(answers.asked for answers in result.answers):
         raise invalid_argument("result", "has no item that was asked; there is nothing to draw")
     series = series_of(result)
     rows = _rows(series[0])
-    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme)
+    figure = new_figure(WIDTH, MARGIN + ROW * len(rows), theme, rows=True)
     axes = figure.subplots()
     for place, each in enumerate(series):
         _draw(axes, rows, each, (place - (len(series) - 1) / 2) * APART, place, theme)
@@ -73,7 +76,7 @@ def plot_part(result: PartResult, *, dark: bool = False, title: str | None = Non
     part = result.questions.part
     left = len(series[0].measures) - len(rows)
     more = f"; {left} groups with fewer items are not shown" if left else ""
-    figure.set_heading(shown(title or f"{part.title}{more}"))
+    figure.set_heading(f"{part.title}{more}")
     return figure
 
 

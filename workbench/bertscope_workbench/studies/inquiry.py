@@ -137,7 +137,7 @@ class Inquiry:
     @property
     def theme(self) -> Theme:
         """The colours of pictures."""
-        return theme_of(self.dark)
+        return theme_of({"dark": self.dark})
 
     def draw(self, section: Section, figure: Figure, caption: str) -> None:
         """Adds a figure to a section."""

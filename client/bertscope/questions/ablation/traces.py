@@ -199,9 +199,9 @@ class Trace:
             numbers = (None if isinstance(each, float) and math.isnan(each) else each for each in measured)
             yield effect.site, effect.layer, effect.unit, receiver, effect.position, name, *numbers
 
-    def plot(self, *, what: str | None = None, site: str | None = None, dark: bool = False, title: str | None = None) -> Any:
-        """Draws a heat map of layers by positions: `bertscope.plot_trace`. Needs the extra "workbench"."""
-        return of_workbench("plot_trace")(self, what=what, site=site, dark=dark, title=title)
+    def plot(self, *, what: str | None = None, site: str | None = None, **look: Any) -> Any:
+        """Draws a heat map of layers by positions: `bertscope.plot_trace`, with its options. Needs the extra "workbench"."""
+        return of_workbench("plot_trace")(self, what=what, site=site, **look)
 
     def _repr_html_(self) -> str:
         """Returns a heat map, or a table of the strongest paths or units."""

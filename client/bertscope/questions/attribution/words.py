@@ -164,9 +164,9 @@ class WordAttribution:
         """Returns a row for each word; columns as `WordAttributions.to_pandas`."""
         return data_frame(word_columns([self]))
 
-    def plot(self, *, dark: bool = False, title: str | None = None) -> Any:
-        """Draws the words in colour: `bertscope.plot_word_attribution`. Needs the extra "workbench"."""
-        return of_workbench("plot_word_attribution")(self, dark=dark, title=title)
+    def plot(self, **look: Any) -> Any:
+        """Draws the words in colour: `bertscope.plot_word_attribution`, with its options. Needs the extra "workbench"."""
+        return of_workbench("plot_word_attribution")(self, **look)
 
     def _repr_html_(self) -> str:
         """Returns the words in colour, each with its value."""

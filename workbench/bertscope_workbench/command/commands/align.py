@@ -14,6 +14,7 @@ from rich.text import Text
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions
@@ -33,6 +34,7 @@ from bertscope_workbench.command.views.output import (
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_table
 from bertscope_workbench.plots.alignment import save_alignment
+from bertscope_workbench.plots.look import Look
 from bertscope_workbench.readers.translation_files import read_gold_alignments
 
 MAX_ROWS = 40
@@ -56,7 +58,7 @@ def align(
     ] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw a pair: .png, .svg or .pdf.")] = None,
     pair: Annotated[int | None, option("--pair K", "With --plot: which pair, from 0; the first unless set.", min=0)] = None,
-    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False,
+    looks: LookOptions,
     output: Annotated[
         Path | None, option("--output FILE", 'A line "0-0 1-2" for each pair (.txt), or a row for each link (.csv, .tsv, ...).')
     ] = None,
@@ -68,8 +70,9 @@ def align(
         require_table(output)
     else:
         output_files.require_output(output, (PHARAOH,))
-    if plot is None and (dark or pair is not None):
-        raise UsageError("--dark and --pair go with --plot")
+    looks.require_plot_for_look(plot)
+    if plot is None and pair is not None:
+        raise UsageError("--pair goes with --plot")
     source = file.source()
     people = None
     if gold is not None:
@@ -89,7 +92,7 @@ def align(
     if output is not None:
         _write(found, output, len(source.items))
     if plot is not None:
-        _draw(found, people, plot, pair or 0, dark=dark)
+        _draw(found, people, plot, pair or 0, looks.look)
 
     def show(screen: Console, found: AlignedWords) -> None:
         print_alignments(screen, found)
@@ -108,11 +111,11 @@ def _write(found: AlignedWords, output: Path, pairs: int) -> None:
         file.writelines(f"{lines.get(index, '')}\n" for index in range(pairs))
 
 
-def _draw(found: AlignedWords, people: list[GoldAlignment] | None, plot: Path, pair: int, *, dark: bool) -> None:
+def _draw(found: AlignedWords, people: list[GoldAlignment] | None, plot: Path, pair: int, look: Look) -> None:
     chosen = next((one for one in found if one.index == pair), None)
     if chosen is None:
         raise Failure(f"pair {pair} was left out and can't be drawn; name another with --pair")
-    output_files.draw(lambda path: save_alignment(chosen, path, people[pair] if people else None, dark=dark), plot)
+    output_files.draw(lambda path: save_alignment(chosen, path, people[pair] if people else None, **look), plot)
 
 
 def print_alignments(screen: Console, found: AlignedWords) -> None:

@@ -17,6 +17,7 @@ from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.attention import document, print_maps
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.plots.attention import PAGE_FORMAT, save_attention
+from bertscope_workbench.plots.look import Look
 
 
 def attention(
@@ -52,13 +53,14 @@ def attention(
         return
     describing.require_describe()
     if plot is None:
-        refuse({"--dark": describing.dark, "--hide-special": hide_special, "--fixed-scale": fixed_scale}, "goes with --plot")
+        describing.require_plot_for_look(plot)
+        refuse({"--hide-special": hide_special, "--fixed-scale": fixed_scale}, "goes with --plot")
     if fixed_scale and quantity != "weights":
         raise UsageError("--fixed-scale goes with --quantity weights")
     text = describing.text or []
     if len(text) != 1:
         raise UsageError("give one TEXT, or many with --describe or --compare")
-    output_files.require_plot(plot, pages=() if describing.dark or fixed_scale else (PAGE_FORMAT,))  # Pages follow the browser.
+    output_files.require_plot(plot, pages=() if describing.look or fixed_scale else (PAGE_FORMAT,))  # Pages follow the browser.
     with to.connect(call.timeout) as client:
         (maps,) = client.extract_attention(
             text[0] if pair is None else (text[0], pair),
@@ -71,15 +73,15 @@ def attention(
             **call.arguments(),
         )
     if plot is not None:
-        _draw(maps, plot, hide_special=hide_special, fixed_scale=fixed_scale, dark=describing.dark)
+        _draw(maps, plot, hide_special=hide_special, fixed_scale=fixed_scale, look=describing.look)
     pictured_in = {"plot": str(plot)} if plot else {}
     print_result(maps, lambda maps: document(maps) | pictured_in, print_maps, json=call.json, written=[plot])
 
 
-def _draw(maps: AttentionMaps, plot: Path, *, hide_special: bool, fixed_scale: bool, dark: bool) -> None:
+def _draw(maps: AttentionMaps, plot: Path, *, hide_special: bool, fixed_scale: bool, look: Look) -> None:
     output_files.draw(
         lambda path: save_attention(
-            maps.without_special_tokens() if hide_special else maps, path, fixed_scale=fixed_scale, dark=dark
+            maps.without_special_tokens() if hide_special else maps, path, fixed_scale=fixed_scale, **look
         ),
         plot,
     )

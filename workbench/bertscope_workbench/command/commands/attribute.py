@@ -19,6 +19,7 @@ from rich.console import Console
 from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import CallOptions, specifications
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_written
 from bertscope_workbench.command.options.targets import TargetOptions
 from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
@@ -63,7 +64,7 @@ def attribute(
     ] = None,
     layer: Annotated[list[str] | None, option("--layer L[,L]", "With --site: layers, from 0; all unless set.")] = None,
     top: Annotated[int | None, option("--top N", "With --site: the units to show; 20 unless set.", min=1, max=10_000)] = None,
-    out: Annotated[OutputOptions, Offered("plot", "dark", plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
+    out: Annotated[OutputOptions, Offered(*LOOKS, plot="Draw the words of one TEXT: .png, .svg or .pdf.")],
     file: Annotated[ItemFileOptions, Offered(file='Attribute a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
 ) -> None:

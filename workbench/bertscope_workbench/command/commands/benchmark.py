@@ -19,6 +19,7 @@ from bertscope import BenchmarkReport, StudyTable
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
+from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark as benchmark_view
@@ -26,6 +27,7 @@ from bertscope_workbench.command.views import benchmark_files, progress
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.output import UsageError, console, print_json
 from bertscope_workbench.plots.benchmark import save_benchmark
+from bertscope_workbench.plots.look import Look
 
 
 def benchmark(
@@ -34,6 +36,7 @@ def benchmark(
     measuring: MeasuringOptions,
     score: ScoreOptions,
     studies: StudyOptions,
+    looks: LookOptions,
     output: Annotated[list[Path] | None, option("--output FILE", "Write it: .md, .csv, .json or .jsonl. Repeatable.")] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
     timeout: options.LongTimeout = None,
@@ -42,12 +45,13 @@ def benchmark(
     for path in output or ():
         output_files.require_output(path, benchmark_files.FORMATS)
     output_files.require_plot(plot)
+    looks.require_plot_for_look(plot)
     if studies.studies:
         loaded = values_of(compared, "models", "baseline", "agreement", "top_k", "as_loaded")
         scored = dict.fromkeys([*score.given, *score.extra], True)
         others = loaded | scored | values_of(measuring, "run_texts") | {"--plot": plot}
         refuse(others, "goes without --studies only")
-        print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), None, json=json)
+        print_measured(measure_studies(studies, measuring, score.seed, server, timeout), output or (), json=json)
         return
     refuse(values_of(studies, "system", "heavy"), "goes with --studies only")
     compared.check()
@@ -60,7 +64,7 @@ def benchmark(
         raise UsageError("--plot shows what models lost: give --agreement, or a file to score them on")
     if plot and len(set(compared.names())) < 2:
         raise UsageError("--plot shows models beside a baseline: name two or more with --model")
-    print_measured(measure_models(compared, measuring, score, server, timeout), output or (), plot, json=json)
+    print_measured(measure_models(compared, measuring, score, server, timeout), output or (), plot, looks.look, json=json)
 
 
 def measure_models(
@@ -111,7 +115,14 @@ def measure_studies(
         return running.table()
 
 
-def print_measured(measured: BenchmarkReport | StudyTable, output: Sequence[Path], plot: Path | None, *, json: bool) -> None:
+def print_measured(
+    measured: BenchmarkReport | StudyTable,
+    output: Sequence[Path],
+    plot: Path | None = None,
+    look: Look | None = None,
+    *,
+    json: bool,
+) -> None:
     """Prints a benchmark, and writes the requested files."""
     if json:
         print_json(benchmark_files.document(measured))
@@ -122,7 +133,7 @@ def print_measured(measured: BenchmarkReport | StudyTable, output: Sequence[Path
     for path in output:
         benchmark_files.write(measured, path)
     if plot is not None and isinstance(measured, BenchmarkReport):
-        output_files.draw(lambda path: save_benchmark(measured, path), plot)
+        output_files.draw(lambda path: save_benchmark(measured, path, **(look or {})), plot)
     if not json:
         for path in (*output, *([plot] if plot else [])):
             console().print(f"wrote {path}", soft_wrap=True)

@@ -13,6 +13,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.parts.lens_training import TunedLensOptions, train_lens
 from bertscope_workbench.command.views.attribution import attribution_document, print_attribution
@@ -53,7 +54,7 @@ def lens(
         bool, option("--ablate", "With --attribute: also zero each head, and see how the difference falls.")
     ] = False,
     out: Annotated[
-        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each number: .csv, .tsv, .jsonl, .parquet.")
+        OutputOptions, Offered("output", *LOOKS, output="Write a row for each number: .csv, .tsv, .jsonl, .parquet.")
     ],
     call: Annotated[options.LongCallOptions, Offered(timeout="How long an answer may take; with --train no limit unless set.")],
 ) -> None:

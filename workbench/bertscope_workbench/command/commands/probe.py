@@ -16,6 +16,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading
@@ -72,7 +73,7 @@ def probe(
     seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[
-        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
+        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
     ],
     keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
     call: options.LongCallOptions,

@@ -10,6 +10,7 @@ from rich.text import Text
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered
 from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result, print_written
 from bertscope_workbench.command.options.server import ServerOptions
@@ -27,7 +28,7 @@ def rank(
     server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
-    out: Annotated[OutputOptions, Offered("plot", "dark")],
+    out: Annotated[OutputOptions, Offered(*LOOKS)],
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     with objective.lines_named(), server.connect(call.timeout) as client, waiting("ranking"):

@@ -126,7 +126,7 @@ def score_relations(
                 untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
     written = out.write(
         relation_columns(found),
-        lambda path, dark: save_relations(found, path, direction, select=select, dark=dark),
+        lambda path, **look: save_relations(found, path, direction, select=select, **look),
         partial=stopped is not None,
     )
     if others is not None:

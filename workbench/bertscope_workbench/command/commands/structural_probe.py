@@ -14,6 +14,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import reading
@@ -40,7 +41,7 @@ def structural_probe(
     seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[
-        OutputOptions, Offered("output", "plot", "dark", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
+        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
     ],
     call: options.LongCallOptions,
 ) -> None:

@@ -13,6 +13,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
@@ -47,7 +48,7 @@ def sweep(
     confidence: Annotated[float | None, option("--confidence", "Of the intervals; 0.95 unless set.")] = None,
     memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
     top: Annotated[int, option("--top N", "Rows to show: what helps and what hurts most.", min=0)] = 14,
-    drawn: Annotated[OutputOptions, Offered("plot", "dark")],
+    drawn: Annotated[OutputOptions, Offered(*LOOKS)],
     output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a sweep that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
@@ -95,7 +96,7 @@ def sweep(
         print_json(sweep_files.document(found))
     else:
         sweep_view.print_sweep(console(), found, found.metric(metric), top)
-    written = drawn.write((), lambda path, dark: save_sweep(found, path, metric, dark=dark), partial=not found.complete)
+    written = drawn.write((), lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
     sweep_files.write(found, output, written, quiet=call.json)
     if stopped is not None:
         raise stopped

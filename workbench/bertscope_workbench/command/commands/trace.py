@@ -5,6 +5,7 @@ made of it by --noise or --masked. Ctrl-C ends the work on the server, too; pair
 """
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import DASHED, Offered, argument, option, refuse
 from bertscope_workbench.command.options import sites, specifications
 from bertscope_workbench.command.options.interventions import InterventionOptions
+from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.targets import TargetOptions
@@ -65,7 +67,7 @@ def trace(
     base: InterventionOptions,
     memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
     top: Annotated[int, option("--top N", "Places to list, strongest first.", min=0)] = 14,
-    drawn: Annotated[OutputOptions, Offered("plot", "dark")],
+    drawn: Annotated[OutputOptions, Offered(*LOOKS)],
     output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a trace that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
@@ -119,7 +121,7 @@ def trace(
         print_json(sweep_files.document(found))
     else:
         print_trace(console(), found, top)
-    written = drawn.write((), lambda path, dark: save_trace(found, path, dark=dark), partial=not found.complete)
+    written = drawn.write((), partial(save_trace, found), partial=not found.complete)
     sweep_files.write(found, output, written, quiet=call.json)
     if stopped is not None:
         raise stopped

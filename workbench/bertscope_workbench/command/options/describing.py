@@ -9,6 +9,8 @@ from bertscope.values.validation import TextOrPair
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import argument, option, refuse, values_of
 from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.looks import LookOptions
+from bertscope_workbench.command.options.results import OutputOptions
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.texts import read_texts
 from bertscope_workbench.command.views.output import UsageError
@@ -52,7 +54,7 @@ class TextFileOptions:
 
 
 @dataclass(frozen=True)
-class DescribeOptions(TextFileOptions):
+class DescribeOptions(LookOptions, TextFileOptions):
     """The texts to describe, and how."""
 
     describe: Annotated[bool, option("--describe", "Describe heads over many texts: statistics and pattern classes.")] = False
@@ -67,8 +69,11 @@ class DescribeOptions(TextFileOptions):
         Literal["patterns", "statistics", "clusters"] | None,
         option("--picture", "What --plot draws; patterns unless set. clusters implies --distances."),
     ] = None
-    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False
     output: Annotated[Path | None, option("--output FILE", "Write a row for each head: .csv, .tsv, .jsonl or .parquet.")] = None
+
+    def files(self, plot: Path | None) -> OutputOptions:
+        """Returns the files to write."""
+        return OutputOptions(self.dark, self.width, self.font_size, self.no_title, plot, self.output)
 
     def require_describe(self) -> None:
         """Raises UsageError for an option that means nothing without --describe."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar, Unpack
 
 from rich.console import Console
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import draw, partial_name, require_plot
-from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.output import console, print_json
 from bertscope_workbench.command.views.table_files import require_table, write_table
+from bertscope_workbench.plots.look import Look
 
 T = TypeVar("T")
 
@@ -22,24 +24,22 @@ T = TypeVar("T")
 class Save(Protocol):
     """Draws a figure into a file."""
 
-    def __call__(self, path: Path, /, *, dark: bool) -> None:
-        """Draws on a dark page if so."""
+    def __call__(self, path: Path, /, **look: Unpack[Look]) -> None:
+        """Draws it so that it looks so."""
 
 
 @dataclass(frozen=True)
-class OutputOptions:
+class OutputOptions(LookOptions):
     """A figure and a table."""
 
     plot: Annotated[Path | None, option("--plot FILE", "Draw it: .png, .svg or .pdf.")] = None
-    dark: Annotated[bool, option("--dark", "With --plot: draw on a dark page.")] = False
     output: Annotated[Path | None, option("--output FILE", "Write a table: .csv, .tsv, .jsonl or .parquet.")] = None
 
     def __post_init__(self) -> None:
         """Rejects, before any call, files that could not be written after it."""
         require_plot(self.plot)
         require_table(self.output)
-        if self.dark and self.plot is None:
-            raise UsageError("--dark goes with --plot")
+        self.require_plot_for_look(self.plot)
 
     def write(
         self,
@@ -57,7 +57,7 @@ class OutputOptions:
         if output is not None:
             write_table([*columns], zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or (), output)
         if plot is not None and save is not None:
-            draw(lambda path: save(path, dark=self.dark), plot)
+            draw(lambda path: save(path, **self.look), plot)
         return [path for path in (output, plot) if path is not None]
 
 

@@ -11,7 +11,7 @@ from rich.console import Console, Group
 
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.describing import DescribeOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.attention import shade
@@ -34,7 +34,7 @@ def compare_texts(
 ) -> None:
     """Compares heads over texts, prints the comparison, and writes the requested files."""
     asked.require_compare()
-    out = OutputOptions(plot, asked.dark, asked.output)
+    out = asked.files(plot)
     with server.connect(call.timeout) as client, source.some_left(), answering("comparing") as show:
         found = client.compare_attention(
             source.items,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.describing import DescribeOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.attention import shade
@@ -37,7 +37,7 @@ def describe_texts(
     **arguments: Any,
 ) -> None:
     """Describes heads over texts, prints the description, and writes the requested files."""
-    out = OutputOptions(plot, asked.dark, asked.output)
+    out = asked.files(plot)
     picture = asked.picture or "patterns"
     with server.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
         found = client.describe_attention(
@@ -49,7 +49,7 @@ def describe_texts(
             **call.arguments(),
             **arguments,
         )
-    written = out.write(description_columns(found), lambda path, dark: save_description(found, path, picture, dark=dark))
+    written = out.write(description_columns(found), lambda path, **look: save_description(found, path, picture, **look))
     print_result(found, document, print_description, json=call.json, written=written, source=source)
 
 

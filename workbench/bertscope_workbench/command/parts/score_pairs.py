@@ -69,7 +69,7 @@ def compare_pairs(
     baseline = TextComparison(tuple(theirs.values())) if both else None
     written = out.write(
         columns(found, baseline),
-        lambda path, dark: save_accuracy(found, path, baseline, dark=dark),
+        lambda path, **look: save_accuracy(found, path, baseline, **look),
         partial=stopped is not None,
     )
     print_result(
