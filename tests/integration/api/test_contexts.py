@@ -1,0 +1,150 @@
+"""FindContexts through gRPC: what can't be searched for is refused by its field, and a search is no burden to other callers."""
+
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from bertscope.v1 import attention_relations_pb2 as relations
+from bertscope.v1 import cloze_pb2 as cloze
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_contexts_pb2 as contexts
+from bertscope.v1 import site_pb2 as sites
+from bertscope_service.analyses import contexts as plans
+from bertscope_service.api import context_units
+
+from tests.support.harness import CALL_SECONDS, Host, held, interactive_rows_wait, refused
+from tests.support.patience import wait_until
+from tests.support.tiny import SENTENCES
+
+INVALID, UNIMPLEMENTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED
+SIZE, LAYERS, HEADS = 32, 4, 4
+Request, Layer = contexts.FindContextsRequest, contexts.LayerActivations
+
+
+def text_of(text: str, number: int = 0, **fields: Any) -> contexts.ContextText:
+    return contexts.ContextText(text=relations.RelationText(input=common.TextInput(text=text), **fields), id=number)
+
+
+TEXTS = [text_of(text, number) for number, text in enumerate(SENTENCES)]
+WORD = common.CharacterSpan(start=0, end=3)
+EVERY: dict[str, Any] = {"heads": contexts.HeadUnits(), "activations": contexts.ActivationUnits()}
+
+
+def tensor(*shape: int, value: float = 1.0) -> common.Tensor:
+    data = np.full(shape, value, "<f4").tobytes()
+    return common.Tensor(dtype=common.DATA_TYPE_FLOAT32, shape=shape, data=data)
+
+
+def direction(**fields: Any) -> contexts.DirectionUnits:
+    return contexts.DirectionUnits(**{"site": sites.SITE_STATE, "vectors": tensor(1, SIZE)} | fields)
+
+
+def heads(*given: tuple[int, list[int]]) -> contexts.HeadUnits:
+    return contexts.HeadUnits(heads=[common.LayerHeads(layer=layer, heads=numbers) for layer, numbers in given])
+
+
+def neurons(*given: Layer) -> contexts.ActivationUnits:
+    return contexts.ActivationUnits(layers=given)
+
+
+def find(host: Host, **fields: Any) -> list[contexts.FindContextsResponse]:
+    request = Request(**{"texts": TEXTS} | fields)
+    return list(host.representation.FindContexts(request, timeout=CALL_SECONDS))
+
+
+@pytest.mark.parametrize(
+    ("field", "reason", "fields"),
+    [
+        ("heads", "NO_CONTEXT_UNITS", {}),
+        ("heads.heads[0].layer", "", {"heads": heads((9, []))}),
+        ("heads.heads[0].heads[1]", "", {"heads": heads((0, [1, 9]))}),
+        ("activations.layers[1].layer", "DUPLICATE", {"activations": neurons(Layer(layer=1), Layer(layer=1))}),
+        ("activations.layers[0].layer", "", {"activations": neurons(Layer(layer=9))}),
+        ("activations.layers[0].units[1]", "", {"activations": neurons(Layer(units=[1, 9999]))}),
+        ("directions[0].layer", "", {"directions": [direction(layer=9)]}),
+        ("directions[1].vectors", "VECTOR_SIZE", {"directions": [direction(), direction(vectors=tensor(SIZE))]}),
+        ("directions[0].vectors.shape", "VECTOR_SIZE", {"directions": [direction(vectors=tensor(1, SIZE - 1))]}),
+        ("directions[0].vectors", "", {"directions": [direction(vectors=tensor(1, SIZE, value=np.nan))]}),
+        ("directions[0].biases.shape", "VECTOR_SIZE", {"directions": [direction(biases=tensor(2))]}),
+        ("directions[0].biases", "VECTOR_SIZE", {"directions": [direction(biases=tensor(1), cosine=True)]}),
+        ("directions[0].thresholds.shape", "VECTOR_SIZE", {"directions": [direction(thresholds=tensor(3))]}),
+        ("directions[0].site", "", {"directions": [direction(site=sites.SITE_ATTENTION)]}),
+        ("best", "BEST_OUT_OF_RANGE", EVERY | {"best": 101}),
+        ("sample", "SAMPLE_OUT_OF_RANGE", EVERY | {"sample": 1001}),
+        ("texts", "NO_TEXT", EVERY | {"texts": []}),
+        ("texts[1].id", "DUPLICATE", EVERY | {"texts": [text_of("a", 7), text_of("b", 7)]}),
+        ("texts[0].text.words", "WORDS_WITH_PIECES", EVERY | {"texts": [text_of("cat", words=[WORD])], "pieces": True}),
+        ("texts[1].text.input", "TEXT_TOO_LONG", EVERY | {"texts": [text_of("cat"), text_of("cat " * 99, 1)]}),
+        ("texts[0].text.input.text", "", EVERY | {"texts": [text_of(" ")]}),
+        ("words[1]", "", EVERY | {"words": ["the", " "]}),
+    ],
+)
+def test_what_can_not_be_searched_for_is_refused(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
+    with refused(INVALID) as failures:
+        find(host, **fields)
+    (failure,) = failures
+    assert failure.fields == [field]
+    assert failure.info.reason == (reason or failure.info.reason)
+    assert failure.message
+
+
+def test_requests_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context_units, "MAX_DIRECTION_BYTES", 4 * SIZE)
+    find(host, directions=[direction()])
+    with refused(INVALID) as failures:
+        find(host, directions=[direction(), direction(layer=1)])
+    assert (failures[0].fields, failures[0].info.reason) == (["directions"], "VECTORS_TOO_LARGE")
+    monkeypatch.setattr(plans, "MAX_BYTES", 10_000)
+    with refused(INVALID) as failures:
+        find(host, **EVERY)
+    assert (failures[0].fields, failures[0].info.reason) == (["best"], "CONTEXTS_TOO_LARGE")
+    find(host, heads=heads((0, [1])), best=1, sample=1)
+
+
+def test_a_cancelled_search_ends_with_the_batch_under_way_and_gives_its_room_back(host: Host) -> None:
+    memory = host.server._hosting.backend.reply_memory
+    with held(host) as gate:
+        many = [text_of(SENTENCES[-1], number) for number in range(400)]
+        call = host.representation.FindContexts(Request(texts=many, **EVERY), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the first batch is at the device")
+        gate.let_through(2)
+        wait_until(lambda: gate.arrived >= 3, "two batches are done")
+        call.cancel()
+        gate.let_through()
+        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == 0, "no row waits")
+        wait_until(lambda: memory.total == 0, "nothing is held")
+        find(host, heads=heads((0, [1])), texts=TEXTS[:1])
+        assert gate.arrived <= 6
+
+
+def test_an_interactive_call_waits_for_one_batch(host: Host) -> None:
+    with held(host) as gate:
+        many = [text_of(SENTENCES[-1], number) for number in range(400)]
+        call = host.representation.FindContexts(Request(texts=many, **EVERY), timeout=CALL_SECONDS)
+        wait_until(lambda: gate.arrived, "the first batch is at the device")
+        asked = host.cloze.FillMask.future(cloze.FillMaskRequest(texts=["The cat [MASK]."]), timeout=CALL_SECONDS)
+        wait_until(lambda: interactive_rows_wait(host), "the other call's row waits")
+        before = gate.arrived
+        gate.let_through(1)
+        wait_until(lambda: gate.arrived > before, "the next batch is at the device")
+        assert not interactive_rows_wait(host)
+        gate.let_through()
+        assert asked.result().results
+        found = list(call)
+    summary = next(one.summary for one in found if one.HasField("summary"))
+    assert summary.texts == len(many)
+    assert [one.progress.done for one in found if one.HasField("progress")][-1] == len(many)
+
+
+def test_a_reply_has_every_unit_once(host: Host) -> None:
+    found = find(host, directions=[direction(layer=LAYERS), direction(cosine=True)], **EVERY)
+    kinds = ["progress", "summary", "words", "units"]
+    order = [kinds.index(str(one.WhichOneof("event"))) for one in found]
+    assert order == sorted(order)
+    units = [one.units for one in found if one.HasField("units")]
+    heads_found = [(one.layer, unit) for one in units if one.kind == contexts.ContextUnits.KIND_HEAD for unit in one.units]
+    layers = sorted({layer for layer, _ in heads_found})
+    assert sorted(heads_found) == [(layer, head) for layer in layers for head in range(HEADS)]
+    directions = [one.layer for one in units if one.kind == contexts.ContextUnits.KIND_DIRECTION]
+    assert directions == [0, 1]

@@ -1,0 +1,232 @@
+"""Contexts: replies that are merged with equal values, what is refused, what is shown, and replies that break the contract."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope.questions.representations.context_arrays import ContextReader
+from bertscope.questions.representations.context_requests import find_contexts_request, with_directions
+from bertscope.v1 import representation_contexts_pb2 as pb
+
+HEAD, NEURON, DIRECTION = pb.ContextUnits.KIND_HEAD, pb.ContextUnits.KIND_ACTIVATION, pb.ContextUnits.KIND_DIRECTION
+SOURCE = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")
+WORDS, UNITS, BEST, SAMPLE = 4, 3, 6, 9
+SUMS = {"tokens": 0, "truncated_texts": 0, "skipped_pairs": 0}
+EDGES = [0.0, 1.0]
+
+
+def value(unit: int, text: int, word: int) -> float:
+    """Of few sizes, so that many are equal."""
+    return float((7 * unit + 5 * text + 3 * word * word) % 4) / 2
+
+
+def partner(unit: int, word: int) -> int:
+    return (word + 1 + unit) % WORDS
+
+
+def key(text: int, word: int) -> int:
+    return (text * 7919 + word * 104729) % 100_003
+
+
+def reply(texts: Sequence[int], best: int = BEST, sample: int = SAMPLE) -> list[pb.FindContextsResponse]:
+    """What a server says of some texts of four words, by a full sort."""
+    places = [(text, word) for text in texts for word in range(WORDS)]
+    number = {place: index for index, place in enumerate(places)}
+    drawn = sorted(places, key=lambda place: key(*place))[:sample]
+    words = pb.ContextWords(
+        texts=[text for text, _ in places],
+        starts=[2 * word for _, word in places],
+        ends=[2 * word + 1 for _, word in places],
+        segments=[0 for _ in places],
+    )
+    found = [
+        pb.FindContextsResponse(progress=pb.FindContextsProgress(done=len(texts), total=len(texts))),
+        pb.FindContextsResponse(
+            summary=pb.ContextsSummary(
+                texts=len(texts),
+                places=[
+                    pb.ContextPlaces(
+                        count=len(places), words=[number[place] for place in drawn], keys=[key(*place) for place in drawn]
+                    )
+                ],
+                words=len(places),
+            )
+        ),
+        pb.FindContextsResponse(words=words),
+    ]
+    for kind, layer in ((HEAD, 2), (NEURON, 1), (DIRECTION, 0)):
+        units = pb.ContextUnits(kind=kind, layer=layer, units=range(UNITS), places=0, edges=EDGES)
+        for unit in range(UNITS):
+            values = {place: value(unit + layer, *place) for place in places}
+            ranked = sorted(places, key=lambda place: (-values[place], place))[:best]
+            units.sums.append(sum(values.values()))
+            units.squares.append(sum(one * one for one in values.values()))
+            units.histograms.extend(np.bincount(np.digitize([*values.values()], EDGES), minlength=3).tolist())
+            units.best_values.extend(values[place] for place in ranked)
+            units.best_words.extend(number[place] for place in ranked)
+            units.sample_values.extend(values[place] for place in drawn)
+            if kind == HEAD:
+                units.best_partners.extend(number[text, partner(unit, word)] for text, word in ranked)
+                units.sample_partners.extend(number[text, partner(unit, word)] for text, word in drawn)
+        found.append(pb.FindContextsResponse(units=units))
+    return found
+
+
+def read(texts: Sequence[int], messages: Sequence[pb.FindContextsResponse], best: int = BEST, sample: int = SAMPLE) -> Any:
+    reader = ContextReader(dict.fromkeys(texts, "a b c d"), [range(UNITS)], best)
+    for message in messages:
+        reader.add(message)
+    names = [(f"d{number}", 3) for number in range(UNITS)]
+    return bertscope.Contexts.of(reader.end(), names, best, sample, SOURCE, {"texts": len(texts), **SUMS})
+
+
+def plain(found: bertscope.Contexts) -> list[Any]:
+    return [(one.unit, one.best, one.sample, one.count, one.mean, one.deviation, one.histogram) for one in found]
+
+
+@pytest.mark.parametrize("best", [1, BEST, 100])
+@pytest.mark.parametrize("sample", [1, SAMPLE, 1000])
+@pytest.mark.parametrize("size", [1, 3, 11])
+def test_any_division_merges_into_the_whole(best: int, sample: int, size: int) -> None:
+    """Also where values are equal, and parts come in another order."""
+    every = range(20, 42)
+    whole = read(every, reply(every, best, sample), best, sample)
+    parts = [every[begin : begin + size] for begin in range(0, len(every), size)]
+    found = [read(part, reply(part, best, sample), best, sample) for part in parts]
+    assert plain(bertscope.Contexts.merge(found)) == plain(whole)
+    mixed = bertscope.Contexts.merge([*found[1::2], *found[::2]])
+    assert [one.best for one in mixed] == [one.best for one in whole]
+    grown = found[0]
+    for one in found[1:]:
+        grown = bertscope.Contexts.merge([grown, one])
+    assert plain(grown) == plain(whole)
+    assert grown.texts == whole.texts
+
+
+def test_what_is_read() -> None:
+    found = read([3, 4], reply([3, 4]))
+    head = found["head:2:1"]
+    ranked = sorted(((text, word) for text in (3, 4) for word in range(WORDS)), key=lambda one: (-value(3, *one), one))
+    assert [(place.text_index, place.span.start // 2) for place in head.best] == ranked[:BEST]
+    assert [place.partner_span.start // 2 for place in head.best if place.partner_span] == [
+        partner(1, word) for _, word in ranked[:BEST]
+    ]
+    assert (head.best[0].word, head.best[0].text) == ("abcd"[ranked[0][1]], "a b c d")
+    assert found["d2"].unit == found[-1].unit == bertscope.ContextUnit("direction", 3, 2, "d2")
+    assert found["direction:d2"].best == found[8].best
+    assert found["neuron:1:0"].best[0].partner is None
+    drawn = sorted(((text, word) for text in (3, 4) for word in range(WORDS)), key=lambda place: key(*place))
+    assert [(place.text_index, place.span.start // 2) for place in head.sample] == drawn
+    assert [place for tenth in head.tenths for place in tenth] == sorted(head.sample, key=lambda place: place.value)
+    assert len(head.tenths) == 10
+    assert [one.unit for one in found[:2]] == [found.units[0], found.units[1]]
+    rows = list(found.rows(["head:2:1"]))
+    assert [row["rank"] for row in rows[:BEST]] == list(range(1, BEST + 1))
+    assert len(found.to_pandas()) == len(found) * (BEST + len(head.sample))
+    assert "9 units in 2 texts" in repr(found)
+    with pytest.raises(bertscope.InvalidArgument, match="head:9:9"):
+        found["head:9:9"]
+
+
+def units_of(messages: list[pb.FindContextsResponse], change: Callable[[Any], object], index: int = 0) -> None:
+    change(messages[3 + index].units)
+
+
+BROKEN: dict[str, tuple[Callable[[list[pb.FindContextsResponse]], object], str]] = {
+    "words of another text": (lambda all_: all_[2].words.texts.__setitem__(0, 99), "texts that were not requested"),
+    "parts of words": (lambda all_: all_[2].words.ends.pop(), "only parts of words"),
+    "keys": (lambda all_: all_[1].summary.places[0].keys.pop(), "without their keys"),
+    "partners of places": (lambda all_: all_[1].summary.places[0].partners.append(1), "without their keys"),
+    "no summary": (lambda all_: all_.pop(1), "places that it did not describe"),
+    "no units": (lambda all_: all_.__delitem__(slice(3, None)), "without its result"),
+    "no words": (lambda all_: all_.pop(2), "without its result"),
+    "more words": (lambda all_: all_.insert(2, all_[2]), "without its result"),
+    "another kind": (lambda all_: units_of(all_, lambda one: one.ClearField("kind")), "another kind"),
+    "places": (lambda all_: units_of(all_, lambda one: setattr(one, "places", 1)), "did not describe"),
+    "a set": (lambda all_: units_of(all_, lambda one: setattr(one, "layer", 1), 2), "was not requested"),
+    "a direction": (lambda all_: units_of(all_, lambda one: one.units.__setitem__(0, UNITS), 2), "was not requested"),
+    "a word": (lambda all_: units_of(all_, lambda one: one.best_words.__setitem__(0, 8)), "that it did not send"),
+    "a partner": (lambda all_: units_of(all_, lambda one: one.best_partners.__setitem__(0, 8)), "that it did not send"),
+    "a drawn partner": (lambda all_: units_of(all_, lambda one: one.sample_partners.__setitem__(0, 8)), "did not send"),
+    "a drawn word": (lambda all_: all_[1].summary.places[0].words.__setitem__(0, 8), "that it did not send"),
+    "sums": (lambda all_: units_of(all_, lambda one: one.sums.pop()), "2 numbers of sums where 3 belong"),
+    "squares": (lambda all_: units_of(all_, lambda one: one.squares.pop()), "squares"),
+    "histograms": (lambda all_: units_of(all_, lambda one: one.histograms.pop()), "histograms"),
+    "best values": (lambda all_: units_of(all_, lambda one: one.best_values.pop()), "best values"),
+    "best words": (lambda all_: units_of(all_, lambda one: one.best_words.pop()), "best words"),
+    "partners": (lambda all_: units_of(all_, lambda one: one.best_partners.pop()), "partners"),
+    "partners of neurons": (lambda all_: units_of(all_, lambda one: one.best_partners.append(0), 1), "partners"),
+    "values": (lambda all_: units_of(all_, lambda one: one.sample_values.pop()), "values"),
+    "drawn partners": (lambda all_: units_of(all_, lambda one: one.sample_partners.pop()), "partners"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_replies_that_break_the_contract(what: str) -> None:
+    break_it, said = BROKEN[what]
+    messages = reply([3, 4])
+    break_it(messages)
+    with pytest.raises(bertscope.InvalidReply, match=said):
+        read([3, 4], messages)
+
+
+FIELDS: dict[str, Any] = {
+    "heads": "all", "neurons": None, "relation": None, "backward": False,
+    "places": None, "sample": None, "seed": 0, "pieces": False, "words": (),
+    "model": None, "interventions": (), "reference_texts": (), "truncate": False,
+}  # fmt: skip
+
+
+def test_the_request() -> None:
+    request = find_contexts_request(**{**FIELDS, "heads": {4: [10], 2: None}, "neurons": {3: [7, 1]}, "relation": "r"})
+    assert [(one.layer, list(one.heads)) for one in request.heads.heads] == [(2, []), (4, [10])]
+    assert request.heads.pattern == pb.HeadUnits.PATTERN_PAIRS
+    assert (request.activations.layers[0].layer, sorted(request.activations.layers[0].units)) == (3, [1, 7])
+    vectors = np.eye(3, dtype=np.float32)
+    given = [
+        bertscope.SiteDirection("a", 1, vectors[0], bias=2),
+        bertscope.SiteDirection("b", 2, vectors[1], cosine=True),
+        bertscope.SiteDirection("c", 1, vectors[2]),
+        bertscope.SiteDirection("d", 1, vectors[2], threshold=0.5),
+    ]
+    assert with_directions(request, given) == [[0, 2], [1], [3]]
+    assert [list(one.vectors.shape) for one in request.directions] == [[2, 3], [1, 3], [1, 3]]
+    assert np.frombuffer(request.directions[0].biases.data, "<f4").tolist() == [2, 0]
+    assert not request.directions[1].HasField("biases")
+    assert np.frombuffer(request.directions[2].thresholds.data, "<f4").tolist() == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"heads": None, "relation": "r"}, "relation: is for heads"),
+        ({"backward": True}, "goes with `relation`"),
+        ({"heads": {}}, "heads"),
+        ({"places": 0}, "places"),
+        ({"sample": -1}, "sample"),
+        ({"seed": -1}, "seed"),
+        ({"pieces": 1}, "pieces"),
+    ],
+)
+def test_requests_that_can_not_be_sent(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=said):
+        find_contexts_request(**FIELDS | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"name": ""}, "name"),
+        ({"site": "keys"}, "site"),
+        ({"cosine": True, "bias": 1}, "bias"),
+        ({"threshold": np.nan}, "threshold"),
+        ({"vector": [[1]]}, "vector"),
+        ({"vector": [np.inf]}, "vector"),
+        ({"layer": -1}, "layer"),
+    ],
+)
+def test_directions_that_can_not_be_sent(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=said):
+        bertscope.SiteDirection(**{"name": "a", "layer": 1, "vector": [1.0]} | fields)
