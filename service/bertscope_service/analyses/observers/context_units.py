@@ -42,16 +42,16 @@ class Bins:
     def count(self, values: torch.Tensor) -> torch.Tensor:
         """Counts values in each bin: int64 [units, bins]; values: float32 [places, units]."""
         units, bins = values.shape[1], len(self.edges) + 1
-        firsts = torch.arange(units, device=values.device) * bins
+        firsts = torch.arange(units, dtype=torch.int32, device=values.device) * bins
         if self.step:
             # Whole steps from 0 on, and only then from the first edge: else a small value below 0 is rounded to it.
             before = 1 - round(float(self.edges[0]) / self.step)
             steps = values.mul(1 / self.step).floor_().clamp_(-before, bins - 1 - before)
-            flat = steps.to(torch.int32).add_((firsts + before).to(torch.int32)).flatten()
+            flat = steps.to(torch.int32).add_(firsts + before).flatten()
         else:
             (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
             found = torch.bucketize(values, edges, right=True, out_int32=True)
-            flat = found.add_(firsts.to(torch.int32)).flatten()
+            flat = found.add_(firsts).flatten()
         if values.device.type == "cpu":
             return torch.bincount(flat, minlength=units * bins).view(units, bins)
         # On a GPU, bincount makes the host wait for the largest.
