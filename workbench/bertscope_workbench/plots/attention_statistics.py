@@ -111,13 +111,14 @@ def panel_grid(panels: Mapping[str, PerHead], layers: Sequence[int], theme: Them
     columns = max(1, min(columns, round(width / (NARROW * each))))
     rows = math.ceil(len(panels) / columns)
     shrunk = min(1, width / (columns * each))
+    room = width / columns * (1 if shrunk == 1 else 0.75)  # Beside a shrunk panel the colour bar is taller than the title.
     figure = new_figure(width, rows * (shrunk * cell * len(layers) + 0.72) + 0.7, theme)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat[len(panels) :]:
         axes.set_visible(False)
     for index, (axes, name) in enumerate(zip(grid.flat, panels, strict=False)):
         image = _heat_map(axes, panels[name], layers, theme)
-        axes.set_title(fitted(shown(name), width / columns, points(9)), fontsize=points(9), pad=4)
+        axes.set_title(fitted(shown(name), room, points(9)), fontsize=points(9), pad=4)
         bar = figure.add_colorbar(image, axes, "", shrink=0.9, aspect=18, pad=0.03)
         bar.ax.tick_params(labelsize=points(7), length=2, pad=2)
         bar.locator = _few_ticks()
