@@ -67,7 +67,8 @@ def test_one_gradient_is_enough_for_a_preview(host: Host) -> None:
 @pytest.mark.parametrize(
     ("site", "fields", "field", "reason"),
     [
-        ({"site": site_pb2.SITE_STATE}, {}, "site.site", "UNKNOWN_SITE"),
+        ({"site": site_pb2.SITE_ATTENTION_OUTPUT}, {}, "site.site", "UNKNOWN_SITE"),
+        ({"site": site_pb2.SITE_STATE}, {}, "site.codes", "CHANGE_UNUSABLE"),
         ({"site": NEURONS, "layers": [4]}, {}, "site.layers[0]", "LAYER_OUT_OF_RANGE"),
         ({"site": NEURONS, "layers": [1, 1]}, {}, "site.layers[1]", "DUPLICATE"),
         ({"site": NEURONS, "top": 10_001}, {}, "site.top", "TOP_OUT_OF_RANGE"),
