@@ -144,7 +144,8 @@ def test_a_part_without_a_place_changes_nothing(client: bertscope.Client) -> Non
         assert [one.sample for one in merged] == [one.sample for one in some]
         assert merged.texts == 4
     assert {place.word.casefold() for one in some for place in one.best} == {"the"}
-    assert bertscope.Contexts.merge([none, none])[0].count == 0
+    other = client.find_contexts(["cat"], first_index=4, **asked)
+    assert bertscope.Contexts.merge([none, other])[0].count == 0
 
 
 def test_rejected_texts_leave_numbers_as_they_are(client: bertscope.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +181,41 @@ def test_the_nearest_states_begin_with_the_word_itself(client: bertscope.Client)
         ({"places": 11}, "best"),
         ({"sample": 99}, "sample"),
         ({"heads": {0: [1]}}, "units"),
+        ({"seed": 4}, "another seed"),
+        ({"words": ["cat"]}, "other words"),
+        ({"pieces": True}, "pieces"),
+        ({"interventions": bertscope.zero(0)}, "other interventions"),
+        ({}, "texts 0 to 1, and parts.0. texts 0 to 1; search each part with its own `first_index`"),
+        ({"first_index": 1}, "parts.1.: has texts 1 to 2, and parts.0. texts 0 to 1"),
     ],
 )
 def test_parts_that_were_asked_otherwise_do_not_merge(client: bertscope.Client, fields: dict[str, Any], reason: str) -> None:
     one = client.find_contexts([*SENTENCES[:2]], **ASKED)
     with pytest.raises(bertscope.InvalidArgument, match=reason):
         bertscope.Contexts.merge([one, client.find_contexts([*SENTENCES[:2]], **{**ASKED, **fields})])
+
+
+def test_neighbours_merge_into_one_range_that_no_other_may_share(client: bertscope.Client) -> None:
+    parts = [client.find_contexts(SENTENCES[at], first_index=at, **ASKED) for at in range(3)]
+    whole = bertscope.Contexts.merge(part for part in parts[::-1])
+    assert whole.texts == 3
+    with pytest.raises(bertscope.InvalidArgument, match=r"parts\[0\]: has text 1, and parts\[1\] texts 0 to 2"):
+        bertscope.Contexts.merge([parts[1], whole])
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda client: client.find_contexts(SENTENCES[0]), "name at least one unit"),
+        (lambda client: bertscope.NearestTo("abc", (2, 900), layer=1), "no word of the text"),
+        (
+            lambda client: client.find_contexts(
+                SENTENCES[0], directions=[bertscope.SiteDirection(str(at), 0, [1.0] * 2**20) for at in range(4)]
+            ),
+            "search fewer at a time",
+        ),
+    ],
+)
+def test_what_can_t_be_sent_is_refused_at_once(client: bertscope.Client, ask: Any, told: str) -> None:
+    with pytest.raises(bertscope.InvalidArgument, match=told):
+        ask(client)

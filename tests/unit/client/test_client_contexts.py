@@ -79,7 +79,8 @@ def read(texts: Sequence[int], messages: Sequence[pb.FindContextsResponse], best
     for message in messages:
         reader.add(message)
     names = [(f"d{number}", 3) for number in range(UNITS)]
-    return bertscope.Contexts.of(reader.end(), names, best, sample, SOURCE, {"texts": len(texts), **SUMS})
+    given = {"names": names, "best": best, "sample": sample, "provenance": SOURCE, "texts": len(texts)}
+    return bertscope.Contexts(reader.end(), **given, **SUMS)
 
 
 def plain(found: bertscope.Contexts) -> list[Any]:
@@ -115,7 +116,7 @@ def test_what_is_read() -> None:
     ]
     assert (head.best[0].word, head.best[0].text) == ("abcd"[ranked[0][1]], "a b c d")
     assert found["d2"].unit == found[-1].unit == bertscope.ContextUnit("direction", 3, 2, "d2")
-    assert found["direction:d2"].best == found[8].best
+    assert found["d2"].best == found[8].best
     assert found["neuron:1:0"].best[0].partner is None
     drawn = sorted(((text, word) for text in (3, 4) for word in range(WORDS)), key=lambda place: key(*place))
     assert [(place.text_index, place.span.start // 2) for place in head.sample] == drawn

@@ -4,6 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 import typer
+from bertscope_workbench.command.commands.find import nothing
 from bertscope_workbench.command.options.searched import nearest, searched
 from bertscope_workbench.command.views.output import UsageError
 
@@ -79,3 +80,9 @@ def test_a_search_for_nothing_and_a_word_without_asterisks_are_refused() -> None
         asked()
     with pytest.raises(typer.BadParameter):
         nearest("--nearest", ["4:the bank"])
+
+
+def test_a_relation_that_no_text_has_is_told_with_those_it_has() -> None:
+    text = bertscope.RelationText("The cat sleeps.", [("nsubj", 2, 1), ("det", 1, 0)])
+    assert nothing([text], "nosuch") == "no word depends on another by 'nosuch'; the file has det, nsubj"
+    assert "--word" in nothing(["The cat sleeps."], None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
+from hashlib import sha256
 from typing import SupportsIndex
 
-from bertscope.errors import BertscopeError, InvalidReply
+from bertscope.errors import BertscopeError, InvalidReply, invalid_argument
 from bertscope.questions.representations.context_arrays import ContextReader
 from bertscope.questions.representations.context_requests import (
     AskedText,
@@ -100,8 +101,10 @@ class AsyncContextCalls(AsyncStatesCalls):
             truncate=truncate,
         )
         asked = asked_contexts(texts, first_index, relation)
-        given = directions_of(directions)
-        for index, one in enumerate(validation.instances("nearest", nearest, NearestTo)):
+        given, near = directions_of(directions), validation.instances("nearest", nearest, NearestTo)
+        if heads is None and neurons is None and not given and not near:
+            raise invalid_argument("heads", "and neurons, directions and nearest are all left out; name at least one unit")
+        for index, one in enumerate(near):
             name = f"nearest {index} {one.word}" if index else f"nearest {one.word}"
             given.append(await self._toward(one, name, model, interventions, reference_texts, timeout))
         sets = with_directions(request, directions_of(given))
@@ -165,7 +168,7 @@ class AsyncContextCalls(AsyncStatesCalls):
                         run = reader.add(message)
                         if run is not None and on_progress is not None:
                             on_progress(TextsProgress(done + run, total))
-                found = await computed(lambda: search.read(reader))  # noqa: B023 - called at once
+                found = await computed(lambda: search.read(reader, part))  # noqa: B023 - called at once
                 parts.check_weights(part.start, found.provenance.weights_digest)
             except BertscopeError as error:
                 rest = parts.without_rejected(part, error)
@@ -191,6 +194,11 @@ class _Search:
     ) -> None:
         self._request, self._sets, self._names = request, sets, names
         self._message = partial(context_message, relation=relation, backward=backward, pieces=request.pieces)
+        same = type(request)()
+        same.CopyFrom(request)
+        same.ClearField("model")
+        asked = f"{relation}:{backward}:".encode() + same.SerializeToString(deterministic=True)
+        self._asked = sha256(asked).hexdigest()
         self._best, self._sample = request.best or BEST, request.sample or SAMPLE
 
     def about(self, texts: Sequence[AskedText]) -> contexts_pb2.FindContextsRequest:
@@ -200,10 +208,19 @@ class _Search:
     def reader(self, part: Part[AskedText]) -> ContextReader:
         return ContextReader({text.number: text.plain for text in part.items}, self._sets, self._best)
 
-    def read(self, reader: ContextReader) -> Contexts:
-        """Returns what a call found, when its stream has ended."""
+    def read(self, reader: ContextReader, part: Part[AskedText]) -> Contexts:
+        """Returns what a call about some texts found, when its stream has ended."""
         found, summary = reader.end(), reader.summary
         if summary is None:
             raise InvalidReply("the server ended the search without its result")
         sums = {name: getattr(summary, name) for name in SUMS}
-        return Contexts.of(found, self._names, self._best, self._sample, provenance(summary.provenance), sums)
+        return Contexts(
+            found,
+            names=self._names,
+            best=self._best,
+            sample=self._sample,
+            provenance=provenance(summary.provenance),
+            asked=self._asked,
+            ranges=[(part.items[0].number, part.items[-1].number + 1)] if part.items else (),
+            **sums,
+        )

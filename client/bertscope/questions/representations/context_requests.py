@@ -25,6 +25,9 @@ from bertscope.values.vectors import tensor
 
 __all__ = ["NearestTo"]
 
+MAX_DIRECTION_BYTES = 12 * 1024 * 1024
+"""A message has 16 MiB unless the server is set otherwise; texts need some, too."""
+
 ContextText = TextOrPair | RelationText
 """A text or pair, or one with the words of a treebank."""
 Units = str | Mapping[SupportsIndex, Heads]
@@ -49,8 +52,8 @@ class NearestTo:
     def __post_init__(self) -> None:
         """Raises InvalidArgument for values that can't be sent."""
         start, end, _ = span("span", self.span)
-        if not validation.text("text", self.text)[start:end].strip():
-            raise invalid_argument("span", f"is {self.span}, which holds no word of the text; count code points")
+        if not start < end <= len(validation.text("text", self.text)) or not self.text[start:end].strip():
+            raise invalid_argument("span", f"is {self.span}, which is no word of the text; count its code points")
         validation.keep(self, layer=validation.uint32("layer", self.layer))
 
     @property
@@ -154,6 +157,11 @@ def _by_layer(field: str, units: Units) -> dict[int, tuple[int, ...]]:
 
 def with_directions(request: contexts_pb2.FindContextsRequest, directions: Sequence[SiteDirection]) -> list[list[int]]:
     """Adds directions to a request, those at one site together. Returns, of each set, the indices of its directions."""
+    size = sum(one.values.nbytes for one in directions)
+    if size > MAX_DIRECTION_BYTES:
+        raise invalid_argument(
+            "directions", f"take {size} bytes, and a call takes {MAX_DIRECTION_BYTES}; search fewer at a time"
+        )
     groups: dict[tuple[object, ...], list[int]] = {}
     for index, one in enumerate(directions):
         groups.setdefault((one.site, one.layer, one.cosine, one.threshold is None, len(one.values)), []).append(index)

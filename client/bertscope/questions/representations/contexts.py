@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 
@@ -32,8 +32,8 @@ COLUMNS = (
 class ContextUnit(NamedTuple):
     """A head, a neuron or a direction.
 
-    >>> str(ContextUnit("head", 4, 10))
-    'head:4:10'
+    >>> str(ContextUnit("head", 4, 10)), str(ContextUnit("direction", 3, 0, "code:3:217"))
+    ('head:4:10', 'code:3:217')
     """
 
     kind: str
@@ -46,7 +46,7 @@ class ContextUnit(NamedTuple):
     """Name of the direction."""
 
     def __str__(self) -> str:
-        return f"direction:{self.name}" if self.name else f"{self.kind}:{self.layer}:{self.number}"
+        return self.name or f"{self.kind}:{self.layer}:{self.number}"
 
 
 @record
@@ -125,16 +125,19 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
         truncated_texts: int,
         skipped_pairs: int,
         provenance: Provenance,
+        asked: str = "",
+        ranges: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Made by `Client.find_contexts`, `merge` and `of`. `names`: name and layer of each direction."""
+        """Made by `Client.find_contexts` and `merge`. `names`: name and layer of each direction. `asked`: the same for searches
+        that were asked the same. `ranges`: the numbers of the texts, first and one past the last, ascending."""
         self._found, self._directions = found, tuple(names)
         self.best, self.sample = best, sample
         self.texts, self.tokens, self.truncated_texts, self.skipped_pairs = texts, tokens, truncated_texts, skipped_pairs
         self.provenance = provenance
+        self._asked, self._ranges = asked, tuple(ranges)
         self._places = [(arrays, row) for arrays in found.sets for row in range(len(arrays.units))]
         self.units: tuple[ContextUnit, ...] = tuple(self._unit(arrays, row) for arrays, row in self._places)
         self._indices = {str(unit): index for index, unit in enumerate(self.units)}
-        self._indices |= {unit.name: index for index, unit in enumerate(self.units) if unit.name}
 
     def _unit(self, arrays: UnitArrays, row: int) -> ContextUnit:
         number = int(arrays.units[row])
@@ -199,36 +202,31 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
         ]
 
     @classmethod
-    def merge(cls, parts: Sequence[Self]) -> Self:
+    def merge(cls, parts: Iterable[Self]) -> Self:
         """Returns the contexts of a corpus from those of its parts, each searched with its own `first_index`, on any servers.
 
         Best places and samples are exactly those of one search, as far as values are the same alone and in any batch (1e-5).
-        Raises InvalidArgument for parts that were asked something else, and FailedPrecondition for other weights.
+        Raises InvalidArgument for parts that were asked something else or have texts of the same numbers, and
+        FailedPrecondition for other weights.
         """
+        parts = [*parts]
         provenance = same_weights(part.provenance for part in parts)
         require_same(parts, ("best", "sample", "units"))
         first = parts[0]
+        for index, part in enumerate(parts):
+            if part._asked != first._asked:
+                told = "has another seed, other words or pieces, another relation or other interventions than parts[0]"
+                raise invalid_argument(f"parts[{index}]", f"{told}; merge parts of one search")
         return cls(
             merged([part._found for part in parts], first.best, first.sample),
             names=first._directions,
             best=first.best,
             sample=first.sample,
             provenance=provenance,
+            asked=first._asked,
+            ranges=_joined([part._ranges for part in parts]),
             **{name: sum(getattr(part, name) for part in parts) for name in SUMS},
         )
-
-    @classmethod
-    def of(
-        cls,
-        found: Found,
-        names: Sequence[tuple[str, int]],
-        best: int,
-        sample: int,
-        provenance: Provenance,
-        sums: Mapping[str, int],
-    ) -> Self:
-        """Returns what one call found."""
-        return cls(found, names=names, best=best, sample=sample, provenance=provenance, **sums)
 
     def rows(self, units: Sequence[str | int] | None = None) -> Iterator[dict[str, object]]:
         """Yields a row for each place of some units, all unless given: best places with their rank from 1, then the sample with
@@ -266,6 +264,25 @@ def document(found: Contexts) -> dict[str, Any]:
             for one in found
         ],
     }
+
+
+def _joined(parts: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Returns the ranges of all parts, neighbours as one. Raises InvalidArgument for parts that share a number."""
+    rows = sorted((begin, end, index) for index, ranges in enumerate(parts) for begin, end in ranges)
+    found = list[tuple[int, int]]()
+    for (begin, end, index), before in zip(rows, [None, *rows], strict=False):
+        if before is not None and begin < before[1]:
+            told = f"has {_range(begin, end)}, and parts[{before[2]}] {_range(*before[:2])}"
+            raise invalid_argument(f"parts[{index}]", f"{told}; search each part with its own `first_index`")
+        if found and found[-1][1] == begin:
+            found[-1] = found[-1][0], end
+        else:
+            found.append((begin, end))
+    return found
+
+
+def _range(begin: int, end: int) -> str:
+    return f"texts {begin} to {end - 1}" if end - begin > 1 else f"text {begin}"
 
 
 def _described(place: Place) -> dict[str, Any]:

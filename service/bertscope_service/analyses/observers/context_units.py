@@ -109,7 +109,7 @@ class UnitSet:
         if of.cosine:
             lengths = words.norm(dim=1, keepdim=True) * vectors.norm(dim=1)
             values = (words @ vectors.T / lengths.clamp(min=SMALLEST_NORM)).clamp(-1, 1)
-        return values * (values > thresholds[0]) if thresholds else values
+        return torch.where(values > thresholds[0], values, 0.0) if thresholds else values
 
     def histogram(self, values: torch.Tensor) -> torch.Tensor:
         """Counts its values in bins: int64 [units, bins]."""

@@ -52,6 +52,8 @@ def codes(
         return
     if layer is None:
         raise UsageError("--train needs --layer L")
+    if half and save is None:
+        raise UsageError("--half goes with --save")
     require_output(save, (".safetensors",), "--save")
     parts = [[] if path is None else TextFileOptions(texts=path, limit=limit).source().items for path in (train, dev)]
     with to.connect(call.timeout) as client, training() as show:

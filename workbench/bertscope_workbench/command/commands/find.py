@@ -21,7 +21,7 @@ from bertscope_workbench.command.options.results import OutputOptions, print_res
 from bertscope_workbench.command.options.searched import nearest, searched
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.views.contexts import print_contexts
-from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.readers import files, treebanks
 
@@ -57,8 +57,12 @@ def find(
     back: Annotated[bool, option("--back", "With --pairs: from the dependent word to the one that it depends on.")] = False,
     pos: Annotated[bool, option("--pos", "Count parts of speech at the best places (.conllu).")] = False,
     relation: Annotated[bool, option("--relation", "Count relations, of words, partners, and between both, likewise.")] = False,
-    places: Annotated[int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1)] = None,
-    sample: Annotated[int | None, option("--sample N", "Words drawn by chance; 100, or 1000 with --pos.", min=1)] = None,
+    places: Annotated[
+        int | None, option("--places K", "Best places of each unit; 10, or 100 with --pos.", min=1, max=100)
+    ] = None,
+    sample: Annotated[
+        int | None, option("--sample N", "Words drawn by chance; 100, or 1000 with --pos.", min=1, max=1000)
+    ] = None,
     seed: Annotated[int, option("--seed", "Draws them.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl or .parquet.")],
@@ -90,6 +94,8 @@ def find(
             **to.arguments(),
             **call.arguments(),
         )
+    if found.units and not any(one.count for one in found):
+        raise Failure(nothing(source.items, pairs))
     counts = None
     if tagged:
         links = links_of(source.items) if relation else ()
@@ -119,6 +125,14 @@ def tags_of(path: Path, column: Literal["upos", "deprel"], limit: int | None) ->
     }
     texts = enumerate(treebanks.read_conllu(path, limit=limit))
     return {number: tags[text.text] for number, text in texts if text.text in tags}
+
+
+def nothing(texts: Sequence[Any], relation: str | None) -> str:
+    """Returns why no unit has a place."""
+    if relation is None:
+        return "no text has a word that is searched; leave out --word, or give other texts"
+    known = sorted({name for text in texts for name, *_ in text.pairs})
+    return f"no word depends on another by {relation!r}; the file has {', '.join(known) or 'no relation'}"
 
 
 def links_of(texts: Sequence[RelationText]) -> list[list[tuple[str, int, int]]]:

@@ -6,12 +6,12 @@ from bertscope import Contexts, Place, TagCounts, UnitContexts
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, reach, table, titled
+from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, table, titled
 
 FEW_UNITS = 8
 """So many units are shown each with its places; more, in a row each."""
 MOST_ROWS = 30
-CONTEXT = 34
+CONTEXT = 24
 """Characters beside a word."""
 KINDS = {"head": "weight", "neuron": "activation", "direction": "value"}
 
@@ -39,11 +39,14 @@ def print_unit(screen: Console, one: UnitContexts) -> None:
     """Prints the best places of a unit, and one of each tenth of the words that were drawn."""
     name = KINDS[one.unit.kind]
     heading = f"{one.unit}: {name} {one.mean:.3g} on average over {plural(one.count, 'word')}, deviation {one.deviation:.3g}"
+    if one.best and one.unit.kind == "direction" and one.best[0].value == one.best[-1].value == 0:
+        screen.print(titled(heading, Text("0 at all of them")))
+        return
     rows = [_place_row(str(rank), place) for rank, place in enumerate(one.best, start=1)]
-    rows += [_place_row(f"tenth {tenth}", places[len(places) // 2]) for tenth, places in enumerate(one.tenths, 1) if places][
-        ::-1
-    ]
-    content = table(["place", f"{name}#", "text"], rows)
+    tenths = [(tenth, places[len(places) // 2]) for tenth, places in enumerate(one.tenths, start=1) if places]
+    rows += [_place_row(f"tenth {tenth}", place) for tenth, place in reversed(tenths)]
+    names = ["place", f"{name}#", "word", *(["partner"] if one.unit.kind == "head" else []), "text"]
+    content = table(names, rows)
     screen.print(titled(heading, content), soft_wrap=not fits(screen, content))
 
 
@@ -52,8 +55,9 @@ def print_rows(screen: Console, found: Contexts) -> None:
     rows = []
     for unit in found[:MOST_ROWS]:
         best = unit.best[0] if unit.best else None
-        rows.append([str(unit.unit), f"{unit.mean:.3f}", "" if best is None else f"{best.value:.3f}", shown(best)])
-    screen.print(table(["unit", "mean#", "largest#", "where"], rows))
+        place = ["", "", Text("")] if best is None else [f"{best.value:.3f}", printable(best.word), shown(best)]
+        rows.append([str(unit.unit), f"{unit.mean:.3f}", *place])
+    screen.print(table(["unit", "mean#", "largest#", "word", "where"], rows))
     if len(found) > MOST_ROWS:
         screen.print(f"and {len(found) - MOST_ROWS} more units; --output writes the places of all", style="dim")
 
@@ -63,8 +67,8 @@ def print_tags(screen: Console, counts: TagCounts) -> None:
     rows = []
     best = counts.best()
     for one in best[:MOST_ROWS]:
-        interval = reach(one.interval())
-        share = f"{percent(one.share)} {interval}"
+        low, high = one.interval()
+        share = f"{percent(one.share)} ({100 * low:.0f} to {100 * high:.0f})"
         rows.append([str(one.unit), one.of, one.tag, share, percent(one.by_chance), str(one.texts), f"{one.p_corrected:.1e}"])
     screen.print(table(["unit", "of", "tag", "share of texts#", "by chance#", "texts#", "p#"], rows))
     note = f"p: Fisher's exact test, corrected for {len(counts)} counts (Holm); of each text one place counts"
@@ -72,7 +76,7 @@ def print_tags(screen: Console, counts: TagCounts) -> None:
 
 
 def shown(place: Place | None) -> Text:
-    """Returns a word with what stands around it, and its partner."""
+    """Returns a word with what stands around it."""
     if place is None:
         return Text("")
     text = place.text if isinstance(place.text, str) else place.text[place.span.segment]
@@ -82,10 +86,9 @@ def shown(place: Place | None) -> Text:
     line.append_text(Text.assemble((printable(text[start:end]).plain, "bold"))).append_text(printable(after))
     if end + CONTEXT < len(text):
         line.append("…")
-    if place.partner is not None:
-        line.append(" → ").append_text(printable(place.partner))
     return line
 
 
 def _place_row(name: str, place: Place) -> list[str | Text]:
-    return [name, f"{place.value:.3f}", shown(place)]
+    partner = [] if place.partner is None else [printable(place.partner)]
+    return [name, f"{place.value:.3f}", printable(place.word), *partner, shown(place)]

@@ -38,6 +38,8 @@ OPTIONS: tuple[tuple[str, str], ...] = (
     (r"^other_layers\[\d+\](?=[: ])", "--other-layer"),
     (r"^words(\[\d+\])(?=: is a word of no text)", r"--neighbours\1"),
     (r"^heads\[\d+\](?=[: ])", "--head"),
+    (r"^(?:heads\.heads|activations\.layers)\[\d+\]\.\w+(?:\[\d+\])?(?=[: ])", "--unit"),
+    (r"^directions\[\d+\](?:\.\w+)*(?=[: ])", "--direction, --probe or --codes"),
 )
 
 
