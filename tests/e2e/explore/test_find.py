@@ -37,7 +37,7 @@ def test_it_is_never_empty_and_says_what_the_client_says(visit: Visit, target: s
     shown = rows(tab)
     with bertscope.Client(target) as client:
         texts = tab.evaluate(
-            "import('/static/js/views/find_corpus.js').then(module => module.createCorpus({api: {latest() {}}}).texts())"
+            "import('/static/js/views/find_corpus.js').then(module => module.createCorpus({api: {latest() {}}}).now().texts)"
         )
         (found,) = client.find_contexts(texts, heads={4: [10]}, places=30)
     assert [row[2:4] for row in shown] == [[place.word, place.partner] for place in found.best]
@@ -176,6 +176,8 @@ def test_a_class_of_a_probe(visit: Visit, target: str, tmp_path: Path) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("Open the file first")
     tab.get_by_label("A file of probes or codes").set_input_files(path)
     searched(tab, "layer 4, class 0")
+    tab.get_by_label("A file of sentences").set_input_files(EXAMPLES)
+    expect(tab.locator(".find-corpus")).to_contain_text("8 sentences: sentences.conllu")
     tab.get_by_label("Class").select_option(label="VERB")
     searched(tab, f"layer 4, class {kept.labels.index('VERB')}")
     tab.get_by_label("Tag is").select_option("VERB")
@@ -218,3 +220,95 @@ def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:
     expect(tab.locator("a.context").filter(has_text="onerror").first).to_be_visible()
     assert tab.evaluate("window.hurt") is None
     assert tab.locator("main img").count() == 0
+
+
+def test_nothing_of_another_unit_or_corpus_is_shown(visit: Visit) -> None:
+    tab = visit("#find").tab
+    searched(tab, "layer 0, head 2")
+    panel = tab.get_by_role("region", name="Contexts of the unit")
+    tab.get_by_role("radio", name="Direction").check(force=True)
+    expect(panel).to_contain_text("Open the file first")
+    expect(panel.get_by_role("table")).to_be_hidden()
+    assert panel.get_by_role("img").count() == 0
+    tab.get_by_role("radio", name="Head").check(force=True)
+    searched(tab, "layer 3, head 0")
+    expect(panel.get_by_role("table")).to_be_visible()
+    tab.evaluate("location.hash = '#find?unit=neuron:3:99999'")
+    expect(tab.locator(".find-why")).to_contain_text("99999 is out of range")
+    expect(panel.get_by_role("table")).to_be_hidden()
+    expect(panel).to_have_attribute("aria-busy", "false")
+
+
+def test_a_new_question_empties_the_panel_at_once(visit: Visit) -> None:
+    tab = visit("#find?unit=neuron:3:217").tab
+    searched(tab, "layer 3, neuron 217")
+    panel = tab.get_by_role("region", name="Contexts of the unit")
+    held: list[object] = []
+    tab.route("**/api/find", lambda route: held.append(route))  # The reply does not come.
+    tab.get_by_label("A file of sentences").set_input_files(EXAMPLES)
+    expect(tab.locator(".find-corpus")).to_contain_text("8 sentences: sentences.conllu")
+    expect(panel.get_by_role("table")).to_be_hidden()
+    expect(panel).to_have_attribute("aria-busy", "true")
+    expect(panel).to_contain_text("reading 8 sentences")
+    assert held
+    tab.get_by_role("button", name="Stop").click()
+    expect(panel).to_contain_text("Stopped.")
+
+
+@pytest.mark.parametrize("unit", ["head:99:0", "foo", "neuron:abc:1", "state:9"])
+def test_a_link_to_no_unit_says_so(visit: Visit, unit: str) -> None:
+    tab = visit(f"#find?unit={unit}").tab
+    searched(tab, "layer 0, head 2")
+    expect(tab.get_by_role("region", name="Contexts of the unit")).to_contain_text(f'has no unit "{unit}"')
+    assert "unit=" not in tab.url
+    tab.get_by_role("radio", name="Neuron").check(force=True)
+    searched(tab, "layer 3, neuron 0")
+    expect(tab.get_by_text("has no unit")).to_be_hidden()
+
+
+def test_long_sentences(visit: Visit) -> None:
+    tab = visit("#find?unit=head:1:8").tab
+    filler = " ".join(f"and the {word} sat" for word in ("cat", "dog", "man", "girl") * 60)
+    tab.get_by_label("Sentences to look in, one a line").fill(f"{filler} End.\nA cat sat here.\n{filler} Stop.")
+    tab.get_by_role("button", name="Look in these").click()
+    expect(tab.locator(".find-corpus")).to_contain_text("3 sentences: pasted sentences")
+    searched(tab, "layer 1, head 8")
+    expect(tab.locator(".find-sums")).to_contain_text("2 of 3 sentences are longer than the model reads")
+    cells = [row[1] for row in rows(tab) if row[1] != "A cat sat here."]
+    assert cells
+    for cell in cells:
+        assert "…" in cell
+        assert 100 < len(cell) < 600
+        assert all(part.strip() in filler for part in cell.split("…"))
+    for row in tab.locator(".data-table tbody tr").all()[:5]:
+        expect(row.locator(".own")).to_have_text(row.locator("td").nth(2).inner_text())
+        expect(row.locator(".partner")).to_have_text(row.locator("td").nth(3).inner_text())
+
+
+def test_files_that_are_no_text(visit: Visit, tmp_path: Path) -> None:
+    broken, binary = tmp_path / "mine.conllu", tmp_path / "picture.txt"
+    broken.write_text("1\tcat\t_\tNOUN\n\n")
+    binary.write_bytes(b"\x89PNG\xff\xfe")
+    tab = visit("#find").tab
+    searched(tab, "layer 0, head 2")
+    tab.get_by_label("A file of sentences").set_input_files(broken)
+    expect(tab.locator(".find-corpus .status-line")).to_contain_text("mine.conllu, line 1")
+    tab.get_by_label("A file of sentences").set_input_files(binary)
+    expect(tab.locator(".find-corpus .status-line")).to_contain_text("picture.txt is not UTF-8")
+    tab.goto(tab.url.replace("#find", "#sentences"))
+    expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
+    tab.get_by_label("A file of sentences").set_input_files(binary)
+    expect(tab.get_by_text("picture.txt is not UTF-8").first).to_be_visible()
+
+
+def test_what_numbers_are_of(visit: Visit) -> None:
+    tab = visit("#find", width=420).tab
+    searched(tab, "layer 0, head 2")
+    panel = tab.get_by_role("region", name="Contexts of the unit")
+    expect(panel).to_contain_text("measured on the 5 example sentences")
+    low, high = tab.locator(".context-histogram text").all_text_contents()
+    assert low.startswith("below 0")
+    assert re.match(r"from 0\.\d+ on, ", high)
+    assert all(re.fullmatch(r"[01]\.\d{2,}", row[0]) for row in rows(tab))
+    assert tab.get_by_label("Tag is").count() == 0  # Few of the sentences that ship have tags.
+    expect(panel).to_contain_text("scroll it sideways")

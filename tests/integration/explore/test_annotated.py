@@ -58,7 +58,7 @@ def test_relations(page, host, tmp_path):
     [
         ("pairs", {"right": [], "wrong": []}, "must be 1 to 1000 texts"),
         ("pairs", {"right": ["a"], "wrong": []}, "as many texts as right"),
-        ("relations", {"conllu": "no treebank"}, "treebank.conllu"),
+        ("relations", {"conllu": "no treebank"}, "contents: line 1: "),
     ],
 )
 def test_what_is_wrong_is_said(page, question, body, part):

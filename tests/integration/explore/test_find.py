@@ -223,3 +223,13 @@ def test_a_treebank_and_a_text(page):
     assert (len(event["texts"]), event["cut"]) == (5000, True)
     assert "no sentence" in page.refusal("corpus", {"contents": " \n", "suffix": ".txt"})["message"]
     assert ".conllu" in page.refusal("corpus", {"contents": "a", "suffix": ".pdf"})["message"]
+    for name, start in (("mine.conllu", "mine.conllu, line 1: "), ("", "line 1: ")):
+        refused = page.refusal("corpus", {"contents": broken, "suffix": ".conllu", "name": name})
+        assert refused["fields"] == ["contents"]
+        assert refused["message"].removeprefix("contents: ").startswith(start)
+
+
+def test_texts_that_are_cut(page):
+    events = page.ask("find", {"texts": ["a " * 3000, *TEXTS], "unit": "head:0:0"})
+    (found,) = (event["contexts"] for event in events if "contexts" in event)
+    assert found["cut"] == 1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 from typing import Any
 
 from bertscope import (
@@ -23,6 +21,7 @@ from bertscope.errors import invalid_argument
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import Event, with_progress
+from bertscope_workbench.explore.written_files import written
 from bertscope_workbench.readers.item_lists import PartialItems
 from bertscope_workbench.readers.treebanks import read_conllu
 
@@ -87,9 +86,7 @@ def relations(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 
 def _read(contents: str) -> PartialItems[RelationText]:
     """Reads a treebank. Raises InvalidArgument for one of which no sentence can be read."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "treebank.conllu")
-        path.write_text(contents, encoding="utf-8", errors="replace")
+    with written(contents, ".conllu") as path:
         return read_conllu(path)
 
 

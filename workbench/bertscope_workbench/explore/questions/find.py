@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.resources
 import re
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +17,7 @@ from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.questions.find_files import direction, every_code
 from bertscope_workbench.explore.streams import Event, with_progress
+from bertscope_workbench.explore.written_files import written
 from bertscope_workbench.primer.data import shipped
 from bertscope_workbench.readers.conllu import Sentence, read_sentences
 from bertscope_workbench.readers.item_lists import PartialItems
@@ -50,14 +49,14 @@ async def corpus(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Reads sentences: yields `{"texts": [...], "tags": [[[start, tag, end], ...] or null, ...], "left_out": n,
     "cut": flag}`, at most 5,000; `cut` is true if there are more, `left_out` counts sentences of a treebank that can't be read.
 
-    Fields: contents (empty: the sentences that ship), suffix (".txt" or ".conllu").
+    Fields: contents (empty: the sentences that ship), suffix (".txt" or ".conllu"), name (of the file, for errors).
     """
-    contents, suffix = body.text("contents", ""), body.text("suffix", ".txt")
+    contents, suffix, name = body.text("contents", ""), body.text("suffix", ".txt"), body.text("name", "")
     body.done()
     contents = contents.encode("utf-8", "replace").decode("utf-8")
     if suffix not in (".txt", CONLLU):
         raise invalid_argument("suffix", f"must be .txt or {CONLLU}")
-    found, left_out = await asyncio.to_thread(_read, contents, suffix) if contents else (_shipped(), 0)
+    found, left_out = await asyncio.to_thread(_read, contents, suffix, name) if contents else (_shipped(), 0)
     if not found:
         raise invalid_argument("contents", "has no sentence")
     texts, tags = zip(*found[:MAX_TEXTS], strict=True)
@@ -74,13 +73,11 @@ def _lines(contents: str) -> list[Tagged]:
     return [(line.strip(), None) for line in contents.splitlines() if line.strip()]
 
 
-def _read(contents: str, suffix: str) -> tuple[list[Tagged], int]:
+def _read(contents: str, suffix: str, name: str) -> tuple[list[Tagged], int]:
     """Returns the sentences of a file, and how many can't be read. Raises InvalidArgument for a treebank without any."""
     if suffix != CONLLU:
         return _lines(contents), 0
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"corpus{CONLLU}")
-        path.write_text(contents, encoding="utf-8")
+    with written(contents, CONLLU, name) as path:
         found = read_sentences(path, MAX_TEXTS + 1, _tagged, PartialItems[Tagged]())
     return [*found], len(found.problems)
 
@@ -92,9 +89,10 @@ def _tagged(sentence: Sentence) -> Tagged:
 
 async def find(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
     """Finds where a unit is largest: yields `{"progress": {"done", "total"}}` any number of times, `{"contexts": {"count",
-    "mean", "deviation", "edges", "histogram", "best", "tenths"}}`, then `{"values": {text: [[start, end, value], ...]}}` with
-    the values at words of the sentences that those name. A place has its text (an index), start, end, partner ([start, end] or
-    null), value and tenth (1 to 10, 10 the largest; 0 of the best places).
+    "mean", "deviation", "edges", "histogram", "best", "tenths", "cut"}}` (`cut`: how many texts are longer than the model
+    reads), then `{"values": {text: [[start, end, value], ...]}}` with the values at words of the sentences that those name. A
+    place has its text (an index), start, end, partner ([start, end] or null), value and tenth (1 to 10, 10 the largest; 0 of
+    the best places).
 
     Fields: texts (at most 5,000), model, unit ("head:4:10", "neuron:3:217", "state:6", "probe:4:1" or "code:3:217"), only
     (words that are places; empty: all), like and word (of a state: a sentence, and the word in it whose uses are looked for),
@@ -214,7 +212,7 @@ def _contexts(contexts: Contexts, tags: Mapping[int, list[tuple[str, int, int]]]
     sums = {name: plain(getattr(found, name)) for name in ("count", "mean", "deviation", "edges", "histogram")}
     best = [_sent(place, 0) for place in found.best[:BEST] if place.value or not codes]
     counts = [one for one in count_tags(contexts, tags).best() if one.texts >= LEAST_TEXTS] if tags else []
-    return sums | {"best": best, "tenths": tenths, "tags": [_counted(one) for one in counts]}
+    return sums | {"cut": contexts.truncated_texts, "best": best, "tenths": tenths, "tags": [_counted(one) for one in counts]}
 
 
 def _counted(one: TagCount) -> Event:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertscope import AsyncClient, InvalidArgument, Model
@@ -19,6 +17,7 @@ from bertscope.values.validation import TextOrPair
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.streams import Event, each_of
+from bertscope_workbench.explore.written_files import said, written
 from bertscope_workbench.readers.conllu import read_sentences
 from bertscope_workbench.readers.files import SENTENCES, item_lines
 from bertscope_workbench.readers.item_lists import PartialItems
@@ -64,20 +63,15 @@ async def table(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 def _read(contents: str, suffix: str, columns: Mapping[str, str]) -> Event:
     """Returns the rows of a file. Raises InvalidArgument for a file without any."""
     problems: list[InvalidArgument] = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"table{suffix}")
-        path.write_text(contents, encoding="utf-8", errors="replace")
-        try:
-            if suffix == CONLLU:
-                found = read_sentences(path, MAX_ROWS + 1, lambda sentence: sentence.text, PartialItems[str]())
-                problems = found.problems
-                rows: list[Event] = [{"line": line, "text": text} for line, text in zip(found.lines, found, strict=True)]
-            else:
-                lines = item_lines(path, SENTENCES, columns, problems.append)
-                rows = [{"line": line.number} | row | _more(line.columns, columns) for line, row in islice(lines, MAX_ROWS + 1)]
-        except InvalidArgument as error:
-            raise invalid_argument("contents", _without(path, error)) from error
-        left_out = [_without(path, problem) for problem in problems]
+    with written(contents, suffix) as path:
+        if suffix == CONLLU:
+            found = read_sentences(path, MAX_ROWS + 1, lambda sentence: sentence.text, PartialItems[str]())
+            problems = found.problems
+            rows: list[Event] = [{"line": line, "text": text} for line, text in zip(found.lines, found, strict=True)]
+        else:
+            lines = item_lines(path, SENTENCES, columns, problems.append)
+            rows = [{"line": line.number} | row | _more(line.columns, columns) for line, row in islice(lines, MAX_ROWS + 1)]
+    left_out = [said(problem, path) for problem in problems]
     if not rows:
         raise invalid_argument("contents", left_out[0] if left_out else "has no sentence")
     return {"rows": rows[:MAX_ROWS], "left_out": left_out, "cut": len(rows) > MAX_ROWS}
@@ -90,11 +84,6 @@ def _more(values: Mapping[str, Any], columns: Mapping[str, str]) -> Event:
         name: float(value) if isinstance(value, str) and NUMBER.fullmatch(value) else value for name, value in more.items()
     }
     return {"more": dict(islice(shown.items(), MORE_COLUMNS))} if shown else {}
-
-
-def _without(path: Path, error: InvalidArgument) -> str:
-    """Returns what an error says, without the file that the page made."""
-    return str(error).removeprefix(str(path)).lstrip(",: ")
 
 
 async def rows(client: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:

@@ -11,8 +11,8 @@ const TOKENS = ["previous", "next", "self", "first_special", "separators", "punc
 const PATTERNS = /** @type {Record<string, string>} */ ({vertical: "looks at the same few tokens from everywhere", diagonal: "looks around the token itself",
   vertical_diagonal: "looks at the same few tokens from everywhere, and around the token itself", block: "looks within a part of the text", heterogeneous: "looks elsewhere from each token"});
 
-/** @typedef {{words: (layer: number, head: number) => string, most: (statistic: string) => {layer: number, head: number, share: number}}} Described
- * `words` says what a head does, "" for one that is not there; `most` finds the head with the largest share of a statistic. */
+/** @typedef {{words: (layer: number, head: number) => string, measured: (layer: number, head: number) => string, most: (statistic: string) => {layer: number, head: number, share: number}}} Described
+ * `words` says what a head does, "" for one that is not there; `measured` also over what that was counted; `most` finds the head with the largest share of a statistic. */
 
 /** Makes the descriptions. @param {any} api @param {() => void} changed Called when a model is described. */
 export function createDescriptions(api, changed) {
@@ -45,13 +45,19 @@ export function createDescriptions(api, changed) {
 /** @param {Record<string, number[][]>} statistics @param {string[][]} patterns @returns {Described} */
 function describedBy(statistics, patterns) {
   const tokens = TOKENS.filter(name => statistics[name]);
+  /** @param {number} layer @param {number} head */
+  function words(layer, head) {
+    const pattern = patterns[layer]?.[head];
+    if (!pattern) return "";
+    const share = (/** @type {string} */ name) => statistics[name][layer][head] ?? 0;
+    const [best] = [...tokens].sort((a, b) => share(b) - share(a));
+    return share(best) >= LEAST ? `attends to ${NUMBERS[best].object} (${percent(share(best))})` : PATTERNS[pattern] ?? "";
+  }
   return {
-    words(layer, head) {
-      const pattern = patterns[layer]?.[head];
-      if (!pattern) return "";
-      const share = (/** @type {string} */ name) => statistics[name][layer][head] ?? 0;
-      const [best] = [...tokens].sort((a, b) => share(b) - share(a));
-      return share(best) >= LEAST ? `attends to ${NUMBERS[best].object} (${percent(share(best))})` : PATTERNS[pattern] ?? "";
+    words,
+    measured(layer, head) {
+      const found = words(layer, head);
+      return found && `${found}, measured on the ${EXAMPLES.length} example sentences of the page`;
     },
     most(statistic) {
       let best = {layer: 0, head: 0, share: 0};

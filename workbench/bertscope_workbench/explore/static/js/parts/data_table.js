@@ -70,7 +70,10 @@ export function create(label, chose) {
   const scroll = h("div", {class: "table-scroll data-table", tabindex: "0", role: "region", "aria-label": label}, h("table", null, h("thead", null, heads, fields), body));
   const more = h("button", {type: "button", hidden: true, onclick: () => { most += PAGE; draw(); }});
   const count = h("p", {class: "soft", role: "status"});
-  const element = h("div", null, count, scroll, more);
+  const sideways = h("p", {class: "soft", hidden: true}, "The table is wider than the page: scroll it sideways.");
+  const element = h("div", null, count, sideways, scroll, more);
+  const watch = new ResizeObserver(() => { sideways.hidden = scroll.scrollWidth <= scroll.clientWidth; });
+  for (const each of [scroll, ...scroll.children]) watch.observe(each);
   /** @type {WeakMap<any, {element: HTMLElement, of: string}>} The elements of rows, and what they were made of. */
   let drawn = new WeakMap();
   /** @type {{rows: any[], columns: Column[], sort: string, filters: Filters, stamp?: (row: any) => string}} */

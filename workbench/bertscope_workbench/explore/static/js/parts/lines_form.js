@@ -2,6 +2,7 @@
 
 import {h} from "../dom.js";
 import {create as createStatus} from "./status_line.js";
+import {textOf} from "./text_file.js";
 
 export const MAX_BYTES = 700_000;
 
@@ -24,11 +25,9 @@ export function createForm({api, announce}, {title, label, placeholder, text, ac
   /** @param {File | undefined} chosen */
   async function open(chosen) {
     if (!chosen) return;
-    if (chosen.size > MAX_BYTES) {
-      status.note(`${chosen.name} has ${Math.round(chosen.size / 1000)} kB; the page reads files of at most ${MAX_BYTES / 1000} kB.`);
-      return;
-    }
-    box.value = await chosen.text();
+    const read = await textOf(chosen, MAX_BYTES, status);
+    if (read === null) return;
+    box.value = read;
     named?.(chosen.name);
     ask();
   }

@@ -6,11 +6,11 @@ import {command, copyButton, linkButton, pythonLines, pythonQuoted} from "../par
 import {amount, histogram, words} from "../parts/contexts.js";
 import {create as createTable, filtersOf} from "../parts/data_table.js";
 import {create as createPictures} from "../parts/pictures.js";
-import {create as createStatus, greyWhile} from "../parts/status_line.js";
+import {create as createStatus} from "../parts/status_line.js";
 import {NUMBERS, means} from "../numbers.js";
 import * as units from "../parts/units.js";
 import {pythonUnit, shellUnit} from "./find_copies.js";
-import {createCorpus} from "./find_corpus.js";
+import {createCorpus, mostlyTagged} from "./find_corpus.js";
 import {createUnit} from "./find_unit.js";
 
 /** @typedef {import("../parts/contexts.js").Place} Place */
@@ -29,13 +29,17 @@ export function mount(container, context) {
   const {state, api} = context;
   const [asker, overviewAsker] = [api.latest(), api.latest()];
   const status = createStatus();
-  /** The newest answer. @type {any} */
+  /** The newest answer, and of which question. @type {any} */
   let found = null;
   let asked = "";
-  const corpus = createCorpus(context, () => { asked = ""; update(state.get(), new Set()); });
-  const unit = createUnit(context, chosen, () => update(state.get(), new Set()));
+  /** A unit of the address that the model does not have. */
+  let missing = "";
+  const corpus = createCorpus(context, update);
+  const unit = createUnit(context, chosen, update);
   const title = h("h2");
   const does = h("p", {class: "soft"});
+  const none = h("p", {class: "soft", role: "status", hidden: true});
+  const why = h("p", {class: "find-why"});
   const sums = h("p", {class: "find-sums"});
   const spread = h("div");
   const tagged = h("p", {class: "find-tags", ...means("tagged")});
@@ -44,18 +48,26 @@ export function mount(container, context) {
   const table = createTable("Contexts", pick => state.set({...(pick.sort !== undefined && {find_sort: pick.sort}), ...(pick.filters && {find_filters: Object.keys(pick.filters).length ? JSON.stringify(pick.filters) : null})}, {push: pick.sort !== undefined}));
   const bar = h("progress", {hidden: true, "aria-label": "Sentences read"});
   const stop = h("button", {type: "button", hidden: true, onclick: () => asker.stop()}, "Stop");
-  const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), does, h("div", {class: "find-numbers"}, sums, spread), tagged, table.element);
+  const results = h("div", null, h("div", {class: "find-numbers"}, sums, spread), tagged, table.element);
+  const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), none, does, why, results);
   const pictures = createPictures(() => ({drawings: [{label: "Values", svg: () => spread.querySelector("svg")}], view: contexts, labels: {name: `bertscope-find-${units.write(chosen())}`, caption: `${modelName()}: ${units.said(chosen())}`}}), status.error);
   replace(container, h("div", {class: "find-panels"}, h("div", {class: "find-side"}, unit.element, corpus.element), contexts), h("footer", {class: "page-footer"}, status.element, bar, stop, linkButton(context),
     copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce), pictures.element));
 
   const modelName = () => context.model()?.name.replace("models/", "") ?? "";
 
+  /** The unit of an address; null for one that the model does not have. @param {string | undefined} text */
+  function unitOf(text) {
+    const named = units.read(text);
+    const model = context.model();
+    return named && (!model || (named.layer < model.layers + Number(named.kind === "state" || units.inFile(named)) && (named.kind !== "head" || named.number < model.heads))) ? named : null;
+  }
+
   /** The unit that the state names, else the head that other views look at, else the one that attends most to the token before. */
   function chosen() {
-    const named = units.read(state.get().unit);
+    const named = unitOf(state.get().unit);
+    if (named) return named;
     const model = context.model();
-    if (named && (!model || (named.layer < model.layers + Number((named.kind === "state" || units.inFile(named))) && (named.kind !== "head" || named.number < model.heads)))) return named;
     const at = /^(\d+)\.(\d+)$/.exec(state.get().at ?? "");
     if (at && (!model || (Number(at[1]) < model.layers && Number(at[2]) < model.heads))) return {kind: "head", layer: Number(at[1]), number: Number(at[2])};
     const {layer, head} = context.described()?.most("previous") ?? {layer: 0, head: 0};
@@ -64,44 +76,59 @@ export function mount(container, context) {
 
   function shellLine() {
     const {find_only: only, model} = state.get();
-    return command("find", corpus.name(), ...shellUnit(chosen(), unit), "--places", "30", ...(only ? only.split(/\s+/).flatMap(word => ["--word", word]) : []), ...(model ? ["--model", model] : []));
+    return command("find", corpus.now().file, ...shellUnit(chosen(), unit), "--places", "30", ...(only ? only.split(/\s+/).flatMap(word => ["--word", word]) : []), ...(model ? ["--model", model] : []));
   }
 
   function pythonText() {
     const {find_only: only, model} = state.get();
-    const texts = corpus.tagged() && !corpus.ships() ? `bertscope.read_conllu(${pythonQuoted(corpus.name())})` : `open(${pythonQuoted(corpus.name())}).read().splitlines()`;
+    const {file, tags} = corpus.now();
+    const texts = tags.some(Boolean) && !corpus.ships() ? `bertscope.read_conllu(${pythonQuoted(file)})` : `open(${pythonQuoted(file)}).read().splitlines()`;
     const words = only ? [`words=[${only.split(/\s+/).map(pythonQuoted).join(", ")}]`] : [];
     return pythonLines(`client.find_contexts(${[texts, pythonUnit(chosen(), unit), "places=30", ...words, ...(model ? [`model=${pythonQuoted(model)}`] : [])].join(", ")})`);
   }
 
-  async function refresh() {
-    const texts = corpus.texts();
+  /** What is asked: nothing that was found for another question is shown. */
+  function question() {
     const at = chosen();
-    if (!texts.length || context.described() === undefined) return; // The description says which head is first.
-    if (units.inFile(at) && !unit.opened()) {
-      status.note("Open the file first: bertscope probe --keep FILE writes probes, bertscope codes --save FILE sparse codes.");
+    const only = (state.get().find_only ?? "").split(/\s+/).filter(Boolean);
+    return {unit: units.write(at), model: state.get().model ?? "", only, ...(at.kind === "state" && unit.like())};
+  }
+  const keyOf = () => JSON.stringify([question(), context.model()?.weights_digest, corpus.now().number, units.inFile(chosen()) && unit.fileNumber()]);
+
+  /** Why nothing can be asked; "" if it can. */
+  function hindered() {
+    if (!context.model()) return "No such model is loaded.";
+    return units.inFile(chosen()) && !unit.opened() ? "Open the file first: bertscope probe --keep FILE writes probes, bertscope codes --save FILE sparse codes." : "";
+  }
+
+  async function refresh() {
+    if (hindered()) {
+      asked = "";
+      asker.stop();
+      busy(false);
+      say(status.note, hindered());
       return;
     }
-    const like = at.kind === "state" ? unit.like() : units.inFile(at) ? {data: unit.data()} : {};
-    const body = {texts, unit: units.write(at), model: state.get().model ?? "", only: (state.get().find_only ?? "").split(/\s+/).filter(Boolean), tags: corpus.tags(), ...like};
-    const key = JSON.stringify([{...body, data: "", tags: ""}, unit.file(), corpus.name()]);
+    const looked = corpus.now();
+    const {texts} = looked;
+    if (!texts.length || context.described() === undefined) return; // The description says which head is first.
+    const at = chosen();
+    const body = {...question(), texts, tags: looked.written, ...(units.inFile(at) && {data: unit.data()})};
+    const key = keyOf();
     if (key === asked) return;
     asked = key;
     const began = performance.now();
-    status.waiting(`reading ${texts.length} sentences`);
+    say(status.waiting, `reading ${texts.length} sentences`);
     bar.max = texts.length;
-    stop.hidden = false;
-    let seen = () => {};
-    greyWhile(new Promise(resolve => { seen = () => resolve(null); }), [contexts]);
+    busy(true);
     try {
       await asker.ask("find", body, {onEvent: (/** @type {any} */ event) => {
         if (event.progress) {
           bar.hidden = false;
           bar.value = event.progress.done;
         } else if (event.contexts) {
-          found = {...event.contexts, unit: at, texts, values: {}};
+          found = {...event.contexts, of: key, unit: at, corpus: looked, texts, values: {}};
           draw();
-          seen();
         } else if (event.values) found.values = event.values;
       }});
       status.note(`${texts.length} sentences, ${found.count} places, in ${Math.round(performance.now() - began)} ms`);
@@ -112,20 +139,19 @@ export function mount(container, context) {
       if (at.kind === "code") overview("find_outstanding", texts, {layer: at.layer, codes: true, data: unit.data()});
     } catch (error) {
       if (asked !== key) return; // A newer question took its place.
-      if (error instanceof DOMException) status.note("Stopped.");
+      if (error instanceof DOMException) say(status.note, "Stopped.");
       else {
         asked = "";
-        status.error(error);
+        say(status.error, error);
       }
     } finally {
-      seen();
-      if (asked === key || !asked) bar.hidden = stop.hidden = true;
+      if (asked === key || !asked) busy(false);
     }
   }
 
   /** Asks about all heads, or all neurons or codes of a layer: once for a corpus and a model. @param {"find_means" | "find_outstanding"} question @param {string[]} texts @param {object} more */
   async function overview(question, texts, more) {
-    const of = JSON.stringify([context.model()?.weights_digest, {...more, data: unit.file()}, texts]);
+    const of = JSON.stringify([context.model()?.weights_digest, {...more, data: unit.fileNumber()}, texts]);
     if (known[question].of === of) return;
     known[question] = {of, found: null};
     try {
@@ -145,7 +171,7 @@ export function mount(container, context) {
     const key = VALUES[found.unit.kind];
     const text = (/** @type {Place} */ place) => found.texts[place.text];
     const part = (/** @type {Place} */ place, /** @type {[number, number]} */ [start, end]) => [...text(place)].slice(start, end).join("");
-    const tags = corpus.tagged();
+    const {corpus: {tags}} = found;
     return /** @type {import("../parts/data_table.js").Column[]} */ ([
       {key: "value", title: NUMBERS[key].name[0].toUpperCase() + NUMBERS[key].name.slice(1), meaning: NUMBERS[key].meaning, type: "number", value: place => place.value, cell: place => amount(place.value)},
       {key: "sentence", title: "Sentence", meaning: "Words are coloured by their values; a link opens the sentence in Explore", type: "text", value: text,
@@ -153,7 +179,7 @@ export function mount(container, context) {
       ...(state.get().find_show === "tenths" ? [{key: "tenth", title: "Tenth", meaning: "1 has the smallest tenth of all values, 10 the largest", type: "kind", value: (/** @type {Place} */ place) => String(place.tenth).padStart(2)}] : []),
       {key: "word", title: "Word", meaning: "The word at which the unit has the value", type: "text", value: place => part(place, [place.start, place.end])},
       ...(found.unit.kind === "head" ? [{key: "partner", title: "Attends to", meaning: "The word that gets most of its attention, special tokens left out", type: "text", value: (/** @type {Place} */ place) => place.partner && part(place, place.partner)}] : []),
-      ...(tags ? [{key: "tag", title: "Tag", meaning: "The word's part of speech in the treebank (UPOS)", type: "kind", value: (/** @type {Place} */ place) => corpus.tag(place.text, place.start)}] : []),
+      ...(mostlyTagged(found.corpus) ? [{key: "tag", title: "Tag", meaning: "The word's part of speech in the treebank (UPOS)", type: "kind", value: (/** @type {Place} */ place) => tags[place.text]?.get(place.start) ?? null}] : []),
     ]);
   }
 
@@ -173,26 +199,49 @@ export function mount(container, context) {
     show.set(now.find_show ?? "best");
     if (document.activeElement !== only) only.value = now.find_only ?? "";
     title.textContent = `Contexts: ${units.said(at)}`;
-    does.textContent = at.kind === "head" ? context.described()?.words(at.layer, at.number) ?? "" : unit.name(at);
-    if (!found) return;
+    does.textContent = at.kind === "head" ? context.described()?.measured(at.layer, at.number) ?? "" : unit.name(at);
+    none.hidden = !missing;
+    none.textContent = missing && `${context.model()?.name.replace("models/", "") ?? "The model"} has no unit ${missing}; this is another one.`;
+    results.hidden = found?.of !== keyOf();
+    why.textContent = results.hidden ? status.element.textContent : "";
+    if (results.hidden) replace(spread);
+    if (results.hidden) return;
     const rows = shown();
     const most = Math.max(...[...found.best, ...found.tenths].map(place => Math.abs(place.value)));
-    replace(sums, h("span", means("places"), `${found.count} places`), ", ", h("span", means(VALUES[found.unit.kind]), `mean ${amount(found.mean ?? 0)}, standard deviation ${amount(found.deviation ?? 0)}`));
+    replace(sums, h("span", means("places"), `${found.count} places`), ", ", h("span", means(VALUES[found.unit.kind]), `mean ${amount(found.mean ?? 0)}, standard deviation ${amount(found.deviation ?? 0)}`),
+      found.cut > 0 && `; ${found.cut} of ${found.texts.length} sentences are longer than the model reads: their ends are left out`);
     tagged.hidden = !found.tags.length;
     replace(tagged, found.tags.map(tagSaid));
     replace(spread, found.edges.length > 0 && histogram(found.edges, found.histogram, NUMBERS[VALUES[found.unit.kind]].unit));
     table.update({rows, columns: columns(most), sort: now.find_sort ?? "", filters: filtersOf(now.find_filters), stamp: place => JSON.stringify([found.values[place.text], most, context.theme(), opens(place)])});
   }
 
-  /** @param {Record<string, string>} _ @param {Set<string>} changed */
-  function update(_, changed) {
-    if (changed.has("model")) found = null;
+  /** @param {boolean} now */
+  function busy(now) {
+    stop.hidden = !now;
+    if (!now) bar.hidden = true;
+    contexts.setAttribute("aria-busy", String(now));
+  }
+
+  /** Says how the question goes, at the foot and in the place of results. @template T @param {(said: T) => void} how @param {T} said */
+  function say(how, said) {
+    how(said);
     draw();
-    if (context.model()) refresh();
-    else status.note("No such model is loaded.");
+  }
+
+  function update() {
+    const {unit: named} = state.get();
+    if (named && !unitOf(named)) {
+      missing = JSON.stringify(named.length > 40 ? `${named.slice(0, 40)}…` : named);
+      queueMicrotask(() => state.set({unit: null}, {push: false})); // Comes back here, once the view is open.
+      return;
+    }
+    if (named) missing = "";
+    draw();
+    refresh();
   }
 
   corpus.begin();
-  update(state.get(), new Set());
+  update();
   return {update, unmount: () => [asker, overviewAsker, corpus].forEach(each => each.stop())};
 }

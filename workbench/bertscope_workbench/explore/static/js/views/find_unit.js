@@ -10,7 +10,7 @@ import {inFile, write} from "../parts/units.js";
 
 const LIKE = {find_like: "She sat on the bank of the river.", find_word: "bank"};
 
-/** The file of probes or codes that was opened, which outlive a look at another view. @type {{name: string, data: string, kind: string, layers: number[], names: string[], count: number} | null} */
+/** The file of probes or codes that was opened, which outlive a look at another view. @type {{number: number, name: string, data: string, kind: string, layers: number[], names: string[], count: number} | null} */
 let opened = null;
 
 /** Makes the choice of a unit. @param {any} context @param {() => import("../parts/units.js").Unit} chosen @param {() => void} changed Called when another file is open. */
@@ -48,7 +48,7 @@ export function createUnit(context, chosen, changed) {
     try {
       const data = file ? base64(new Uint8Array(await file.arrayBuffer())) : "";
       const found = await context.api.ask("directions", {data}, {retry: false});
-      opened = {...found, name: file?.name ?? SHIPPED, data};
+      opened = {...found, number: (opened?.number ?? 0) + 1, name: file?.name ?? SHIPPED, data};
       set({unit: write({kind: found.kind, layer: found.layers[found.layers.length >> 1], number: 0})});
       changed();
     } catch (error) {
@@ -61,6 +61,7 @@ export function createUnit(context, chosen, changed) {
     /** True once a file of probes or codes is open, or those that ship. */ opened: () => opened !== null,
     /** The file in base64; "" for what ships. */ data: () => opened?.data ?? "",
     /** Its name. */ file: () => opened?.name ?? "",
+    /** Its number among those that were opened, as two may have one name. */ fileNumber: () => opened?.number ?? 0,
     /** The name of a class of it; "" of other units. @param {import("../parts/units.js").Unit} unit */ name: ({kind: of, number}) => (of === "probe" && opened?.names[number]) || "",
     /** The word whose uses are looked for. */ like: () => ({like: state.get().find_like ?? LIKE.find_like, word: state.get().find_word ?? LIKE.find_word}),
     /** @param {Map<string, number> | null} means Of each head "layer.head", if they are known. @param {any[] | null} neurons Those of the layer that stand out, if they are known. */

@@ -10,6 +10,7 @@ import {MAX_BYTES} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
 import {draw as drawBars, key as barsKey} from "../parts/stacked_bars.js";
 import {create as createStatus} from "../parts/status_line.js";
+import {textOf} from "../parts/text_file.js";
 import {findLink} from "../parts/units.js";
 import {createPairs} from "./sentences_pairs.js";
 import {createRelations} from "./sentences_relations.js";
@@ -68,11 +69,9 @@ export function mount(container, context) {
   /** @param {File | undefined} chosen */
   async function open(chosen) {
     if (!chosen) return;
-    if (chosen.size > MAX_BYTES) {
-      status.note(`${chosen.name} has ${Math.round(chosen.size / 1000)} kB; the page reads files of at most ${MAX_BYTES / 1000} kB.`);
-      return;
-    }
-    box.value = await chosen.text();
+    const text = await textOf(chosen, MAX_BYTES, status);
+    if (text === null) return;
+    box.value = text;
     read();
   }
 
