@@ -154,13 +154,15 @@ class SweepSites:
         noise = bertscope.NoisyWords((7, 12), samples=2)
         target = bertscope.Answer("paris", "water")
         sweep = caller.client.sweep_sites(self.texts, [noise] * len(self.texts), target, model=model, timeout=seconds)
-        effects: list[NDArray[Any]] = []
+        # On a busy server the texts go in several calls, and an effect is over those of its call.
+        effects: dict[tuple[int, int | None], float] = {}
         async with aclosing(sweep):
             async for effect in sweep:
-                effects.append(np.array([effect.sum]))
+                place = effect.layer, effect.position
+                effects[place] = effects.get(place, 0.0) + effect.sum
                 if len(effects) == self.most:
                     break
-        return Answer("", arrays=effects)
+        return Answer("", arrays=[np.array([total]) for total in effects.values()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the page sends of a file, as a file that a reader can open, and what the reader's errors say of it."""
+"""Text that the page sends of a file, as a file that a reader can open, and what the reader's errors say of it."""
 
 from __future__ import annotations
 
