@@ -13,7 +13,7 @@ from bertscope_workbench.plots.figures import new_figure
 from bertscope_workbench.plots.look import OPTIONS, Look
 from matplotlib.figure import Figure
 
-from tests.unit.client.test_client_sweep_plots import HEADS, curve, ranking
+from tests.support.swept_tables import HEADS, curve, ranking
 
 COLUMN = LookOptions(width="column", no_title=True).look
 

@@ -5,46 +5,12 @@ from dataclasses import replace
 import bertscope
 import numpy as np
 import pytest
-from bertscope import (
-    CurvePoint,
-    HeadEffect,
-    HeadRanking,
-    MetricEffect,
-    Provenance,
-    SweepStart,
-    SweepSummary,
-    SweepTable,
-)
+from bertscope import HeadEffect, SweepStart, SweepTable
 from bertscope_workbench.plots.sweeps import FAINT_SHARE
 from bertscope_workbench.plots.theme import DARK, LIGHT
 from matplotlib.colors import to_hex, to_rgb
 
-SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
-
-
-def metric_effect(metric: str, difference: float, margin: float | None = 0.1) -> MetricEffect:
-    low, high = (None, None) if margin is None else (difference - margin, difference + margin)
-    return MetricEffect(metric, 0.5 + difference, difference, low, high, None)
-
-
-def table_of(differences: dict[tuple[int, ...], float], metric: str = "accuracy", scope: str = "heads") -> SweepTable:
-    """A table of single heads (layer, head), or of layers (layer, head, head, ...)."""
-    effects = tuple(
-        HeadEffect({layer: tuple(heads)}, {metric: metric_effect(metric, value), "loss": metric_effect("loss", -value)})
-        for (layer, *heads), value in differences.items()
-    )
-    start = SweepStart({metric: 0.5, "loss": 0.5}, len(effects), 7, 0, 0, 0)
-    return SweepTable("zero", scope, start, effects, (), SUMMARY)
-
-
-def curve(*shares: float, margin: float | None = 0.1) -> SweepTable:
-    points = tuple(
-        CurvePoint((), 0, abs(share), {"accuracy": metric_effect("accuracy", max(-share, -0.4), margin)}) for share in shares
-    )
-    return SweepTable("zero", "heads", SweepStart({"accuracy": 0.5}, 3, 7, 0, 0, 0), (), points, SUMMARY)
-
-
-HEADS = table_of({(0, 0): 0.4, (1, 1): -0.4, (1, 0): 0.05})
+from tests.support.swept_tables import HEADS, SUMMARY, curve, metric_effect, ranking, table_of
 
 
 def test_a_sweep_over_heads_is_a_heat_map():
@@ -171,11 +137,6 @@ def test_cells_look_different_from_heads_that_were_not_measured(dark):
         color = image.cmap(image.norm(value))[:3]
         for opacity in (1, FAINT_SHARE):
             assert np.abs(opacity * np.array(color) + (1 - opacity) * page - missing).max() > 0.1
-
-
-def ranking() -> HeadRanking:
-    importance = np.array([[0.6, 0.8], [1, 0]], np.float32)
-    return HeadRanking(importance, importance, 7, 0, 1.5, SUMMARY.provenance)
 
 
 def test_a_ranking_is_a_heat_map():
