@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service import cancellation
 from bertscope_service.analyses.observers.contexts import PLACE_BITS, TextPlaces
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.word_maps import NOWHERE
@@ -70,7 +69,6 @@ class Corpus:
         found: dict[int, tuple[TokenSequence, TextPlaces, NDArray[np.int64]]] = {}
         inputs = [text.linked.input for text in query.texts]
         for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate)):
-            cancellation.check()
             self.tokens += len(tokenized)
             self.truncated += tokenized.truncated > 0
             number = int(rank[index])

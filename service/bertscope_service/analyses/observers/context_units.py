@@ -110,7 +110,3 @@ class UnitSet:
             lengths = words.norm(dim=1, keepdim=True) * vectors.norm(dim=1)
             values = (words @ vectors.T / lengths.clamp(min=SMALLEST_NORM)).clamp(-1, 1)
         return torch.where(values > thresholds[0], values, 0.0) if thresholds else values
-
-    def histogram(self, values: torch.Tensor) -> torch.Tensor:
-        """Counts its values in bins: int64 [units, bins]."""
-        return self.bins.count(values)

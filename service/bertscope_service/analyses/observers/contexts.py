@@ -163,7 +163,7 @@ class _Batch:
     """The places of a batch on its device, in the order of the corpus."""
 
     def __init__(self, texts: Sequence[TextPlaces], length: int, search: Search, encoder: Encoder) -> None:
-        self._search, self._device = search, encoder.device
+        self._search = search
         rows = {row: texts[row] for row in sorted(range(len(texts)), key=lambda row: texts[row].rank)}
         self._join = Units.in_batch({row: text.units for row, text in rows.items()}, length).place(encoder.device)
         self._named = {pairs: _named(rows, pairs=pairs) for pairs in (False, True)}
@@ -218,7 +218,7 @@ class _Batch:
         empty = torch.zeros(0, dtype=torch.int64, device=values.device)
         return (
             torch.stack([values.sum(dim=0), (values * values).sum(dim=0)]),
-            chosen.histogram(values),
+            chosen.bins.count(values),
             flat,
             values.flatten()[flat],
             empty if partners is None else partners[flat // count, flat % count],
