@@ -58,11 +58,11 @@ class Units:
 
     def place(self, device: torch.device) -> Join:
         """Returns a function that joins states [pieces, size] -> [units, size], on the device."""
-        counts = np.bincount(self.of, minlength=self.count).astype(np.float32)
-        positions, of, sizes = place_arrays(device, self.positions, self.of, counts[:, None])
         if self.pooling in (Pooling.FIRST, Pooling.LAST):
-            return lambda states: states.index_select(0, positions)
+            (only,) = place_arrays(device, self.positions)
+            return lambda states: states.index_select(0, only)
         if self.pooling is Pooling.MAX:
+            positions, of = place_arrays(device, self.positions, self.of)
 
             def largest(states: torch.Tensor) -> torch.Tensor:
                 pieces = states.index_select(0, positions)
@@ -74,16 +74,17 @@ class Units:
         # Most units have one piece: only the others are added up.
         first = np.flatnonzero(np.diff(self.of, prepend=-1))
         later = np.setdiff1d(np.arange(len(self.of)), first)
+        counts = np.bincount(self.of, minlength=self.count).astype(np.float32)
         several = np.flatnonzero(counts > 1)
-        firsts, laters, units, divided = place_arrays(
-            device, self.positions[first], self.positions[later], self.of[later], several
+        firsts, laters, units, divided, sizes = place_arrays(
+            device, self.positions[first], self.positions[later], self.of[later], several, counts[several, None]
         )
 
         def mean(states: torch.Tensor) -> torch.Tensor:
             total = states.index_select(0, firsts).float()
             if len(laters):
                 total.index_add_(0, units, states.index_select(0, laters).float())
-                total[divided] /= sizes[divided]
+                total[divided] /= sizes
             return total
 
         return mean
