@@ -19,6 +19,7 @@ from bertscope_service.rpc import native_environment as process
 from bertscope_service.rpc.addresses import check_free
 from bertscope_service.rpc.event_loop import new_event_loop
 from bertscope_service.settings import Settings, problem_lines, unknown_variables
+from bertscope_service.settings_file import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,10 @@ def main(
         settings = CliApp.run(Settings, cli_args=list(sys.argv[1:] if argv is None else argv))
     except ValidationError as error:
         for line in problem_lines(error, flags=True):
+            print(f"bertscope serve: {line}", file=sys.stderr)
+        return 2
+    except ConfigError as error:
+        for line in str(error).splitlines():
             print(f"bertscope serve: {line}", file=sys.stderr)
         return 2
     except SettingsError as error:

@@ -1,4 +1,4 @@
-"""Settings of the server: flag > `BERTSCOPE_*` variable > default, read in one place."""
+"""Settings of the server: flag > `BERTSCOPE_*` variable > file > default, read in one place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from bertscope_service.settings_file import ConfigFile
 
 PREFIX = "BERTSCOPE_"
 
@@ -41,6 +43,10 @@ class Settings(BaseSettings):
         cli_avoid_json=True,
         cli_exit_on_error=False,
     )
+
+    config: Path | None = None
+    """TOML file of settings, named as here with _ for -: max_calls = 100. Flags and variables win over it. Its paths are read as
+    those of flags, from the working folder."""
 
     model: Annotated[list[str], NoDecode] = []
     """[NAME=]SOURCE to host, repeatable: a hub id, a folder or an ONNX file. The first one answers requests that name none.
@@ -216,6 +222,18 @@ class Settings(BaseSettings):
     channelz: bool = False
     """Answer grpc.channelz.v1, which describes every connection: its addresses, calls, messages, and whether it is
     encrypted."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Returns where values come from, the first wins; flags come before all of them."""
+        return init_settings, env_settings, ConfigFile(settings_cls)
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:

@@ -40,6 +40,54 @@ def test_flag_over_variable_over_default(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (parsed("--port", "2000").port, parsed("--port", "2000").queue_tokens) == (2000, 77)
 
 
+def written(folder: Path, text: str) -> str:
+    path = folder / "bertscope.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_flag_over_variable_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, 'port = 1\nmax_calls = 2\nmax_texts = 3\nmodel = ["a=x/y", "b"]\nchannelz = true\n')
+    monkeypatch.setenv("BERTSCOPE_MAX_CALLS", "20")
+    settings = parsed("--config", file, "--port", "10")
+    assert (settings.port, settings.max_calls, settings.max_texts, settings.max_candidates) == (10, 20, 3, 1000)
+    assert (settings.model, settings.channelz) == (["a=x/y", "b"], True)
+    monkeypatch.setenv("BERTSCOPE_CONFIG", file)
+    assert (parsed().port, parsed("--model", "c").model, unknown_variables(os.environ)) == (1, ["c"], [])
+
+
+WRONG_FILES = [
+    ("max_cals = 1", "no setting is called max_cals; max_calls is meant?"),
+    ("max-calls = 1", "no setting is called max-calls; max_calls is meant?"),
+    ("[server]\nport = 1", "no setting is called server; bertscope serve --help lists them"),
+    ("port = 70000", "port: Input should be less than or equal to 65535, got 70000"),
+    ('model = "a,b"', "model: Input should be a valid list, got 'a,b'"),
+    ('config = "other.toml"', "a file can't name another one; remove the key config"),
+    ("port = ", "is not TOML: Invalid value"),
+    (None, "No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG_FILES)
+def test_a_wrong_file_is_refused_with_its_name_and_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, said: str
+) -> None:
+    file = str(tmp_path / "none.toml") if text is None else written(tmp_path, text)
+    assert main(["--config", file]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"bertscope serve: --config {file}") and said in told
+
+
+def test_every_wrong_key_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", written(tmp_path, "prt = 1\nthreads = -1\nmax_calls = 2\n")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_file_and_flags_are_checked_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--config", written(tmp_path, 'tls_key = "key.pem"')]) == 2
+    assert "belong together" in capsys.readouterr().err
+
+
 def test_models_are_repeatable_and_keep_their_order() -> None:
     assert parsed("--model", "b=x/y", "--model", "a", "--model", "/f").model == ["b=x/y", "a", "/f"]
 
