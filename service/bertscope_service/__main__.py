@@ -29,11 +29,16 @@ model from a disk that does not answer, or exports one, can't be interrupted."""
 
 
 def program() -> int:
-    """Runs the program `bertscope-server`: the server, or with `health` as its first argument a probe of one."""
+    """Runs the program `bertscope-server`: the server, or with `health` as its first argument a probe of one, with `cache` what
+    shows and empties its cache."""
     if sys.argv[1:2] == ["health"]:
         from bertscope_service.health_check import run as probe
 
         return probe(sys.argv[2:])
+    if sys.argv[1:2] == ["cache"]:
+        from bertscope_service.cache_command import run as cache
+
+        return cache(sys.argv[2:])
     return run()
 
 
@@ -88,9 +93,12 @@ async def _serve(settings: Settings, began: float, ended: Callable[[int], None],
     # Imported here, because errors in flags or ports should be reported at once.
     from bertscope_service.checkpoints.temporary_folder import remove_abandoned
     from bertscope_service.errors import ServiceError
+    from bertscope_service.models.kept_exports import prune_unless_busy
     from bertscope_service.rpc.server import serve
 
     remove_abandoned()
+    # An old cache may be large, and its disk slow: nothing waits for it.
+    threading.Thread(target=prune_unless_busy, args=(settings.cache_folder,), name="bertscope-prune", daemon=True).start()
     status = 1
     try:
         await serve(settings, began, overdue)

@@ -24,7 +24,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
-from bertscope_service.models.export_cache import LOCK
+from bertscope_service.models.kept_exports import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.forked import Forked, serve_and_continue

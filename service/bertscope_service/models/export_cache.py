@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
-import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bertscope import __version__
-
 from bertscope_service.checkpoints.atomic_folder import UNFINISHED_PREFIX, atomic_folder
-from bertscope_service.checkpoints.manifest import FORMAT, MANIFEST, Manifest, exporter_versions, read_manifest, write_manifest
+from bertscope_service.checkpoints.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from bertscope_service.checkpoints.sources import Source, calling
 from bertscope_service.compression.onnx.isolated_export import export_onnx
 from bertscope_service.compression.working_copy import copy_description
 from bertscope_service.errors import AlreadyExists, FailedPrecondition
+from bertscope_service.models.kept_exports import export_versions, exports_folder, locked, note_use, prune
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +26,6 @@ NAME = "the cache of exported graphs"
 CONTENTS = 2
 """Counts up when graphs hold more than those that the same libraries wrote before: 2, heads over positions."""
 
-UNUSED_SECONDS = 7 * 24 * 3600.0
-"""Exports of other versions are kept for this time after their last use: servers of both run side by side during an upgrade."""
-
-LOCK = "lock"
-"""File in the cache that its writer locks; the system unlocks it when that process ends, for any reason."""
-
-
 def exported(source: Source, digest: str, cache: Path, check: Callable[[], None] = lambda: None) -> Path:
     """Returns the folder with the graphs of a checkpoint whose weights have this digest; writes it into the cache if it is
     missing.
@@ -45,14 +34,14 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
     seconds, longer while another process writes into the cache; `check` is called several times a second during the export and
     may raise, to abandon it. Raises FailedPrecondition for a source that can't be exported, or a cache that can't be written.
     """
-    versions = {"bertscope": __version__, **exporter_versions()}
+    versions = export_versions()
     try:
-        graphs = _graphs(cache)
+        graphs = exports_folder(cache)
     except RuntimeError as error:  # a user without a home directory
         raise _unwritable(cache, error) from error
     folder = graphs / _name(source, digest)
     if _is_whole(folder):
-        _note_use(folder)
+        note_use(folder)
         return folder
     with _alone_in(graphs):
         if _is_whole(folder):  # another process wrote it meanwhile
@@ -68,7 +57,7 @@ def exported(source: Source, digest: str, cache: Path, check: Callable[[], None]
                 write_manifest(beside, Manifest("onnx", digest, applied, versions, details))
         except AlreadyExists as error:
             raise _unwritable(folder, error) from error
-        _prune(graphs, versions)
+        prune(graphs)
     return folder
 
 
@@ -76,7 +65,7 @@ def kept_export(source: Source, cache: Path, digest: Callable[[], str]) -> Manif
     """Returns the manifest of the graphs of a checkpoint, if the cache has them. `digest` returns that of the checkpoint's
     weights; it is called only if the cache has graphs of a checkpoint with the same config.json. Raises OSError."""
     try:
-        graphs = _graphs(cache)
+        graphs = exports_folder(cache)
         if not any(graphs.glob(f"{_name(source)}*")):
             return None
         return read_manifest(graphs / _name(source, digest()))
@@ -84,42 +73,12 @@ def kept_export(source: Source, cache: Path, digest: Callable[[], str]) -> Manif
         return None
 
 
-def _graphs(cache: Path) -> Path:
-    """Returns the folder of exports in a cache. Raises RuntimeError for a user without a home directory."""
-    return cache.expanduser().absolute() / "onnx"
-
-
 def _name(source: Source, digest: str = "") -> str:
     """Returns the name of the folder with a checkpoint's graphs; without its digest, how those of all checkpoints with this
     config.json begin."""
     config = (source.folder / "config.json").read_bytes()
-    versions = {"bertscope": __version__, **exporter_versions()}
-    key = json.dumps([FORMAT, CONTENTS, hashlib.sha256(config).hexdigest(), sorted(versions.items())])
+    key = json.dumps([FORMAT, CONTENTS, hashlib.sha256(config).hexdigest(), sorted(export_versions().items())])
     return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{digest.removeprefix('sha256:')[:32]}"
-
-
-def exports_bytes(cache: Path) -> int:
-    """Returns the size of all exports in a cache folder; 0 if it can't be read."""
-    with suppress(OSError, RuntimeError):
-        return sum(path.stat().st_size for path in _graphs(cache).rglob("*") if path.is_file())
-    return 0
-
-
-def _note_use(folder: Path) -> None:
-    """Notes in an export's time that a server uses it; not in a cache that may only be read."""
-    with suppress(OSError):
-        os.utime(folder / MANIFEST)
-
-
-def _prune(graphs: Path, versions: Mapping[str, str]) -> None:
-    """Removes exports of other versions that no server has loaded for UNUSED_SECONDS."""
-    before = time.time() - UNUSED_SECONDS
-    for path in graphs.glob(f"*/{MANIFEST}"):
-        with suppress(OSError, FailedPrecondition):
-            manifest = read_manifest(path.parent)
-            if manifest is not None and dict(manifest.versions) != versions and path.stat().st_mtime < before:
-                shutil.rmtree(path.parent)
-                logger.info("removed %s, which other versions exported and no server has loaded for days", path.parent)
 
 
 def _is_whole(folder: Path) -> bool:
@@ -132,14 +91,10 @@ def _is_whole(folder: Path) -> bool:
 @contextmanager
 def _alone_in(graphs: Path) -> Iterator[None]:
     """Locks the cache, waiting for other writers. Raises FailedPrecondition if it can't be written."""
-    try:
-        graphs.mkdir(parents=True, exist_ok=True)
-        file = (graphs / LOCK).open("ab")
-    except OSError as error:
-        raise _unwritable(graphs, error) from error
-    with file:
+    with ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            graphs.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(graphs))
         except OSError as error:
             raise _unwritable(graphs, error) from error
         yield

@@ -21,7 +21,7 @@ from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.models.export_cache import exports_bytes
+from bertscope_service.models.kept_exports import exports_bytes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.loading import choose_device, read_model
 from bertscope_service.models.precisions import set_float32_products, usual_precision

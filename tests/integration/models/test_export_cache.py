@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import re
 import shutil
 import threading
 import time
@@ -14,13 +15,16 @@ from typing import Any
 
 import pytest
 import torch
+from bertscope_service import cache_command
 from bertscope_service.checkpoints.manifest import MANIFEST, read_manifest
 from bertscope_service.checkpoints.sources import Source, inspect
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models import export_cache as exporting
-from bertscope_service.models.export_cache import exported, exports_bytes
+from bertscope_service.models import kept_exports as keeping
+from bertscope_service.models.export_cache import exported
+from bertscope_service.models.kept_exports import UNUSED_SECONDS, exports_bytes, kept_exports, locked, prune_unless_busy
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, gradient_encoder, read_encoders
 
 from tests.support.patience import granted
@@ -209,11 +213,11 @@ def test_exports_of_other_versions_go_when_nobody_has_used_them_for_long(
     bert: Source, exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def export(version: str) -> Path:
-        monkeypatch.setattr(exporting, "__version__", version)
+        monkeypatch.setattr(keeping, "__version__", version)
         return exported(bert, DIGEST, tmp_path)
 
     old, used = export("0.1"), export("0.2")
-    long_ago = time.time() - exporting.UNUSED_SECONDS - 60
+    long_ago = time.time() - UNUSED_SECONDS - 60
     for folder in (old, used):
         os.utime(folder / MANIFEST, (long_ago, long_ago))
     assert export("0.2") == used
@@ -223,3 +227,50 @@ def test_exports_of_other_versions_go_when_nobody_has_used_them_for_long(
     sizes = [path.stat().st_size for folder in (used, new) for path in folder.iterdir()]
     assert exports_bytes(tmp_path) == sum(sizes)
     assert exports_bytes(tmp_path / "nothing") == 0
+    assert [(kept.folder, kept.bertscope, kept.current) for kept in kept_exports(tmp_path)] == [
+        (new, "0.3", True),
+        (used, "0.2", False),
+    ]
+    assert {kept.model for kept in kept_exports(tmp_path)} == {"bert, 4 layers of 32"}
+    assert sum(kept.size_bytes for kept in kept_exports(tmp_path)) == sum(sizes)
+
+
+def test_a_server_that_starts_removes_old_exports_unless_another_one_writes(
+    bert: Source, exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as former:
+        former.setattr(keeping, "__version__", "0.1")
+        old = exported(bert, DIGEST, tmp_path)
+    (old / MANIFEST).write_text('{"format": 1}')  # a format that this server does not read
+    new = exported(bert, DIGEST, tmp_path)
+    long_ago = time.time() - UNUSED_SECONDS - 60
+    for folder in (old, new):
+        os.utime(folder / MANIFEST, (long_ago, long_ago))
+    with locked(tmp_path / "onnx"):
+        prune_unless_busy(tmp_path)
+    assert (old.exists(), new.exists()) == (True, True)
+    prune_unless_busy(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
+    prune_unless_busy(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_command_lists_and_prunes(
+    bert: Source, exporter: Exporter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = exported(bert, DIGEST, tmp_path)
+    where = ["--cache-folder", str(tmp_path)]
+    assert cache_command.run(["list", *where]) == 0
+    assert re.search(r"bert, 4 layers of 32 +111111111111 +\d+\.\d MB +today +yes", capsys.readouterr().out)
+    assert cache_command.run(["prune", "--all-versions", "--days", "0", "--dry-run", *where]) == 0
+    assert "would remove 1 export" in capsys.readouterr().out
+    assert cache_command.run(["prune", "--days", "0", *where]) == 0
+    assert "nothing to remove" in capsys.readouterr().out
+    assert folder.exists()
+    assert cache_command.run(["prune", "--all-versions", "--days", "0", *where]) == 0
+    assert "removed 1 export" in capsys.readouterr().out
+    assert not folder.exists()
+    assert cache_command.run(["list", *where]) == 0
+    assert "holds no exported graphs" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        cache_command.run(["prune", "--days", "-1"])
