@@ -69,7 +69,7 @@ format: $(READY)  ## Format the code and mend what lint can mend
 
 protos: $(READY)  ## Generate what is made from protos/
 	$(BIN)/python -m tools.protos
-	$(BIN)/python -m tools.deploy.rules
+	$(BIN)/python -m tools.deploy.generate
 
 client: $(READY)  ## Generate the calls of usual shapes, the synchronous client, and the lists of public names and calls
 	$(BIN)/python -m tools.uniform_calls

@@ -15,8 +15,8 @@ from tools.deploy.programs import NotInstalled
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-OVERLAY, CERTIFICATE, LITERALS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-"""The page's examples: an overlay of one's own, a certificate for it, and more settings for mutual TLS."""
+OVERLAY, INGRESS, CERTIFICATE, LITERALS = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+"""The page's examples: an overlay of one's own, an Ingress, a certificate, and more settings for mutual TLS."""
 
 CERTIFIED_NAMES: list[str] = yaml.safe_load(CERTIFICATE)["spec"]["dnsNames"]
 MUTUAL_TLS = dict(literal.split("=", 1) for literal in yaml.safe_load(LITERALS))
@@ -31,10 +31,12 @@ def built(folder: Path) -> Cluster:
 
 
 class Cluster:
-    """The objects of one kustomization, by kind and name."""
+    """The objects of one kustomization, by kind and name: those of the server, and beside them those of Envoy."""
 
     def __init__(self, manifests: list[Manifest]) -> None:
-        self.manifests = manifests
+        self.all = manifests
+        self.envoy = [manifest for manifest in manifests if manifest["metadata"]["name"].startswith("bertscope-envoy")]
+        self.manifests = [manifest for manifest in manifests if manifest not in self.envoy]
         (self.deployment,) = self.of("Deployment")
         self.template = self.deployment["spec"]["template"]
         self.pod = self.template["spec"]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.deploy import rules
+from tools.deploy import generate, rules
 from tools.deploy.manifests import build, kustomizations, validate, versions
 from tools.deploy.programs import Broken, NotInstalled, run
 
@@ -31,6 +31,13 @@ def kubernetes(root: Path) -> Iterator[str]:
         yield f"{place}: {len(manifests)} objects are valid for Kubernetes {' and '.join(versions())}"
 
 
+def generated(root: Path) -> Iterator[str]:
+    """Compares the files that are made of others with what they are made of."""
+    if stale := generate.stale(root):
+        raise Broken(f"{', '.join(map(str, stale))} is stale; run: python -m tools.deploy.generate")
+    yield f"{len(generate.FILES)} files that are made of others are fresh"
+
+
 def image(root: Path) -> Iterator[str]:
     """Checks the Dockerfile with hadolint."""
     run(["hadolint", "Dockerfile"], root)
@@ -38,9 +45,7 @@ def image(root: Path) -> Iterator[str]:
 
 
 def prometheus(root: Path) -> Iterator[str]:
-    """Runs the rules' tests, checks Prometheus' configuration, and compares the operator's object with the rules."""
-    if (root / rules.OBJECT).read_text(encoding="utf-8") != rules.rendered(root):
-        raise Broken(f"{rules.OBJECT} is stale; run: python -m tools.deploy.rules")
+    """Runs the rules' tests, and checks Prometheus' configuration."""
     run(["promtool", "check", "config", rules.CONFIGURATION], root)
     tests = sorted((root / rules.CONFIGURATION).parent.glob("tests/*.test.yml"))
     run(["promtool", "test", "rules", *tests], root)
@@ -50,11 +55,12 @@ def prometheus(root: Path) -> Iterator[str]:
 def envoy(root: Path) -> Iterator[str]:
     """Checks Envoy's configuration with Envoy."""
     folder = Path("deploy/envoy")
-    run(["envoy", "--mode", "validate", "--config-path", "envoy.yaml"], root / folder)
-    yield f"{folder}: Envoy takes it"
+    for name in ("envoy.yaml", "in-cluster.yaml"):
+        run(["envoy", "--mode", "validate", "--config-path", name], root / folder)
+        yield f"{folder}/{name}: Envoy takes it"
 
 
-CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (kubernetes, image, prometheus, envoy)
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (generated, kubernetes, image, prometheus, envoy)
 
 
 def main(root: Path = ROOT) -> int:

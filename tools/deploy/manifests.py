@@ -14,8 +14,14 @@ Manifest = dict[str, Any]
 OLDEST = "1.31"
 """The oldest Kubernetes that supports all fields of the manifests: `unhealthyPodEvictionPolicy` is stable since then."""
 
-FOREIGN = frozenset({("monitoring.coreos.com/v1", "ServiceMonitor"), ("monitoring.coreos.com/v1", "PrometheusRule")})
-"""Kinds of the Prometheus operator, whose schemas Kubernetes does not have."""
+FOREIGN = frozenset(
+    {
+        ("gateway.networking.k8s.io/v1", "HTTPRoute"),
+        ("monitoring.coreos.com/v1", "PrometheusRule"),
+        ("monitoring.coreos.com/v1", "ServiceMonitor"),
+    }
+)
+"""Kinds of the Gateway API and of the Prometheus operator, whose schemas Kubernetes does not have."""
 
 
 def versions() -> tuple[str, str]:

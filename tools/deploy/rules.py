@@ -1,10 +1,4 @@
-"""Writes Prometheus' rules as an object for the Prometheus operator.
-
-    python -m tools.deploy.rules   write it
-
-kustomize reads no files outside its folders and puts none into an object's fields, so the object is made here: `make check`
-fails when it is stale.
-"""
+"""Prometheus' rules as an object for the Prometheus operator, and as a file of the Helm chart."""
 
 from __future__ import annotations
 
@@ -13,10 +7,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = Path("deploy/prometheus/prometheus.yml")
-OBJECT = Path("deploy/kubernetes/components/monitoring/rules.yaml")
-HEADER = "# Made from the rule files of deploy/prometheus. Do not edit; run `python -m tools.deploy.rules`.\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -29,21 +20,26 @@ _Dumper.add_representer(
 )
 
 
-def rendered(root: Path) -> str:
-    """Returns the object for the rule files named in Prometheus' own configuration."""
+def rule_groups(root: Path) -> str:
+    """Returns the groups of the rule files that Prometheus' own configuration names."""
     configuration = root / CONFIGURATION
     files = yaml.safe_load(configuration.read_text(encoding="utf-8"))["rule_files"]
     groups: list[dict[str, Any]] = [
         group for name in files for group in yaml.safe_load((configuration.parent / name).read_text(encoding="utf-8"))["groups"]
     ]
+    return _dumped({"groups": groups})
+
+
+def rule_object(root: Path) -> str:
+    """Returns the object for the operator."""
     rule = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {"name": "bertscope", "labels": {"app.kubernetes.io/name": "bertscope"}},
-        "spec": {"groups": groups},
+        "spec": yaml.safe_load(rule_groups(root)),
     }
-    return HEADER + yaml.dump(rule, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return _dumped(rule)
 
 
-if __name__ == "__main__":
-    (ROOT / OBJECT).write_text(rendered(ROOT), encoding="utf-8")
+def _dumped(content: Any) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)

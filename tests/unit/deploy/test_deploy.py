@@ -11,7 +11,9 @@ from bertscope_service.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-FILES = sorted(path for path in DEPLOY.rglob("*") if path.suffix in {".yaml", ".yml", ".json"})
+FILES = sorted(
+    path for path in DEPLOY.rglob("*") if path.suffix in {".yaml", ".yml", ".json"} and path.parent.name != "templates"
+)
 
 
 def load(path: Path) -> Any:

@@ -41,7 +41,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param != OURS:
         return built(KUBERNETES / request.param)
     root = tmp_path_factory.mktemp("documented")
-    shutil.copytree(KUBERNETES, root / "deploy" / "kubernetes")
+    shutil.copytree(ROOT / "deploy", root / "deploy")
     (root / "ours").mkdir()
     (root / "ours" / "kustomization.yaml").write_text(OVERLAY, encoding="utf-8")
     return built(root / "ours")
@@ -66,13 +66,13 @@ def validate_everywhere(manifest: str) -> None:
 
 def test_every_object_is_valid(cluster: Cluster) -> None:
     assert cluster.manifests
-    for manifest in cluster.manifests:
+    for manifest in cluster.all:
         validate_everywhere(json.dumps(manifest))
 
 
 def test_every_component_is_part_of_what_is_checked() -> None:
     files = [path.read_text(encoding="utf-8") for path in KUBERNETES.glob("overlays/*/kustomization.yaml")]
-    used = set(re.findall(r"/components/(\w+)", "".join([*files, OVERLAY])))
+    used = set(re.findall(r"/components/([\w-]+)", "".join([*files, OVERLAY])))
     assert used == {folder.name for folder in COMPONENTS.iterdir()}
     assert f"Kubernetes {OLDEST} or newer" in PAGE
 
@@ -159,10 +159,23 @@ def test_files_that_are_named_are_mounted(cluster: Cluster) -> None:
 
 def test_what_the_image_writes_to_is_writable_and_nothing_else(cluster: Cluster) -> None:
     assert cluster.container["securityContext"]["readOnlyRootFilesystem"]
-    emptied = {volume["name"] for volume in cluster.pod["volumes"] if "emptyDir" in volume}
-    writable = {mount["mountPath"] for mount in cluster.container["volumeMounts"] if mount["name"] in emptied}
+    kept = {volume["name"] for volume in cluster.pod["volumes"] if {"emptyDir", "persistentVolumeClaim"} & volume.keys()}
+    writable = {mount["mountPath"] for mount in cluster.container["volumeMounts"] if mount["name"] in kept}
     assert writable == {"/models", "/tmp"}
     assert set(re.findall(r"=(/models)/", DOCKERFILE)) == {"/models"}
+
+
+def test_pods_share_a_volume_that_many_nodes_may_write(cluster: Cluster) -> None:
+    claims = {claim["metadata"]["name"]: claim for claim in cluster.of("PersistentVolumeClaim")}
+    named = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in cluster.pod["volumes"]} - {None}
+    assert named == claims.keys()
+    assert all(claim["spec"]["accessModes"] == ["ReadWriteMany"] for claim in claims.values())
+
+
+def test_pods_ask_for_the_disk_that_they_use_and_spread_over_zones(cluster: Cluster) -> None:
+    assert cluster.container["resources"]["requests"]["ephemeral-storage"]
+    spread = [one["topologyKey"] for one in cluster.pod["topologySpreadConstraints"]]
+    assert spread == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
 
 
 def test_pods_have_no_rights(cluster: Cluster) -> None:
@@ -191,7 +204,11 @@ def test_the_autoscaler_scales_the_deployment_by_metrics_that_the_adapter_makes(
     for scaler in cluster.of("HorizontalPodAutoscaler"):
         target = scaler["spec"]["scaleTargetRef"]
         assert (target["kind"], target["name"]) == ("Deployment", cluster.deployment["metadata"]["name"])
-        assert {metric["pods"]["metric"]["name"] for metric in scaler["spec"]["metrics"]} == made
+        metrics = scaler["spec"]["metrics"]
+        if metrics[0]["type"] == "Resource":  # its share of what the container requests
+            assert [metric["resource"]["name"] for metric in metrics] == ["cpu"] <= list(cluster.container["resources"]["requests"])
+        else:
+            assert {metric["pods"]["metric"]["name"] for metric in metrics} == made
         assert "replicas" not in cluster.deployment["spec"]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.deploy import audit, check, manifests, rules
+from tools.deploy import audit, check, generate, manifests
 from tools.deploy.programs import Broken, NotInstalled, run
 
 ROOT = Path(__file__).parents[3]
@@ -72,13 +72,13 @@ def test_a_broken_dockerfile_is_refused(copy: Path) -> None:
 
 def test_rules_that_the_operator_would_not_get_are_refused(copy: Path) -> None:
     replace(copy / ALERTS, "severity: critical", "severity: warning")
-    with pytest.raises(Broken, match=r"rules\.yaml is stale; run: python -m tools\.deploy\.rules"):
-        lines(check.prometheus(copy))
+    with pytest.raises(Broken, match=r"rules\.yaml is stale; run: python -m tools\.deploy\.generate"):
+        lines(check.generated(copy))
 
 
 def test_broken_rules_are_refused(copy: Path) -> None:
     replace(copy / ALERTS, "bertscope_device_broken > 0", "bertscope_device_broken > > 0")
-    (copy / rules.OBJECT).write_text(rules.rendered(copy), encoding="utf-8")
+    generate.write(copy)
     with pytest.raises(Broken, match="parse error"):
         lines(check.prometheus(copy))
 
