@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.deploy import generate, rules
+from tools.deploy import generate, helm, rules
 from tools.deploy.manifests import build, kustomizations, validate, versions
 from tools.deploy.programs import Broken, NotInstalled, run
 
@@ -38,6 +38,16 @@ def generated(root: Path) -> Iterator[str]:
     yield f"{len(generate.FILES)} files that are made of others are fresh"
 
 
+def chart(root: Path) -> Iterator[str]:
+    """Checks the Helm chart with helm, and its objects against the schemas of Kubernetes."""
+    helm.lint(root)
+    manifests = helm.rendered(root)
+    for manifest in manifests:
+        for version in versions():
+            validate(manifest, version)
+    yield f"{helm.CHART}: helm finds nothing, and its {len(manifests)} objects are valid"
+
+
 def image(root: Path) -> Iterator[str]:
     """Checks the Dockerfile with hadolint."""
     run(["hadolint", "Dockerfile"], root)
@@ -60,7 +70,7 @@ def envoy(root: Path) -> Iterator[str]:
         yield f"{folder}/{name}: Envoy takes it"
 
 
-CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (generated, kubernetes, image, prometheus, envoy)
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (generated, kubernetes, chart, image, prometheus, envoy)
 
 
 def main(root: Path = ROOT) -> int:
