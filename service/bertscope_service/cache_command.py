@@ -59,16 +59,11 @@ def _list(cache: Path) -> None:
     if not exports:
         print(f"{cache} holds no exported graphs")
         return
-    rows = [("model", "weights", "size", "last used", "usable here", "bertscope", "folder")]
-    rows += [
-        (export.model, _short(export.digest), _megabytes(export.size_bytes), _ago(export.used), _usable(export))
-        + (export.bertscope, export.folder.name)
-        for export in exports
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.rjust(width) if place == 2 else cell.ljust(width) for place, (cell, width) in enumerate(zip(row, widths)))
-        print("  ".join(cells).rstrip())
+    form = "{:<28}  {:<12}  {:>12}  {:<12}  {:<11}  {:<9}  {}"
+    print(form.format("model", "weights", "size", "last used", "usable here", "bertscope", "folder"))
+    for one in exports:
+        first = (one.model, _short(one.digest), _megabytes(one.size_bytes), _ago(one.used))
+        print(form.format(*first, "yes" if one.current else "no", one.bertscope, one.folder.name))
     print(f"\n{_count(exports)}, {_megabytes(sum(export.size_bytes for export in exports))}, in {exports_folder(cache)}")
 
 
@@ -98,10 +93,6 @@ def _prune(cache: Path, days: float, current: bool, dry_run: bool) -> int:
 
 def _count(exports: Sequence[KeptExport]) -> str:
     return f"{len(exports)} export{'s' * (len(exports) != 1)}"
-
-
-def _usable(export: KeptExport) -> str:
-    return "yes" if export.current else "no"
 
 
 def _short(digest: str) -> str:

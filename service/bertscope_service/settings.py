@@ -45,8 +45,8 @@ class Settings(BaseSettings):
     )
 
     config: Path | None = None
-    """TOML file of settings, named as here with _ for -: max_calls = 100. Flags and variables win over it. Its paths are read as
-    those of flags, from the working folder."""
+    """TOML file of settings, named as here with _ for -: max_calls = 100. Flags and variables win over it. Its paths are read
+    as those of flags, from the working folder."""
 
     model: Annotated[list[str], NoDecode] = []
     """[NAME=]SOURCE to host, repeatable: a hub id, a folder or an ONNX file. The first one answers requests that name none.

@@ -54,6 +54,13 @@ def image(root: Path) -> Iterator[str]:
     yield "Dockerfile: hadolint finds nothing"
 
 
+def workflows(root: Path) -> Iterator[str]:
+    """Checks the workflows of the public CI against their schema."""
+    files = sorted(Path(".github/workflows").joinpath(path.name) for path in (root / ".github/workflows").glob("*.yml"))
+    run(["check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files], root)
+    yield f".github/workflows: {len(files)} files are valid"
+
+
 def prometheus(root: Path) -> Iterator[str]:
     """Runs the rules' tests, and checks Prometheus' configuration."""
     run(["promtool", "check", "config", rules.CONFIGURATION], root)
@@ -70,7 +77,7 @@ def envoy(root: Path) -> Iterator[str]:
         yield f"{folder}/{name}: Envoy takes it"
 
 
-CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (generated, kubernetes, chart, image, prometheus, envoy)
+CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (generated, kubernetes, chart, image, workflows, prometheus, envoy)
 
 
 def main(root: Path = ROOT) -> int:

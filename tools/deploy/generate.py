@@ -2,8 +2,8 @@
 
     python -m tools.deploy.generate   write them
 
-kustomize reads no files outside its folders and puts none into an object's fields, and Envoy reads no variables, so these files are
-made here: `make check` fails when one is stale.
+kustomize reads no files outside its folders and puts none into an object's fields, and Envoy reads no variables, so these files
+are made here: `make check` fails when one is stale.
 """
 
 from __future__ import annotations

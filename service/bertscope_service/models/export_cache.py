@@ -26,6 +26,7 @@ NAME = "the cache of exported graphs"
 CONTENTS = 2
 """Counts up when graphs hold more than those that the same libraries wrote before: 2, heads over positions."""
 
+
 def exported(source: Source, digest: str, cache: Path, check: Callable[[], None] = lambda: None) -> Path:
     """Returns the folder with the graphs of a checkpoint whose weights have this digest; writes it into the cache if it is
     missing.

@@ -34,8 +34,8 @@ LOCK = "lock"
 class KeptExport:
     """The graphs of a checkpoint.
 
-    model: its kind and size. digest: of its weights, "" if it can't be read. bertscope: the version that exported it. size_bytes:
-    of its files. used: when a server last loaded it, seconds since 1970. current: this installation would use it.
+    model: its kind and size. digest: of its weights, "" if it can't be read. bertscope: the version that exported it.
+    size_bytes: of its files. used: when a server last loaded it, seconds since 1970. current: this installation would use it.
     """
 
     folder: Path

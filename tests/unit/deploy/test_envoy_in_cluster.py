@@ -1,4 +1,4 @@
-"""Envoy in a cluster: its objects find each other and the servers, and its configuration is that for a machine but for addresses."""
+"""Envoy in a cluster: its objects find each other and the servers; its configuration differs from a machine's in addresses."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def test_it_finds_its_files(envoy: dict[str, dict[str, Any]], configuration: Any
     (container,) = pod["containers"]
     (mount,) = container["volumeMounts"]
     (volume,) = pod["volumes"]
-    assert container["workingDir"] == mount["mountPath"] and volume["configMap"]["name"] == envoy["ConfigMap"]["metadata"]["name"]
+    assert (
+        container["workingDir"] == mount["mountPath"] and volume["configMap"]["name"] == envoy["ConfigMap"]["metadata"]["name"]
+    )
     manager = configuration["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
     named = {one["typed_config"].get("proto_descriptor") for one in manager["http_filters"]} - {None}
     assert named == envoy["ConfigMap"]["binaryData"].keys()

@@ -1,6 +1,7 @@
 """Names on the pages exist: settings, metrics, commands with their flags, also where no test can run them."""
 
 import ast
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from bertscope_service import cache_command
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
 from bertscope_workbench.command.app import app
@@ -42,6 +44,8 @@ def flags(words: list[str]) -> tuple[set[str], set[str]]:
     used = {word.partition("=")[0] for word in words if word.startswith("--")}
     if words[1] == "serve":
         return used, SETTINGS
+    if words[1] == "cache":
+        return used, set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(cache_command)))
     command = COMMAND
     for word in words[1:]:
         if hasattr(command, "commands"):

@@ -4,11 +4,12 @@ import importlib
 
 import typer
 
-from bertscope_workbench.command.commands.serve import SERVICE, SETTINGS, require_service
+from bertscope_workbench.command.commands import serve as serving
 
-__all__ = ["SETTINGS", "cache"]
+SETTINGS = serving.SETTINGS
+"""The server's program reads all arguments by itself."""
 
 
 def cache(context: typer.Context) -> None:
-    require_service("cache")
-    raise typer.Exit(importlib.import_module(f"{SERVICE}.cache_command").run(list(context.args)))
+    serving.require_service("cache")
+    raise typer.Exit(importlib.import_module(f"{serving.SERVICE}.cache_command").run(list(context.args)))
