@@ -43,7 +43,7 @@ def apply_probe(
     ] = False,
     limit: Annotated[int | None, option("--limit N", "Take the first N texts.", min=1)] = None,
     out: Annotated[
-        OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl or .parquet.")
+        OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
     call: options.CallOptions,
 ) -> None:

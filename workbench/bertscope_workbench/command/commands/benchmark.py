@@ -37,7 +37,9 @@ def benchmark(
     score: ScoreOptions,
     studies: StudyOptions,
     looks: LookOptions,
-    output: Annotated[list[Path] | None, option("--output FILE", "Write it: .md, .csv, .json or .jsonl. Repeatable.")] = None,
+    output: Annotated[
+        list[Path] | None, option("--output FILE", "Write it: .md, .tex, .csv, .json or .jsonl. Repeatable.")
+    ] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
     timeout: options.LongTimeout = None,
     json: options.Json = False,

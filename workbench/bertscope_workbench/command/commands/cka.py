@@ -29,7 +29,7 @@ def cka(
     ] = None,
     layer: options.Layers = None,
     other_layer: Annotated[list[str] | None, option("--other-layer L[,L]", "Likewise, of the second model.")] = None,
-    out: Annotated[OutputOptions, Offered(output="Write a row for each two layers: .csv, .tsv, .jsonl or .parquet.")],
+    out: Annotated[OutputOptions, Offered(output="Write a row for each two layers: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: options.CallOptions,
 ) -> None:
     source = file.source()

@@ -37,7 +37,7 @@ def code_length(
     l2: Annotated[float | None, option("--l2 X", "Penalty of weights, 1 / C; 1 unless set.")] = None,
     seed: Annotated[int, option("--seed", "Shuffles the sentences.", min=0)] = 0,
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")],
+    out: Annotated[OutputOptions, Offered(output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: options.LongCallOptions,
 ) -> None:
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))

@@ -40,7 +40,7 @@ def codes(
     about: Annotated[str, option("--about TEXT", "Kept with the codes: what the texts are, a licence.")] = "",
     half: Annotated[bool, option("--half", "With --save: as float16.")] = False,
     save: Annotated[Path | None, option("--save FILE", "Keep the codes for --codes: a file, .safetensors.")] = None,
-    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet.")],
+    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: options.LongCallOptions,
 ) -> None:
     if (file is None) == (train is None):

@@ -31,7 +31,7 @@ def contacts(
         int, option("--min-separation N", "Leave out pairs nearer in the sequence.", min=1)
     ] = MIN_SEPARATION,
     top: Annotated[int, option("--top N", "Heads to print.", min=1)] = 10,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet.")],
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     with to.connect(call.timeout) as client:

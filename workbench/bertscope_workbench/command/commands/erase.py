@@ -49,7 +49,7 @@ def erase(
         Path | None, option("--loss FILE", 'Also measure the masked-LM loss of texts: .txt, or column "text" of a table.')
     ] = None,
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")],
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")],
     save: Annotated[Path | None, option("--save FILE", "Keep the erasers for --erase of other commands: a file, .npz.")] = None,
     call: options.LongCallOptions,
 ) -> None:

@@ -103,7 +103,7 @@ def facts(
     uhn: Annotated[bool, option("--uhn", "Leave out what the subject's name gives away (LAMA-UHN).")] = False,
     top_k: Annotated[int, option("--top-k, -k", "Predictions kept of each answer.", min=0, max=100)] = 1,
     out: Annotated[
-        OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl or .parquet.")
+        OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:

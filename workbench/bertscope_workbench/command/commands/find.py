@@ -65,7 +65,7 @@ def find(
     ] = None,
     seed: Annotated[int, option("--seed", "Draws them.", min=0)] = 0,
     limit: options.LimitOfEach = None,
-    out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl or .parquet.")],
+    out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: options.LongCallOptions,
 ) -> None:
     tagged = pos or relation

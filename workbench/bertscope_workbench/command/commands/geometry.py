@@ -45,7 +45,7 @@ def geometry(
     variance: Annotated[
         bool, option("--variance", "Also how well one vector could stand for each word of --word and --frequent.")
     ] = False,
-    out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl or .parquet.")],
+    out: Annotated[OutputOptions, Offered(output="Write each layer's numbers: .csv, .tsv, .jsonl, .parquet, .tex.")],
     word_output: Annotated[Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.")] = None,
     call: options.CallOptions,
 ) -> None:

@@ -54,7 +54,7 @@ def lens(
         bool, option("--ablate", "With --attribute: also zero each head, and see how the difference falls.")
     ] = False,
     out: Annotated[
-        OutputOptions, Offered("output", *LOOKS, output="Write a row for each number: .csv, .tsv, .jsonl, .parquet.")
+        OutputOptions, Offered("output", *LOOKS, output="Write a row for each number: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
     call: Annotated[options.LongCallOptions, Offered(timeout="How long an answer may take; with --train no limit unless set.")],
 ) -> None:

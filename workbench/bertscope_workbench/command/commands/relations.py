@@ -38,7 +38,7 @@ def relations(
     to: ModelOptions,
     out: Annotated[
         PrintedOutputOptions,
-        Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl or .parquet."),
+        Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     ],
     file: Annotated[Path, argument("FILE", "A treebank (.conllu), or texts with the places of words (.jsonl).")],
     features: Annotated[bool, option("--features", "Score words with a feature: nouns, subjects.")] = False,

@@ -41,7 +41,7 @@ def structural_probe(
     seed: Annotated[int, option("--seed", "The first seed.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[
-        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet.")
+        OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
     call: options.LongCallOptions,
 ) -> None:
@@ -62,7 +62,7 @@ def structural_probe(
             on_progress=show,
             **call.arguments(),
         )
-    written = out.write(structural_columns(found), partial(save_structural_probe, found))
+    written = out.write(structural_columns(found), partial(save_structural_probe, found), units={"loss": "edges"})
     problems = [problem for part in parts if part for problem in part.problems]
     print_result(found, document, partial(print_structural_probe, problems=problems), json=call.json, written=written)
 

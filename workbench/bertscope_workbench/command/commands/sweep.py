@@ -49,7 +49,9 @@ def sweep(
     memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
     top: Annotated[int, option("--top N", "Rows to show: what helps and what hurts most.", min=0)] = 14,
     drawn: Annotated[OutputOptions, Offered(*LOOKS)],
-    output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
+    output: Annotated[
+        Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json.")
+    ] = None,
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a sweep that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:

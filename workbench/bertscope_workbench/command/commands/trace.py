@@ -68,7 +68,9 @@ def trace(
     memory: Annotated[str | None, option("--memory SIZE", "Most that the server may keep to share work: 256MiB.")] = None,
     top: Annotated[int, option("--top N", "Places to list, strongest first.", min=0)] = 14,
     drawn: Annotated[OutputOptions, Offered(*LOOKS)],
-    output: Annotated[Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, or all as .json.")] = None,
+    output: Annotated[
+        Path | None, option("--output FILE", "Write every effect: .tsv, .csv, .jsonl, .tex, or all as .json.")
+    ] = None,
     resume: Annotated[Path | None, option("--resume FILE", "Go on from a trace that was cut short: its .json.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:

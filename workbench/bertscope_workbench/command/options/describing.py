@@ -69,7 +69,9 @@ class DescribeOptions(LookOptions, TextFileOptions):
         Literal["patterns", "statistics", "clusters"] | None,
         option("--picture", "What --plot draws; patterns unless set. clusters implies --distances."),
     ] = None
-    output: Annotated[Path | None, option("--output FILE", "Write a row for each head: .csv, .tsv, .jsonl or .parquet.")] = None
+    output: Annotated[
+        Path | None, option("--output FILE", "Write a row for each head: .csv, .tsv, .jsonl, .parquet, .tex.")
+    ] = None
 
     def files(self, plot: Path | None) -> OutputOptions:
         """Returns the files to write."""

@@ -33,7 +33,7 @@ class OutputOptions(LookOptions):
     """A figure and a table."""
 
     plot: Annotated[Path | None, option("--plot FILE", "Draw it: .png, .svg or .pdf.")] = None
-    output: Annotated[Path | None, option("--output FILE", "Write a table: .csv, .tsv, .jsonl or .parquet.")] = None
+    output: Annotated[Path | None, option("--output FILE", "Write a table: .csv, .tsv, .jsonl, .parquet, .tex.")] = None
 
     def __post_init__(self) -> None:
         """Rejects, before any call, files that could not be written after it."""
@@ -48,14 +48,17 @@ class OutputOptions(LookOptions):
         *,
         rows: Iterable[Sequence[Any]] | None = None,
         partial: bool = False,
+        units: Mapping[str, str] | None = None,
     ) -> list[Path]:
         """Writes the table, and with `save` the figure, under names that say so if they are `partial`. Returns their paths.
 
-        `columns` have their values by name, or are names beside the `rows`.
+        `columns` have their values by name, or are names beside the `rows`. `units` are those of columns whose name alone
+        doesn't say it.
         """
         output, plot = (None if path is None else partial_name(path) if partial else path for path in (self.output, self.plot))
         if output is not None:
-            write_table([*columns], zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or (), output)
+            found = zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or ()
+            write_table([*columns], found, output, units)
         if plot is not None and save is not None:
             draw(lambda path: save(path, **self.look), plot)
         return [path for path in (output, plot) if path is not None]

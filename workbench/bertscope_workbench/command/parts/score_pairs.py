@@ -71,6 +71,7 @@ def compare_pairs(
         columns(found, baseline),
         lambda path, **look: save_accuracy(found, path, baseline, **look),
         partial=stopped is not None,
+        units={"difference": "nats"},
     )
     print_result(
         found,

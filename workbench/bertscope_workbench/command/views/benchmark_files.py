@@ -1,4 +1,4 @@
-"""Writes benchmarks: JSON, Markdown, and rows as CSV or JSON lines."""
+"""Writes benchmarks: JSON, Markdown, tables of LaTeX, and rows as CSV or JSON lines."""
 
 import csv
 import dataclasses
@@ -13,6 +13,7 @@ from bertscope.questions.benchmark.rows import columns
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.files import written
+from bertscope_workbench.command.views.latex import MISSING, escaped, tabular
 from bertscope_workbench.command.views.output import json_text
 
 Measured = BenchmarkReport | StudyTable
@@ -36,20 +37,31 @@ def markdown(measured: Measured) -> str:
     if isinstance(measured, BenchmarkReport):
         title, warnings = benchmark_notes.heading(measured), measured.warnings
         title = title[:1].upper() + title[1:]
-        sheets, notes = benchmark_sheets.report_sheets(measured, full=True), benchmark_notes.report_notes(measured)
+        notes = benchmark_notes.report_notes(measured)
     else:
         title, warnings = "Published compressed models, measured", measured.summary.warnings
-        sheets, notes = [benchmark_sheets.study_sheet(measured, full=True)], benchmark_notes.study_notes(measured)
+        notes = benchmark_notes.study_notes(measured)
         left_out = benchmark_sheets.not_measured(measured)
         notes = [*(f"Not measured: {system}: {reason}" for system, reason in left_out), *notes]
     warned = [f"> **Warning:** {_escaped(warning)}" for warning in warnings]
     parts = [
         f"# {_escaped(title)}",
         *warned,
-        *map(_markdown_sheet, sheets),
+        *map(_markdown_sheet, _sheets(measured)),
         "\n".join(f"- {_escaped(note)}" for note in notes if note),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def latex(measured: Measured) -> str:
+    """Returns the tables of the terminal as LaTeX, one after the other."""
+    return "\n".join(map(_latex_sheet, _sheets(measured)))
+
+
+def _sheets(measured: Measured) -> list[Sheet]:
+    if isinstance(measured, BenchmarkReport):
+        return benchmark_sheets.report_sheets(measured, full=True)
+    return [benchmark_sheets.study_sheet(measured, full=True)]
 
 
 def _json(measured: Measured) -> str:
@@ -70,17 +82,35 @@ def _json_lines(measured: Measured) -> str:
     return "".join(json_text(row, indent=None) for row in measured.rows())
 
 
-WRITERS: dict[str, Callable[[Measured], str]] = {".md": markdown, ".csv": _csv, ".json": _json, ".jsonl": _json_lines}
+WRITERS: dict[str, Callable[[Measured], str]] = {
+    ".md": markdown,
+    ".tex": latex,
+    ".csv": _csv,
+    ".json": _json,
+    ".jsonl": _json_lines,
+}
 FORMATS = tuple(WRITERS)
 
 
 def _markdown_sheet(sheet: Sheet) -> str:
+    heading, rows = _flat(sheet)
+    rule = ["---:" if name.endswith("#") else "---" for name in heading]
+    names = [name.removesuffix("#") for name in heading]
+    lines = [f"## {_escaped(sheet.title)}", "", _markdown_row(names), _markdown_row(rule, escape=False)]
+    return "\n".join([*lines, *map(_markdown_row, rows)])
+
+
+def _latex_sheet(sheet: Sheet) -> str:
+    heading, rows = _flat(sheet)
+    heads = [escaped(name.removesuffix("#")) + name[len(name.removesuffix("#")) :] for name in heading]
+    return tabular(heads, [[escaped(cell) or MISSING for cell in row] for row in rows], caption=" ".join(sheet.title.split()))
+
+
+def _flat(sheet: Sheet) -> tuple[list[str], list[list[str]]]:
+    """Returns the heads on one line, with their "#", and the rows of all groups."""
     names = [sheet.key, *(column for group in sheet.groups for column in group.columns)]
     rows = [[name, *(cell for group in sheet.groups for cell in group.rows[index])] for index, name in enumerate(sheet.names)]
-    rule = ["---:" if name.endswith("#") else "---" for name in names]
-    heading = [" ".join(name.removesuffix("#").split("\n")).strip() for name in names]
-    lines = [f"## {_escaped(sheet.title)}", "", _markdown_row(heading), _markdown_row(rule, escape=False)]
-    return "\n".join([*lines, *map(_markdown_row, rows)])
+    return [" ".join(name.split("\n")).strip() for name in names], rows
 
 
 def _markdown_row(cells: Iterable[str], *, escape: bool = True) -> str:

@@ -12,11 +12,11 @@ from bertscope.questions.ablation import sweeps, traces
 
 from bertscope_workbench.command.views.files import partial_name, written
 from bertscope_workbench.command.views.output import Failure, console, json_text
-from bertscope_workbench.command.views.table_files import DELIMITERS, write_table
+from bertscope_workbench.command.views.table_files import DELIMITERS, LATEX, write_table
 
 Kept = TypeVar("Kept", SweepTable, Trace)
 
-OUTPUT_FORMATS = (*DELIMITERS, ".jsonl", ".json")
+OUTPUT_FORMATS = (*DELIMITERS, ".jsonl", ".json", LATEX)
 
 
 def document(table: SweepTable | Trace) -> dict[str, Any]:

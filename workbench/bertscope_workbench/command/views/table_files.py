@@ -1,10 +1,10 @@
-"""Writes tables to files: .csv, .tsv, .jsonl (an object for each row) or .parquet, by the suffix of the file's name."""
+"""Writes tables to files: .csv, .tsv, .jsonl (an object for each row), .parquet or .tex, by the suffix of the file's name."""
 
 import csv
 import importlib.util
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import numpy as np
 from bertscope.values.display import data_frame
 
 from bertscope_workbench.command.views.files import require_output, written
+from bertscope_workbench.command.views.latex import latex_table
 from bertscope_workbench.command.views.output import Failure
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
 PARQUET = ".parquet"
-TABLE_FORMATS = (*DELIMITERS, ".jsonl", PARQUET)
+LATEX = ".tex"
+TABLE_FORMATS = (*DELIMITERS, ".jsonl", PARQUET, LATEX)
 
 
 def require_table(path: Path | None) -> None:
@@ -26,8 +28,11 @@ def require_table(path: Path | None) -> None:
         raise Failure("Parquet files need pandas and pyarrow: pip install pandas pyarrow")
 
 
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Path) -> None:
-    """Writes rows. NaN is an empty cell in .csv and .tsv, null in the others. A failure to write becomes a line."""
+def write_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Path, units: Mapping[str, str] | None = None
+) -> None:
+    """Writes rows. NaN is an empty cell in .csv and .tsv, a dash in .tex, null in the others. `units`, for .tex, are those of
+    columns whose name alone doesn't say it. A failure to write becomes a line."""
     values = [[_plain(value) for value in row] for row in rows]
     suffix = path.suffix.lower()
     if suffix == PARQUET:
@@ -39,6 +44,8 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], path: Pat
     with written(path) as file:
         if suffix in DELIMITERS:
             csv.writer(file, delimiter=DELIMITERS[suffix], lineterminator="\n").writerows([columns, *values])
+        elif suffix == LATEX:
+            file.write(latex_table(columns, values, units))
         else:
             file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in values)
 

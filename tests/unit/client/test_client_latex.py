@@ -1,0 +1,96 @@
+"""Tables for papers: escaped, with units, intervals and dashes, and LaTeX takes them."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import bertscope
+import pytest
+from bertscope.questions.attention.description import STATISTICS
+from bertscope.questions.benchmark.replies import benchmark_event
+from bertscope.v1 import benchmark_pb2
+from bertscope_workbench.command.views import benchmark_files
+from bertscope_workbench.command.views.latex import ESCAPES, latex_table
+from bertscope_workbench.command.views.table_files import write_table
+from bertscope_workbench.command.views.units import UNITS
+
+from tests.support import reports
+
+COLUMNS = ["relation", "layer", "accuracy", "low", "high", "loss", "seed_low", "seed_high"]
+ROWS = [
+    ["det & 50_%", 3, 0.7134, 0.66, 0.7612, -1.25, 0.7, 0.72],
+    ["a\\b--c\n{x}", 11, 0.5, None, None, float("nan"), None, None],
+]
+
+
+def body(text: str) -> list[str]:
+    """Returns the lines between the heads and the last rule."""
+    return text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
+
+
+def test_an_estimate_and_its_interval_are_one_column():
+    text = latex_table(COLUMNS, ROWS)
+    assert text.startswith("% \\usepackage{booktabs}\n\\begin{tabular}{lrrrr}\n\\toprule\n")
+    assert r"relation & layer & accuracy [low, high] & loss (nats) & seed [low, high] \\" in text
+    assert body(text) == [
+        r"det \& 50\_\% & 3 & 0.713 [0.660, 0.761] & $-$1.25 & {[0.700, 0.720]} \\",
+        r"a\textbackslash{}b-{}-c \{x\} & 11 & 0.500 & -- & -- \\",
+    ]
+
+
+def test_units_are_of_the_table_or_of_the_metric():
+    text = latex_table(["metric", "difference", "low", "high"], [["loss", 0.5, 0.25, 0.75], ["accuracy", -0.5, -0.6, -0.4]])
+    assert "metric & difference [low, high]" in text
+    assert body(text) == [
+        r"loss (nats) & 0.500 [0.250, 0.750] \\",
+        r"accuracy & $-$0.500 [$-$0.600, $-$0.400] \\",
+    ]
+    assert "difference (nats)" in latex_table(["difference"], [[1.5]], {"difference": "nats"})
+    assert "bits \\\\" in latex_table(["bits"], [[1.5]])
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ([123.456, 1.0], ["123", "1"]),
+        ([0.0123, 0.5], ["0.012", "0.500"]),
+        ([0.9, 2e-6], ["0.900", r"$2.0\cdot 10^{-6}$"]),
+        ([1_234_567, -1], ["1,234,567", "$-$1"]),
+        ([True, False], ["yes", "no"]),
+        ([float("inf"), float("-inf")], [r"$\infty$", r"$-\infty$"]),
+    ],
+)
+def test_numbers_of_a_column_have_the_same_decimals(values, shown):
+    assert body(latex_table(["x"], [[value] for value in values])) == [f"{value} \\\\" for value in shown]
+
+
+def test_a_table_of_more_than_a_page_breaks():
+    text = latex_table(["word", "p"], [["x" * 60, 0.1]] * 41)
+    assert "\\usepackage{booktabs,longtable}" in text
+    assert r"\begin{longtable}{p{0.4\linewidth}r}" in text
+    assert text.count("\\bottomrule") == 1
+
+
+def test_units_are_of_columns_that_are_written():
+    sources = "".join(path.read_text() for path in Path(bertscope.__file__).parent.joinpath("questions").rglob("*.py"))
+    names = {name.removeprefix("baseline_") for name in UNITS} - set(STATISTICS)
+    assert [name for name in names if f'"{name}"' not in sources] == []
+
+
+def test_latex_takes_every_letter_that_it_would_read_otherwise(tmp_path):
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed here: it is what reads the tables")
+    write_table(
+        COLUMNS, [*ROWS, ["".join(map(chr, ESCAPES)) + "é–##ing", 1, 0.1, 0.0, 0.2, 1.0, 0.1, 0.1]], tmp_path / "rows.tex"
+    )
+    write_table(["word", "p"], [["x", 0.1]] * 100, tmp_path / "long.tex")
+    message = reports.report(reports.model("big_one"), reports.model("small", 2.0, kept=0.9))
+    measured = benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
+    (tmp_path / "benchmark.tex").write_text(benchmark_files.latex(measured))
+    inputs = "\n\n".join(rf"\input{{{name}}}" for name in ("rows.tex", "long.tex", "benchmark.tex"))
+    packages = r"\usepackage{booktabs,longtable,textcomp}"
+    (tmp_path / "page.tex").write_text(rf"\documentclass{{article}}{packages}\begin{{document}}{inputs}\end{{document}}")
+    found = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout[-2000:]
