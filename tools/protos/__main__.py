@@ -8,7 +8,8 @@ needs rewriting. The generator is pinned in pyproject.toml: code from newer ones
 rules of fields, and so need no package with buf/validate/validate.proto. Beside the modules and their type stubs it writes the
 contract's descriptors, with which Envoy turns JSON into calls and the Node example makes its clients; the files that derived.py
 makes from the rpcs' options; the service's checks of fields and the tables of docs/fields.md, from the rules of fields; fields
-of the client's classes (classes.py); and the tables of docs/errors.md from reasons.txt.
+of the client's classes (classes.py); the tables of docs/errors.md from reasons.txt; and the description of JSON over HTTP by
+OpenAPI (openapi.py), which agents' tools are made from.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tools.protos import checks, classes, contract, derived, reasons, rules, tables
+from tools.protos import checks, classes, contract, derived, openapi, reasons, rules, tables
 from tools.protos.files import PROTOS, ROOT, described, run_protoc, without_comments, without_rules
 from tools.protos.sections import filled
 
@@ -94,6 +95,7 @@ def main() -> int:
     found = committed({path.parent for path in wanted})
     derivatives = pages(rpcs, rules.read(described_contract))
     derivatives |= {path: text.encode() for path, text in classes.sections(described_contract).items()}
+    derivatives[openapi.PATH] = openapi.document(described_contract, rpcs, rules.read(described_contract)).encode()
     wanted |= derivatives
     found |= {path: (ROOT / path).read_bytes() for path in derivatives if (ROOT / path).is_file()}
     stale = sorted(path for path in wanted.keys() | found.keys() if wanted.get(path) != found.get(path))

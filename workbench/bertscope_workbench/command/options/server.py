@@ -68,6 +68,14 @@ class ServerOptions:
 
         return self._made(lambda **identity: AsyncClient(self.target, retries=0, **identity))
 
+    def connection(self, kind: Callable[..., Made]) -> Made:
+        """Returns a connection of another kind than the clients."""
+        return self._made(lambda **identity: kind(self.target, **identity))
+
+    def has_identity(self) -> bool:
+        """Says whether calls have a token or a certificate, and so rights that others may lack."""
+        return self.token_file is not None or bool(os.environ.get(TOKEN_VARIABLE)) or self.certificate is not None
+
     def _client(self, timeout: float) -> Client:
         from bertscope import Client
 

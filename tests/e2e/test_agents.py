@@ -1,0 +1,152 @@
+"""`bertscope mcp` as agents' hosts run it: a process on stdin and stdout, or a server of HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.patience import granted
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "examples" / "agents" / "knows.py"
+BIN = Path(sys.executable).parent
+TOKEN = "a-token-of-callers"
+QUESTION = ("Paris is the capital of [MASK].", "france")
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+def environment(target: str, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BERTSCOPE_")}
+    return kept | {"BERTSCOPE_TARGET": target, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"} | more
+
+
+@contextmanager
+def over_http(target: str, folder: Path, *flags: str, **variables: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`bertscope mcp --http` on a free port; its address."""
+    command = [str(BIN / "bertscope"), "mcp", "--http", "--port", "0", "--results", str(folder), *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment(target, **variables))
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"https?://\S+/mcp", line)
+        assert found, line + process.stderr.read()
+        yield found[0], process
+    finally:
+        process.kill()
+        process.wait(granted(30))
+        process.stderr.close()
+
+
+def answered(target: str, *arguments: str, **variables: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments, *QUESTION],
+        capture_output=True,
+        text=True,
+        timeout=granted(100),
+        env=environment(target, **variables),
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check(said: str) -> None:
+    assert "france: rank 1" in said
+    assert len(re.findall(r"^layer \d, head \d+: without it", said, re.MULTILINE)) == 3
+    before, after = (float(share) for share in re.findall(r"rank \d+, ([\d.]+)%", said))
+    assert after < before
+
+
+def test_does_it_know_and_by_which_heads_over_stdio(target: str) -> None:
+    check(answered(target))
+
+
+def test_does_it_know_and_by_which_heads_over_http(target: str, tmp_path: Path) -> None:
+    with over_http(target, tmp_path) as (url, process):
+        check(answered(target, "--url", url))
+        assert (tmp_path / "attribute_logits-1.json").is_file()
+        assert (tmp_path / "attribute_logits-1.npz").is_file()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(granted(30)) in (0, -signal.SIGINT, 130)
+
+
+def status(url: str, **headers: str) -> int:
+    request = urllib.request.Request(
+        url,
+        json.dumps(INITIALIZE).encode(),
+        {"content-type": "application/json", "accept": "application/json, text/event-stream", **headers},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=granted(20)) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_only_callers_with_the_token_are_answered(target: str, tmp_path: Path) -> None:
+    with over_http(target, tmp_path, BERTSCOPE_MCP_TOKEN=TOKEN) as (url, _):
+        assert status(url) == 401
+        assert status(url, authorization="Bearer other") == 401
+        assert status(url, authorization=f"Bearer {TOKEN}") == 200
+        check(answered(target, "--url", url, BERTSCOPE_MCP_TOKEN=TOKEN))
+
+
+def test_another_host_or_origin_is_refused(target: str, tmp_path: Path) -> None:
+    """A page of another origin, or of a name that was rebound to this machine, asks nothing."""
+    with over_http(target, tmp_path, "--host-name", "tools.example") as (url, _):
+        assert status(url, host="evil.example") == 421
+        assert status(url, origin="http://evil.example") == 403
+        assert status(url, host="tools.example") == 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "part"),
+    [
+        (["--http", "--host", "0.0.0.0"], {}, "other machines need a token"),
+        (["--http"], {"BERTSCOPE_TOKEN": "mine"}, "other users of this machine could call with your token"),
+        (["--http", "--http-key", "key.pem"], {}, "go together"),
+        (["--tools", "fil_mask"], {}, "no tool is called 'fil_mask'"),
+        (["--http", "--caller-token-file", "/nowhere"], {}, "/nowhere: No such file"),
+        (["--results", "/proc/no"], {}, "/proc/no: "),
+    ],
+)
+def test_wrong_commands(target: str, flags: list[str], variables: dict[str, str], part: str) -> None:
+    done = subprocess.run(
+        [str(BIN / "bertscope"), "mcp", *flags],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=granted(60),
+        env=environment(target, **variables),
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert part in " ".join(done.stderr.split())
+
+
+def test_the_end_of_the_input_is_the_end(target: str, tmp_path: Path) -> None:
+    command = [str(BIN / "bertscope"), "mcp", "--results", str(tmp_path)]
+    done = subprocess.run(
+        command, input="", capture_output=True, text=True, timeout=granted(60), env=environment(target), check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert f"full results go to {tmp_path}" in done.stderr

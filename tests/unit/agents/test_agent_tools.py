@@ -1,0 +1,86 @@
+"""Tools of agents are the contract's rpcs, with its comments, its ranges and its policies."""
+
+import json
+
+import pytest
+from bertscope_service.contract import METHODS, Role, Work
+from bertscope_workbench.agents import tools
+from bertscope_workbench.agents.contract import chosen, operations, schemas
+from jsonschema import Draft202012Validator
+
+each_operation = pytest.mark.parametrize("operation", operations().values(), ids=list(operations()))
+BY_PATH = {method.path: method for method in METHODS.values()}
+MOST_CHARACTERS = 90_000
+"""The list of the usual tools: about 22,000 tokens."""
+
+
+def test_every_rpc_of_bertscope_is_an_operation():
+    ours = {path for path in BY_PATH if path.startswith("/bertscope.v1.")}
+    assert {operation.path for operation in operations().values()} == ours
+
+
+@each_operation
+def test_a_tool(operation):
+    method, tool = BY_PATH[operation.path], tools.tool(operation)
+    Draft202012Validator.check_schema(tool.input_schema)
+    assert tool.input_schema["type"] == "object"
+    assert set(tool.input_schema["properties"]) == {field.json_name for field in method.request.DESCRIPTOR.fields}
+    assert all(field.get("description") for field in tool.input_schema["properties"].values() if "$ref" not in field)
+    assert set(tools._references(tool.input_schema)) <= set(tool.input_schema.get("$defs", ()))
+    assert tool.description
+    assert tool.annotations.read_only_hint == (method.role is not Role.ADMIN)
+    assert tool.annotations.destructive_hint == (method.role is Role.ADMIN)
+    assert tool.annotations.idempotent_hint == method.idempotent
+    assert ("role admin" in tool.description) == (method.role is Role.ADMIN)
+    assert operation.soon == (
+        not method.streaming
+        and (method.work in (Work.INTERACTIVE, Work.PROBE) or (method.work is Work.CONTROL and method.idempotent))
+    )
+
+
+def test_ranges_defaults_and_choices_are_in_the_schemas():
+    fill = schemas()["FillMaskRequest"]
+    assert fill["required"] == ["texts"]
+    assert fill["properties"]["texts"]["minItems"] == 1
+    assert fill["properties"]["beamWidth"]["maximum"] == 100
+    assert fill["properties"]["topK"]["x-bertscope-range"] == "1 to vocabulary_size"
+    assert schemas()["HeadIntervention"]["properties"]["mode"]["enum"] == [
+        "MODE_ZERO",
+        "MODE_UNIFORM",
+        "MODE_MEAN",
+        "MODE_SCALE",
+    ]
+    assert "Only one of" in schemas()["Objective"]["description"]
+
+
+def test_the_usual_tools_fit_a_context():
+    listed = [*tools.HELPERS, *map(tools.tool, chosen("read"))]
+    assert (
+        len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in listed])) < MOST_CHARACTERS
+    )
+
+
+def test_tools_are_chosen_by_policy_and_by_name():
+    assert len(chosen("all")) == len(operations())
+    read = chosen("read")
+    assert all(each.role == "read" and each.work != "whole_device" for each in read)
+    assert {each.name for each in chosen("all")} - {each.name for each in read} >= {"load_model", "benchmark_models"}
+    assert [each.name for each in chosen("sweep_*, fill_mask")] == ["sweep_heads", "sweep_sites", "fill_mask"]
+    for wrong in ("fil_mask", "", ","):
+        with pytest.raises(ValueError, match="use all, read, or names"):
+            chosen(wrong)
+
+
+def test_everything_about_a_type_is_told():
+    told = tools.description("SiteIntervention")
+    assert told["properties"]
+    assert set(told["types"]) == set(tools._references(schemas()["SiteIntervention"]))
+    with pytest.raises(KeyError):
+        tools.description("Nothing")
+
+
+def test_descriptions_end_with_a_sentence():
+    text = "One sentence. Another one, which is longer. A third."
+    assert tools.shortened(text, 20) == "One sentence."
+    assert tools.shortened(text, 43) == "One sentence. Another one, which is longer."
+    assert tools.shortened("A single sentence that is too long.", 5) == "A single sentence that is too long."

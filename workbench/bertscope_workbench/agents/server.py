@@ -1,0 +1,147 @@
+"""The server of the Model Context Protocol: lists the tools, and answers their calls."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertscope import BertscopeError
+from bertscope._version import __version__
+from bertscope.errors import invalid_argument
+from mcp import types
+from mcp.server import Server, ServerRequestContext
+
+from bertscope_workbench.agents import budget, contract, tools
+from bertscope_workbench.agents.calls import Calls, request
+from bertscope_workbench.agents.contract import Operation, operations
+from bertscope_workbench.agents.results import Results
+
+INSTRUCTIONS = """bertscope answers questions about BERT-family language models that a server hosts at {target}: what they
+predict in place of [MASK], what they know, which layers and heads matter, what can be removed. Layers and heads count from 0.
+A tool is an rpc; leave `model` out for the server's default model (list_models names all). Answers are cut to {budget:,}
+characters: an array is shown by its shape and its extremes, [index, ..., value], a long list by some entries. `cut` says what
+is missing, `full_result` is the file with all of it (in {folder}), and `read_result` reads parts of it. `describe` tells all
+fields of a tool. Does a model know something, and by which heads? fill_mask or query_facts says what it predicts,
+attribute_logits what each head adds to that prediction, sweep_heads (objective: cloze) what is lost without each head, and
+fill_mask with `interventions` what is predicted without some of them.
+"""
+SHOWN_ENTRIES = 200
+"""How many entries of a list read_result shows unless it is asked for another number."""
+
+
+class Tools:
+    """The tools of one bertscope server."""
+
+    def __init__(self, calls: Calls, chosen: Sequence[Operation], results: Results, most: int) -> None:
+        """Takes the operations that agents may call; answers are cut to `most` characters."""
+        self._calls, self._results, self._budget = calls, results, most
+        self._chosen = {each.name: each for each in chosen}
+
+    async def list(self, _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        """Answers tools/list."""
+        return types.ListToolsResult(tools=[*tools.HELPERS, *map(tools.tool, self._chosen.values())])
+
+    async def call(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+        """Answers tools/call. An error of the call is an answer, which says what to do."""
+        arguments = params.arguments or {}
+        try:
+            if params.name == tools.DESCRIBE:
+                return _said(self._describe(arguments))
+            if params.name == tools.READ_RESULT:
+                return _said(await asyncio.to_thread(self._read, arguments))
+            operation = self._operation(params.name)
+            document = await self._calls.ask(operation, request(operation, arguments), context.session.report_progress)
+            return _said(await asyncio.to_thread(self._cut, operation.name, document))
+        except BertscopeError as error:
+            return types.CallToolResult(content=[_text(failure(error))], is_error=True)
+        except OSError as error:
+            wrong = invalid_argument("results", f"{error.filename or self._results.folder}: {error.strerror}")
+            return types.CallToolResult(content=[_text(failure(wrong))], is_error=True)
+
+    def _operation(self, name: str) -> Operation:
+        if name in self._chosen:
+            return self._chosen[name]
+        if name in operations():
+            raise invalid_argument(
+                "name", f"{name} is not offered here; start bertscope mcp with --tools all, or name it there"
+            )
+        near = difflib.get_close_matches(name, self._chosen, 3)
+        raise invalid_argument("name", f"no tool is called {name!r}" + (f"; near to it: {', '.join(near)}" if near else ""))
+
+    def _cut(self, name: str, document: dict[str, Any]) -> dict[str, Any]:
+        found = budget.reduced(document, self._budget)
+        if not found.cuts:
+            return {"answer": found.answer}
+        path = self._results.write(name, document)
+        return {"answer": found.answer, "cut": _few(found.cuts), "full_result": path}
+
+    def _describe(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        name = str(arguments.get("name", ""))
+        operation = operations().get(name)
+        try:
+            found = tools.description(operation.schema if operation else name)
+        except KeyError:
+            near = difflib.get_close_matches(name, [*self._chosen, *contract.schemas()], 3)
+            said = f"there is no tool and no type {name!r}" + (f"; near to it: {', '.join(near)}" if near else "")
+            raise invalid_argument("name", said) from None
+        return {"tool": name, "about": operation.description, "role": operation.role, "request": found} if operation else found
+
+    def _read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        pointer, start = str(arguments.get("pointer", "")), _whole(arguments, "start", 0)
+        part = self._results.read(str(arguments.get("result", "")), pointer)
+        if isinstance(part, (dict, str, int, float)) or part is None:
+            found = budget.reduced(part, self._budget)
+            return {"answer": found.answer} | ({"cut": _few(found.cuts)} if found.cuts else {})
+        count = _whole(arguments, "count", SHOWN_ENTRIES)
+        rows = part[start : start + count]
+        shown = rows if isinstance(rows, list) else rows.tolist()
+        while shown and len(budget.text(plain := budget.all_of(shown))) > self._budget:
+            shown = shown[: len(shown) // 2]
+        if not shown and len(rows):
+            raise invalid_argument("pointer", f"one entry takes more than {self._budget:,} characters; name a part of it")
+        return {"answer": plain if shown else [], "start": start, "shown": len(shown), "entries": len(part)}
+
+
+def make_server(served: Tools, *, target: str, folder: str, most: int) -> Server[Any]:
+    """Returns the server, to be run on any transport."""
+    return Server(
+        "bertscope",
+        version=__version__,
+        title="bertscope",
+        instructions=INSTRUCTIONS.format(target=target, folder=folder, budget=most),
+        on_list_tools=served.list,
+        on_call_tool=served.call,
+    )
+
+
+def failure(error: BertscopeError) -> dict[str, Any]:
+    """Returns an error as an agent reads it: the message says what to do."""
+    found: dict[str, Any] = {"status": error.code.name, "reason": error.reason, "message": str(error)}
+    if error.field_violations:
+        found["fields"] = {each.field: each.description for each in error.field_violations}
+    if error.retry_after is not None:
+        found["retry_after_seconds"] = error.retry_after
+    if error.request_id:
+        found["request_id"] = error.request_id
+    return {"error": found}
+
+
+def _whole(arguments: Mapping[str, Any], name: str, default: int) -> int:
+    value = arguments.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise invalid_argument(name, "must be a whole number, 0 or more")
+    return value
+
+
+def _few(cuts: Sequence[str], most: int = 10) -> list[str]:
+    return [*cuts[:most], *([f"and {len(cuts) - most} more places"] if len(cuts) > most else [])]
+
+
+def _said(document: Any) -> types.CallToolResult:
+    return types.CallToolResult(content=[_text(document)])
+
+
+def _text(document: Any) -> types.TextContent:
+    return types.TextContent(text=budget.text(document))

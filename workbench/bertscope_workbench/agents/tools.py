@@ -1,0 +1,173 @@
+"""Describes operations as tools, in so few characters that an agent can hold all of them; `describe` tells the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from mcp import types
+
+from bertscope_workbench.agents.contract import Operation, Schema, schemas
+
+SCHEMA_CHARACTERS = 1800
+"""The longest schema of a request in a list of tools, unless the request's own fields take more. Messages that do not fit are
+named, and told by `describe`."""
+
+DESCRIPTION_CHARACTERS = 350
+FIELD_CHARACTERS = 120
+LEFT_OUT = {"format", "contentEncoding", "x-bertscope-range", "x-bertscope-default"}
+MOST_UINT32 = 2**32 - 1
+SENTENCE = re.compile(r"(?<=[.;:])\s+")
+
+DESCRIBE, READ_RESULT = "describe", "read_result"
+
+HELPERS = (
+    types.Tool(
+        name=DESCRIBE,
+        description=(
+            "Tells everything about a tool or a type of its arguments: the whole comment, all fields with units, ranges and "
+            "defaults. Use it before a first call of a tool whose arguments are not clear, and for types that are only named."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {"name": {"type": "string", "description": "A tool (fill_mask) or a type (SiteIntervention)."}},
+            "required": ["name"],
+        },
+        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    ),
+    types.Tool(
+        name=READ_RESULT,
+        description=(
+            "Reads a part of a full result that an answer was cut from: entries of a list, or values of an array. Nothing is "
+            "computed again."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "result": {"type": "string", "description": "full_result of an answer, or its file name."},
+                "pointer": {"type": "string", "description": "JSON Pointer to the part: /effect/0; empty for the whole."},
+                "start": {"type": "integer", "minimum": 0, "description": "First entry of a list or an array to show."},
+                "count": {"type": "integer", "minimum": 1, "description": "Number of entries to show."},
+            },
+            "required": ["result"],
+        },
+        annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False),
+    ),
+)
+"""Tools that are not calls of the server."""
+
+
+def tool(operation: Operation) -> types.Tool:
+    """Returns the tool of an operation: its hints are those of the rpc's policy."""
+    return types.Tool(
+        name=operation.name,
+        description=_description(operation),
+        input_schema=input_schema(operation.schema),
+        annotations=types.ToolAnnotations(
+            read_only_hint=operation.reads,
+            destructive_hint=not operation.reads,
+            idempotent_hint=operation.idempotent,
+            open_world_hint=False if operation.reads else None,
+        ),
+    )
+
+
+def _description(operation: Operation) -> str:
+    remarks = []
+    if operation.role == "admin":
+        remarks.append("Changes the server: needs the role admin.")
+    if operation.work == "whole_device":
+        remarks.append("Takes a device from all other callers while it measures.")
+    told = operation.description.partition("Errors: ")[0]
+    return " ".join((shortened(told, DESCRIPTION_CHARACTERS), *remarks))
+
+
+def shortened(text: str, most: int) -> str:
+    """Returns as many of the first sentences as fit, but at least one."""
+    sentences = SENTENCE.split(" ".join(text.split()))
+    kept = sentences[0]
+    for sentence in sentences[1:]:
+        if len(kept) + 1 + len(sentence) > most:
+            break
+        kept = f"{kept} {sentence}"
+    return kept.rstrip(";:")
+
+
+def input_schema(name: str, most: int = SCHEMA_CHARACTERS) -> Schema:
+    """Returns the schema of a request, with the messages that it holds as far as they fit, the nearest first."""
+    root = _short(schemas()[name])
+    definitions: dict[str, Schema] = {}
+    size, waiting, named = _size(root), deque(_references(root)), set()
+    while waiting:
+        each = waiting.popleft()
+        if each in definitions or each in named:
+            continue
+        short = _short(schemas()[each])
+        if size + _size(short) > most:
+            named.add(each)
+            continue
+        definitions[each] = short
+        size += _size(short)
+        waiting.extend(_references(short))
+    found = {key: value for key, value in _resolved(root, definitions).items() if key != "description"}
+    if definitions:
+        found["$defs"] = {each: _resolved(short, definitions) for each, short in definitions.items()}
+    return found
+
+
+def description(name: str) -> Any:
+    """Returns the schema of a message or an enum as the contract has it, with those that it holds directly. Raises KeyError."""
+    whole = schemas()[name]
+    held = {each: schemas()[each].get("description", "") for each in _references(whole)}
+    return {"name": name, **whole} | ({"types": held} if held else {})
+
+
+def _short(schema: Any) -> Any:
+    """Returns a schema without what takes room and rarely helps."""
+    if isinstance(schema, list):
+        return [_short(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found: Schema = {}
+    for key, value in schema.items():
+        if key == "properties":
+            found[key] = {name: _short(field) for name, field in value.items()}
+        elif key == "description" and isinstance(value, str):
+            found[key] = shortened(value.partition("\n\n")[0], FIELD_CHARACTERS)
+        elif key not in LEFT_OUT and not (key == "maximum" and value == MOST_UINT32):
+            found[key] = _short(value)
+    return found
+
+
+def _resolved(schema: Any, definitions: dict[str, Schema]) -> Any:
+    """Returns a schema whose references are those of a tool; a type that did not fit is named."""
+    if isinstance(schema, list):
+        return [_resolved(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" not in schema:
+        return {key: _resolved(value, definitions) for key, value in schema.items()}
+    name = schema["$ref"].rpartition("/")[2]
+    rest = {key: value for key, value in schema.items() if key != "$ref"}
+    if name in definitions:
+        return {"$ref": f"#/$defs/{name}", **rest}
+    said = " ".join(filter(None, (rest.pop("description", ""), f"Type {name}: see `{DESCRIBE}`.")))
+    return {"type": schemas()[name]["type"], "description": said, **rest}
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(target := schema.get("$ref"), str):
+            yield target.rpartition("/")[2]
+        for part in schema.values():
+            yield from _references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from _references(part)
+
+
+def _size(schema: Schema) -> int:
+    return len(json.dumps(schema, separators=(",", ":"), ensure_ascii=False))
