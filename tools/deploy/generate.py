@@ -21,7 +21,7 @@ FILES: Mapping[Path, tuple[str, Callable[[Path], str]]] = {
     Path("deploy/helm/bertscope/files/rules.yaml"): ("the rule files of deploy/prometheus", rules.rule_groups),
     Path("deploy/envoy/in-cluster.yaml"): ("envoy.yaml, for the pods of a headless Service", in_cluster.rendered),
 }
-"""What each file is made from, and how."""
+"""Files, their sources in words, and the functions that render them."""
 
 
 def rendered(path: Path, root: Path) -> str:
