@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from bertscope_workbench.studies.report import Study
 
@@ -18,10 +18,11 @@ def study_page(study: Study, *, dark: bool = False) -> str:
     return pages.get_template("page.html").render(study=study, dark=dark, unused=unused)
 
 
-def page_templates(folder: str) -> Environment:
-    """Returns the templates of a folder of this package: texts are escaped, and control characters left out."""
+def page_templates(*folders: str) -> Environment:
+    """Returns the templates of folders of this package, the first ones first: texts are escaped, and control characters left
+    out."""
     return Environment(
-        loader=PackageLoader("bertscope_workbench", folder),
+        loader=ChoiceLoader([PackageLoader("bertscope_workbench", folder) for folder in folders]),
         autoescape=True,
         finalize=_printable,
         undefined=StrictUndefined,

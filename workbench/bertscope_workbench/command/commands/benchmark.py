@@ -23,7 +23,7 @@ from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark as benchmark_view
-from bertscope_workbench.command.views import benchmark_files, progress
+from bertscope_workbench.command.views import benchmark_files, benchmark_page, progress
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.output import UsageError, console, print_json
 from bertscope_workbench.plots.benchmark import save_benchmark
@@ -38,7 +38,10 @@ def benchmark(
     studies: StudyOptions,
     looks: LookOptions,
     output: Annotated[
-        list[Path] | None, option("--output FILE", "Write it: .md, .tex, .csv, .json or .jsonl. Repeatable.")
+        list[Path] | None,
+        option(
+            "--output FILE", "Write it: .html or .pdf as a page for a decision, .md, .tex, .csv, .json, .jsonl. Repeatable."
+        ),
     ] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
     timeout: options.LongTimeout = None,
@@ -46,6 +49,8 @@ def benchmark(
 ) -> None:
     for path in output or ():
         output_files.require_output(path, benchmark_files.FORMATS)
+        if path.suffix.lower() in benchmark_files.PAGES:
+            output_files.require_matplotlib()
     output_files.require_plot(plot)
     looks.require_plot_for_look(plot)
     if studies.studies:
@@ -127,7 +132,7 @@ def print_measured(
 ) -> None:
     """Prints a benchmark, and writes the requested files."""
     if json:
-        print_json(benchmark_files.document(measured))
+        print_json(benchmark_page.document(measured))
     elif isinstance(measured, BenchmarkReport):
         benchmark_view.print_report(console(), measured)
     else:

@@ -1,18 +1,18 @@
-"""Writes benchmarks: JSON, Markdown, tables of LaTeX, and rows as CSV or JSON lines."""
+"""Writes benchmarks: JSON, Markdown, tables of LaTeX, a page as HTML or PDF, and rows as CSV or JSON lines."""
 
 import csv
-import dataclasses
 import io
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from bertscope import BenchmarkReport, StudyTable
 from bertscope.questions.benchmark.rows import columns
 
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets
+from bertscope_workbench.command.views.benchmark_page import document, html_page
+from bertscope_workbench.command.views.benchmark_pdf import pdf_page
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
-from bertscope_workbench.command.views.files import written
+from bertscope_workbench.command.views.files import kept
 from bertscope_workbench.command.views.latex import MISSING, escaped, tabular
 from bertscope_workbench.command.views.output import json_text
 
@@ -21,15 +21,13 @@ Measured = BenchmarkReport | StudyTable
 
 def write(measured: Measured, path: Path) -> None:
     """Writes a benchmark by the suffix of the file's name, one of `FORMATS`."""
-    text = WRITERS[path.suffix.lower()](measured)
-    with written(path) as file:
-        file.write(text)
+    content = WRITERS[path.suffix.lower()](measured)
+    raw = content if isinstance(content, bytes) else content.encode()
 
+    def save(file: Path) -> None:
+        file.write_bytes(raw)
 
-def document(measured: Measured) -> dict[str, Any]:
-    """Returns the benchmark in JSON types, warnings first."""
-    warnings = measured.warnings if isinstance(measured, BenchmarkReport) else measured.summary.warnings
-    return {"warnings": warnings} | dataclasses.asdict(measured)
+    kept(save, path)
 
 
 def markdown(measured: Measured) -> str:
@@ -82,14 +80,18 @@ def _json_lines(measured: Measured) -> str:
     return "".join(json_text(row, indent=None) for row in measured.rows())
 
 
-WRITERS: dict[str, Callable[[Measured], str]] = {
+WRITERS: dict[str, Callable[[Measured], str | bytes]] = {
     ".md": markdown,
     ".tex": latex,
+    ".html": html_page,
+    ".pdf": pdf_page,
     ".csv": _csv,
     ".json": _json,
     ".jsonl": _json_lines,
 }
 FORMATS = tuple(WRITERS)
+PAGES = (".html", ".pdf")
+"""Those with a figure."""
 
 
 def _markdown_sheet(sheet: Sheet) -> str:

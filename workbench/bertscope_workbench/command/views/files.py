@@ -22,7 +22,13 @@ def require_plot(path: Path | None, pages: tuple[str, ...] = ()) -> None:
     from bertscope_workbench.plots.figures import FIGURE_FORMATS, require_format
 
     _require_writable("--plot", path, lambda: require_format(path, (*FIGURE_FORMATS, *pages)))
-    if path.suffix.lower() not in pages and importlib.util.find_spec("matplotlib") is None:
+    if path.suffix.lower() not in pages:
+        require_matplotlib()
+
+
+def require_matplotlib() -> None:
+    """Rejects figures, and pages with a figure, where they could not be drawn."""
+    if importlib.util.find_spec("matplotlib") is None:
         raise Failure("figures need matplotlib: pip install matplotlib")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from types import MappingProxyType
@@ -19,6 +20,8 @@ MAX_ROWS = 200_000
 """Rows that a file may have: more than any command writes."""
 MAX_VALUES = 4_000_000
 """Values that a Parquet file may have in all of its columns, those within lists, too."""
+DOCUMENT = re.compile(r'<script type="application/json" id="bertscope-document">(.*?)</script>', re.DOTALL)
+"""The part of a page that holds its numbers, as `bertscope benchmark --output report.html` writes it."""
 
 Rows = list[dict[str, Any]]
 Item = TypeVar("Item")
@@ -73,6 +76,14 @@ def _json(raw: bytes) -> Rows | dict[str, Any]:
         raise WrongFile("has no list of results in it")
     longest: list[Any] = max(rows, key=len)
     return _few(row for entry in longest for row in _by_metric(entry))
+
+
+def _page(raw: bytes) -> Rows | dict[str, Any]:
+    """Reads the document that a benchmark's page has in it."""
+    found = DOCUMENT.search(raw.decode())
+    if found is None:
+        raise WrongFile("is a page without a benchmark in it")
+    return _json(found[1].encode())
 
 
 def _importances(grid: list[list[float]]) -> Rows:
@@ -155,5 +166,5 @@ def _parquet(raw: bytes) -> Rows:
 
 
 READERS: MappingProxyType[str, Callable[[bytes], Rows | dict[str, Any]]] = MappingProxyType(
-    {".json": _json, ".jsonl": _lines, ".csv": _delimited(","), ".tsv": _delimited("\t"), ".parquet": _parquet}
+    {".json": _json, ".html": _page, ".jsonl": _lines, ".csv": _delimited(","), ".tsv": _delimited("\t"), ".parquet": _parquet}
 )

@@ -16,7 +16,7 @@ import {resultOf} from "./benchmark.js";
 const MAX_BYTES = 16_000_000;
 const MOST_UNITS = 20;
 const BETTER = new Set(["accuracy", "reciprocal_rank", "token_accuracy", "entity_f1"]);
-const ENDS = ".json,.jsonl,.csv,.tsv,.parquet";
+const ENDS = ".json,.html,.jsonl,.csv,.tsv,.parquet";
 
 /** The file that is shown, which outlives a look at another view. @type {{name: string, events: any} | null} */
 let opened = null;
@@ -42,7 +42,7 @@ export function mount(container, context) {
     view: results, labels: {name: `bertscope-${opened?.name ?? "result"}`, caption: opened?.name ?? ""},
   }), status.error);
   const panel = h("section", {class: "panel", "aria-label": "File"}, h("header", null, h("h2", null, "Open a result")),
-    h("div", {class: "file-line"}, file, h("span", {class: "soft"}, "what a command wrote: .json, .jsonl, .csv, .tsv or .parquet, at most 16 MB")), status.element);
+    h("div", {class: "file-line"}, file, h("span", {class: "soft"}, "what a command wrote: .json, a benchmark's .html, .jsonl, .csv, .tsv or .parquet, at most 16 MB")), status.element);
   replace(container, panel, results, h("footer", {class: "page-footer"}, h("span", {class: "status-line"}), pictures.element));
 
   /** @param {File} chosen */
