@@ -106,6 +106,28 @@ def test_an_error_keeps_its_details(http: str, path: str, body: object, status: 
     assert (info["domain"], info["reason"]) == ("bertscope", reason)
 
 
+def health(target: str, path: str = "/healthz") -> int:
+    try:
+        with urllib.request.urlopen(f"http://{target}{path}", timeout=granted(20)) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_its_health_is_that_of_the_servers(embedded: Process, launch: Callable[..., Process], tmp_path: Path) -> None:
+    """One server of two is enough."""
+    leaving = launch()
+    leaving.wait_until_serving()
+    both, one = [embedded.target, leaving.target], [leaving.target]
+    with Proxy(tmp_path, both) as before_two, Proxy(tmp_path, one) as before_one:
+        assert health(before_two.target) == health(before_one.target) == 200
+        assert health(before_two.target, "/healthzz") == 404
+        leaving.popen.send_signal(signal.SIGTERM)
+        wait_until(lambda: health(before_one.target) == 503, "Envoy knows that no server serves")
+        wait_until(lambda: not before_two.health()[leaving.target], "Envoy takes it out")
+        assert health(before_two.target) == 200
+
+
 def test_an_unknown_path_is_not_found(http: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(f"{http}/v1/nothing")

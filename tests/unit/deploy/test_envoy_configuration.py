@@ -17,7 +17,7 @@ ENVOY = Path(__file__).parents[3] / "deploy" / "envoy"
 CONFIGURATION = yaml.safe_load((ENVOY / "envoy.yaml").read_text(encoding="utf-8"))
 (LISTENER,) = CONFIGURATION["static_resources"]["listeners"]
 MANAGER = LISTENER["filter_chains"][0]["filters"][0]["typed_config"]
-TRANSCODER = MANAGER["http_filters"][0]["typed_config"]
+(TRANSCODER,) = (found["typed_config"] for found in MANAGER["http_filters"] if found["name"].endswith("transcoder"))
 (HOST,) = MANAGER["route_config"]["virtual_hosts"]
 ROUTES = HOST["routes"]
 DESCRIPTORS = FileDescriptorSet.FromString((ENVOY / TRANSCODER["proto_descriptor"]).read_bytes())
