@@ -89,9 +89,12 @@ def predictions(reply: Any) -> dict[str, float]:
     return {one["token"]: one["probability"] for one in reply["results"][0]["masks"][0]["predictions"]}
 
 
+REFLECTION = {"grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
+
+
 def test_grpcurl_finds_every_service(target: str) -> None:
     listed = set(run("grpcurl", "-plaintext", target, "list").stdout.split())
-    assert listed - {"grpc.reflection.v1alpha.ServerReflection"} == SERVICES
+    assert listed - REFLECTION == SERVICES
 
 
 @pytest.mark.parametrize("name", ["bertscope.v1.ClozeService", "bertscope.v1.ClozeService.FillMask"])
@@ -126,7 +129,14 @@ def test_grpcurl_speaks_the_open_inference_protocol(target: str) -> None:
 def test_buf_curl_finds_every_service(target: str, version: str) -> None:
     flags = ("--protocol", "grpc", "--http2-prior-knowledge", "--reflect-protocol", version, "--list-services")
     done = run("buf", "curl", *flags, f"http://{target}")
-    assert set(done.stdout.split()) - {"grpc.reflection.v1alpha.ServerReflection"} == SERVICES
+    assert set(done.stdout.split()) - REFLECTION == SERVICES
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_grpcurl_describes_reflection_itself(target: str, version: str) -> None:
+    name = f"grpc.reflection.{version}.ServerReflection"
+    described = run("grpcurl", "-plaintext", target, "describe", name).stdout
+    assert f"( stream .grpc.reflection.{version}.ServerReflectionRequest )" in described
 
 
 def test_buf_curl_gets_the_answer(target: str, truth: dict[str, float]) -> None:

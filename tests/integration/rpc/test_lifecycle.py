@@ -17,10 +17,14 @@ from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.sources import Source
 from bertscope_service.contract import METHODS, SERVICES
 from bertscope_service.errors import AlreadyExists
+from bertscope_service.rpc.reflection import v1_file
 from bertscope_service.rpc.server import Server
 from bertscope_service.settings import Settings
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_maps, refused
 from tests.support.patience import granted, wait_until
@@ -136,15 +140,37 @@ def test_a_watcher_is_told_when_the_server_begins_to_stop(launch: Callable[..., 
     stopping.result(CALL_SECONDS)
 
 
-def test_reflection_lists_our_services_and_describes_them(host: Host) -> None:
-    connect: Any = reflection_pb2_grpc.ServerReflectionStub
-    stub = connect(host.channel)
-    requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
-    requests += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=name) for name in sorted(OURS)]
-    listed, *files = stub.ServerReflectionInfo(iter(requests), timeout=CALL_SECONDS)
-    names = {service.name for service in listed.list_services_response.service}
-    assert names == OURS | {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-    assert all(reply.file_descriptor_response.file_descriptor_proto for reply in files)
+def v1_of_reflection() -> dict[str, Any]:
+    """The messages of v1, as a client has them that was made from gRPC's own file: in a pool of its own."""
+    pool = DescriptorPool()
+    file = v1_file()
+    pool.Add(file)
+    return {one.name: GetMessageClass(pool.FindMessageTypeByName(f"{file.package}.{one.name}")) for one in file.message_type}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_lists_our_services_and_describes_them(host: Host, version: str) -> None:
+    """To clients of either version."""
+    messages = v1_of_reflection() if version == "v1" else vars(reflection_pb2)
+    ask = messages["ServerReflectionRequest"]
+    connect: Any = host.channel.stream_stream
+    stream = connect(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        request_serializer=ask.SerializeToString,
+        response_deserializer=messages["ServerReflectionResponse"].FromString,
+    )
+    services = {"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
+    symbols = [*sorted(OURS | services), "bertscope.v1.ClozeService.FillMask", "grpc.reflection.v1.ServerReflectionRequest"]
+    requests = [ask(list_services=""), *(ask(file_containing_symbol=name) for name in symbols)]
+    requests += [ask(file_by_filename="grpc/reflection/v1/reflection.proto"), ask(file_containing_symbol="no.Such")]
+    listed, *files, by_name, unknown = stream(iter(requests), timeout=CALL_SECONDS)
+    assert {service.name for service in listed.list_services_response.service} == OURS | services
+    for name, reply in zip(symbols, files, strict=True):
+        described = FileDescriptorProto.FromString(reply.file_descriptor_response.file_descriptor_proto[0])
+        assert name.startswith(f"{described.package}.")
+        assert reply.original_request.file_containing_symbol
+    assert FileDescriptorProto.FromString(by_name.file_descriptor_response.file_descriptor_proto[0]) == v1_file()
+    assert unknown.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
 
 
 def test_stopping_finishes_what_runs_and_takes_nothing_new(launch: Callable[..., Host], loop: LoopThread) -> None:
