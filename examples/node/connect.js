@@ -68,6 +68,13 @@ export function connect(target, credentials = grpc.credentials.createInsecure())
   return Object.fromEntries(services.map(([name, Service]) => [name, new Service(target, credentials, OPTIONS)]));
 }
 
+const readingPaths = new Set(readsOnly.map(({ service, method }) => `/${service}/${method}`));
+
+/** Whether a call changes nothing, and so may be sent again. */
+export function onlyReads(client, method) {
+  return readingPaths.has(client[method].path);
+}
+
 /** Call options: the server drops what is not answered after so many seconds. */
 export function within(seconds) {
   return { deadline: Date.now() + seconds * 1000 };

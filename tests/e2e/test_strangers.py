@@ -5,17 +5,21 @@ import json
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.errors import InvalidArgument
 from google.protobuf.json_format import MessageToDict
-from google.rpc import error_details_pb2
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
 
 from tests.support.borders import Borders
 from tests.support.installations import node_project
@@ -193,6 +197,82 @@ def test_node_finds_what_the_server_finds_before_it_sends_a_request(tmp_path: Pa
             check_fields(border.request, LIMITS)
         assert any(caught.value.field.startswith(field) for field in found), (border.name, found)
     assert sum(not border.kept and border.local for border in small) > 200
+
+
+ASKS_AGAIN = """
+import { connect } from "./connect.js";
+import { askAgain, pauseBefore } from "./retries.js";
+const [target, method, ...given] = process.argv.slice(2);
+const services = connect(target);
+const client = services[method === "fillMask" ? "ClozeService" : "ModelService"];
+const pauses = [];
+const options = { attempts: 4, random: () => 0.5, pause: async (time) => pauses.push(time), ...JSON.parse(given[0] ?? "{}") };
+let outcome;
+try {
+  await askAgain(client, method, {}, options);
+  outcome = "answered";
+} catch (error) {
+  outcome = error.code;
+}
+console.log(JSON.stringify({ outcome, pauses, bounds: [1, 5, 50].map((attempt) => pauseBefore(attempt, () => 1)) }));
+"""
+
+
+class Failing(grpc.GenericRpcHandler):
+    """Fails all calls, or the first ones, with a status; counts them."""
+
+    def __init__(self, code: grpc.StatusCode, times: int, retry_seconds: float | None = None) -> None:
+        self.code, self.times, self.retry_seconds = code, times, retry_seconds
+        self.calls = 0
+
+    def service(self, handler_call_details: Any) -> Any:
+        return grpc.unary_unary_rpc_method_handler(self.answer)
+
+    def answer(self, _: bytes, context: Any) -> bytes:
+        self.calls += 1
+        if self.calls > self.times:
+            return b""
+        status = status_pb2.Status(code=self.code.value[0], message="try again")
+        if self.retry_seconds is not None:
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.FromTimedelta(timedelta(seconds=self.retry_seconds))
+            status.details.add().Pack(retry)
+        context.abort_with_status(rpc_status.to_status(status))
+        raise AssertionError("aborted")
+
+
+def asked_again(folder: Path, failing: Failing, method: str, **options: Any) -> Any:
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[failing])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        command = ["node", "again.js", f"127.0.0.1:{port}", method, json.dumps(options)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=granted(60), check=False)
+    finally:
+        server.stop(0).wait()
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_node_asks_again_with_pauses_that_grow_and_end(tmp_path: Path) -> None:
+    folder = node_project(ROOT / "examples" / "node", tmp_path / "somewhere")
+    (folder / "again.js").write_text(ASKS_AGAIN)
+    full = Failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 2, retry_seconds=1.5)
+    found = asked_again(folder, full, "fillMask")
+    assert (found["outcome"], full.calls) == ("answered", 3)
+    assert found["pauses"] == pytest.approx([1.5 + 0.1, 1.5 + 0.2])
+    assert found["bounds"] == pytest.approx([0.2, 3.2, 10])
+    gone = Failing(grpc.StatusCode.UNAVAILABLE, 1000)
+    found = asked_again(folder, gone, "fillMask", attempts=2)
+    assert (found["outcome"], len(found["pauses"]), gone.calls) == (14, 1, 2 * 5)  # each attempt is five of gRPC's own
+    begun = Failing(grpc.StatusCode.UNAVAILABLE, 1000)
+    found = asked_again(folder, begun, "unloadModel")
+    assert (found["outcome"], found["pauses"], begun.calls) == (14, [], 1)
+    without_time = Failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1000)
+    assert asked_again(folder, without_time, "fillMask") | {"bounds": None} == {"outcome": 8, "pauses": [], "bounds": None}
+    too_late = Failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1000, retry_seconds=60)
+    assert asked_again(folder, too_late, "fillMask", seconds=30)["pauses"] == []
+    assert too_late.calls == 1
 
 
 ASKS_FOR_EVER = """
