@@ -91,7 +91,7 @@ WRITERS: dict[str, Callable[[Measured], str | bytes]] = {
 }
 FORMATS = tuple(WRITERS)
 PAGES = (".html", ".pdf")
-"""Those with a figure."""
+"""Formats that have a figure."""
 
 
 def _markdown_sheet(sheet: Sheet) -> str:

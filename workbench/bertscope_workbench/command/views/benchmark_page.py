@@ -17,7 +17,7 @@ from bertscope_workbench.studies.page import page_templates
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What both pages show."""
+    """The texts and tables of both pages."""
 
     title: str
     verdict: str
