@@ -91,7 +91,7 @@ def test_the_next_task_after_a_crash_works(bert: Path, tmp_path: Path) -> None:
         applied, details = export_onnx(bert, "bert", tmp_path / "again")
     assert [step.step for step in applied] == ["onnx"]
     assert details["shape"]["layers"] == 4
-    assert {path.name for path in (tmp_path / "again").iterdir()} == {"analysis.onnx", "fast.onnx", "weights.bin"}
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {"analysis.onnx", "fast.onnx", "model.onnx", "weights.bin"}
 
 
 def test_a_task_that_nobody_waits_for_is_ended(bert: Path, tmp_path: Path) -> None:

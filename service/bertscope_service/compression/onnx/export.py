@@ -17,6 +17,7 @@ import torch
 from bertscope_service.checkpoints.steps import Applied, WeightOnly, grown
 from bertscope_service.compression.onnx.files import drop_unused, measure_by_valid, without_gates, write_weights
 from bertscope_service.compression.onnx.quantize import quantize_blocks, quantize_int8
+from bertscope_service.compression.onnx.standard import STANDARD, standard
 from bertscope_service.compression.onnx.trace import Traced, dynamic_shapes, example, register_traced_attention
 from bertscope_service.encoders.onnx.details import write_details
 from bertscope_service.encoders.onnx.parts import cut
@@ -73,9 +74,10 @@ def write_export(
         checkpoint.labels,
         pruned=checkpoint.pruned,
     )
+    shape = encoder.shape
     details = {
         "opset": OPSET,
-        **write_details(encoder.shape, replace(encoder.capabilities, differentiable=False, prunable=False)),
+        **write_details(shape, replace(encoder.capabilities, differentiable=False, prunable=False)),
         "head_size": kind.head_size,
         "reads_first": kind.reads_first,
     }
@@ -88,7 +90,7 @@ def write_export(
     if weight_only is not None:
         model = quantize_blocks(model, weight_only.bits, weight_only.block_size)
     write_weights(model, target_folder)
-    write_graphs(model, target_folder)
+    write_graphs(model, target_folder, shape.hidden_size, reads_segments=shape.segments > 1)
     after = (target_folder / WEIGHTS).stat().st_size
     numbers = {"bytes_before": float(before), "bytes_after": float(after)}
     words, more = f"exported as ONNX graphs, opset {OPSET}", grown(before, after)
@@ -161,13 +163,14 @@ def settle_shapes(model: onnx_ir.Model) -> None:
             node.attributes["allowzero"] = onnx_ir.AttrInt64("allowzero", 0)  # zeros copy
 
 
-def write_graphs(model: onnx.ModelProto, folder: Path) -> None:
-    """Writes the fast and the analysis graph of a whole one whose weights are in the folder."""
+def write_graphs(model: onnx.ModelProto, folder: Path, hidden_size: int, *, reads_segments: bool) -> None:
+    """Writes the fast and the analysis graph of a whole one whose weights are in the folder, and the one for other programs."""
     outputs = [value.name for value in model.graph.output]
     heads = [name for name in HEADS if name in outputs]
     last_hidden = max((name for name in outputs if name.startswith(f"{HIDDEN}.")), key=lambda name: int(name.partition(".")[2]))
     fast = cut(without_gates(model), TEXT, [at(HIDDEN, 0), *heads, last_hidden])
     analysis = cut(model, [IDS, SEGMENTS, VALID, *GATES], [name for name in outputs if name not in heads])
-    for part, name in ((fast, FAST), (analysis, ANALYSIS)):
+    others = standard(fast, hidden_size, reads_segments=reads_segments)
+    for part, name in ((fast, FAST), (analysis, ANALYSIS), (others, STANDARD)):
         drop_unused(part)
         onnx.save(part, str(folder / name))

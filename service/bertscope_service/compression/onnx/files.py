@@ -2,7 +2,8 @@
 
 folder/fast.onnx        ids, segments, valid, positions -> last, logits or labels
 folder/analysis.onnx    the same and gates -> hidden states, attention maps, contexts of every layer
-folder/weights.bin      the weights of both
+folder/model.onnx       what other programs expect: `standard`
+folder/weights.bin      the weights of all
 """
 
 from __future__ import annotations
