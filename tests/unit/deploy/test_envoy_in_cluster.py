@@ -61,6 +61,15 @@ def test_it_listens_where_its_service_and_the_route_send_calls(
         validate(ingress, version)
 
 
+def test_its_pods_are_ready_while_a_server_is(envoy: dict[str, dict[str, Any]], configuration: Any) -> None:
+    (container,) = envoy["Deployment"]["spec"]["template"]["spec"]["containers"]
+    filters = configuration["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"][
+        "http_filters"
+    ]
+    (check,) = (one["typed_config"] for one in filters if one["name"] == "envoy.filters.http.health_check")
+    assert container["readinessProbe"]["httpGet"]["path"] == check["headers"][0]["string_match"]["exact"]
+
+
 def test_it_asks_all_pods_that_are_ready(cluster: Cluster, configuration: Any) -> None:
     (upstream,) = configuration["static_resources"]["clusters"]
     ((endpoint,),) = (group["lb_endpoints"] for group in upstream["load_assignment"]["endpoints"])
