@@ -27,6 +27,12 @@ def configuration(envoy: dict[str, dict[str, Any]]) -> Any:
     return yaml.safe_load(envoy["ConfigMap"]["data"]["envoy.yaml"])
 
 
+def manager_of(configuration: Any) -> Any:
+    """The settings of its one listener."""
+    (listener,) = configuration["static_resources"]["listeners"]
+    return listener["filter_chains"][0]["filters"][0]["typed_config"]
+
+
 def test_its_pods_are_found_and_get_in(cluster: Cluster, envoy: dict[str, dict[str, Any]]) -> None:
     labels = envoy["Deployment"]["spec"]["template"]["metadata"]["labels"]
     for selector in (
@@ -86,8 +92,7 @@ def test_it_finds_its_files(envoy: dict[str, dict[str, Any]], configuration: Any
     assert (
         container["workingDir"] == mount["mountPath"] and volume["configMap"]["name"] == envoy["ConfigMap"]["metadata"]["name"]
     )
-    manager = configuration["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]
-    named = {one["typed_config"].get("proto_descriptor") for one in manager["http_filters"]} - {None}
+    named = {one["typed_config"].get("proto_descriptor") for one in manager_of(configuration)["http_filters"]} - {None}
     assert named == envoy["ConfigMap"]["binaryData"].keys()
 
 
