@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
@@ -72,13 +72,58 @@ def short_list(results: tuple[Any, ...]) -> str:
     return f"<{type(results).__name__} of {len(results)}{first}>"
 
 
-def data_frame(rows: Any, columns: list[str] | None = None) -> pd.DataFrame:
-    """Returns rows, or columns by name, as a pandas table. Raises ImportError, naming it, without pandas."""
+def data_frame(rows: Any, columns: list[str] | None = None, whole: Iterable[str] = ()) -> pd.DataFrame:
+    """Returns rows, or columns by name, as a pandas table. Raises ImportError, naming it, without pandas.
+
+    Columns have pandas' types with missing values (Int64, Float64, boolean, string); None, NaN and "" become pandas.NA. `whole`
+    names columns of integers of which every one may be missing. Lists, such as vectors, stay objects.
+    """
     try:
         import pandas
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas: pip install pandas") from error
-    return pandas.DataFrame(rows, columns=columns)
+    if isinstance(rows, Mapping):
+        # pandas would make floats of a list of integers with gaps.
+        kept = {name: values if _is_numeric(values) else pandas.Series(values, dtype=object) for name, values in rows.items()}
+        frame = pandas.DataFrame(kept, columns=columns)
+    else:
+        frame = pandas.DataFrame([*rows], columns=columns, dtype=object)
+    integers = set(whole)
+    frame = frame.astype({name: "Int64" if name in integers else _kind(frame[name]) for name in frame.columns})
+    return frame.assign(
+        **{str(name): frame[name].replace("", pandas.NA) for name in frame.columns if frame[name].dtype == "string"}
+    )
+
+
+_KINDS = {"u": "Int64", "i": "Int64", "f": "Float64", "b": "boolean"}
+_INFERRED = {
+    "integer": "Int64",
+    "floating": "Float64",
+    "mixed-integer-float": "Float64",
+    "boolean": "boolean",
+    "string": "string",
+}
+_TEXTS = frozenset({
+    "text", "text_pair", "filled", "filled_pair", "token", "object", "prime", "answer", "receiver", "name", "partner",
+    "pattern", "interval_method", "no_interval", "relation", "subject", "objects", "label", "word",
+})  # fmt: skip
+"""Columns of texts, of which every one may be missing; other columns of which every value is missing are of numbers."""
+
+
+def _is_numeric(values: Any) -> bool:
+    kind = getattr(values, "dtype", None)
+    return kind is not None and kind.kind in _KINDS
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    """Returns the name of a column's type with missing values."""
+    from pandas.api.types import infer_dtype
+
+    if _is_numeric(column):
+        return _KINDS[column.dtype.kind]
+    found = infer_dtype(column, skipna=True)
+    empty = "string" if column.name in _TEXTS else "Float64"
+    return empty if found == "empty" else _INFERRED.get(found, "object")
 
 
 def page_html(page: str) -> str:

@@ -161,7 +161,7 @@ def test_effects_as_a_pandas_table():
     assert list(frame["metric"]) == ["accuracy", "loss"] * 2
     assert frame["head"].isna().tolist() == [True, True, False, False]
     assert frame["low"].isna().tolist() == [True, True, False, False]
-    assert (frame["low"].dtype, str(frame["layer"].dtype)) == (np.float64, "Int64")
+    assert (frame["low"].dtype, frame["layer"].dtype) == ("Float64", "Int64")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_reply_becomes_a_result_and_a_table():
     }
     (alone,) = read_attributions([GIVEN], reply(ablated=False))
     assert alone.ablated is None
-    assert math.isnan(alone.to_pandas()["ablated"][0])
+    assert alone.to_pandas()["ablated"].isna().all()
     with pytest.raises(bertscope.InvalidArgument, match="ablate"):
         alone.correlation()
     message = reply()

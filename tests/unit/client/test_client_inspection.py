@@ -96,7 +96,7 @@ def test_a_run_alone_has_no_scores_of_another() -> None:
     assembler.add(header(maps=[], untouched_masks=[], compared=False))
     whole = assembler.end()
     assert (whole.distances, whole.maps, whole.untouched_masks) == (None, (), ())
-    assert whole.to_pandas().untouched_rank.tolist() == [None, None]
+    assert whole.to_pandas().untouched_rank.isna().tolist() == [True, True]
 
 
 BROKEN = {

@@ -127,7 +127,7 @@ def test_accuracies_by_group() -> None:
 def test_tables() -> None:
     found = comparison("rtw")
     groups = found.to_pandas()
-    assert groups["group"].tolist() == ["", "a", "b0", "b1"]
+    assert groups["group"].fillna("").tolist() == ["", "a", "b0", "b1"]
     assert (groups["low"] <= groups["accuracy"]).all()
     sets = found.to_pandas("set")
     assert sets["outcome"].tolist() == ["right", "tie", "wrong"]
@@ -185,6 +185,17 @@ def test_blimps_own_files_are_read(tmp_path: Path) -> None:
     both = bertscope.read_sets(tmp_path)
     assert [(file.name, line) for file, line in zip(both.paths, both.lines, strict=True)][-1] == ("causative.jsonl", 3)
     assert both[0].groups == ()
+
+
+def test_columns_of_groups_are_crossed(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("good\tbad\tnumber\tkind\nx\ty\tplural\tPP\nv\tw\tsingular\tnone\n", encoding="utf-8")
+    found = bertscope.read_sets(path, ["number,kind", "number"])
+    assert [one.groups for one in found] == [("plural, PP", "plural"), ("singular, none", "singular")]
+    assert found.values == [{"number": "plural", "kind": "PP"}, {"number": "singular", "kind": "none"}]
+    assert [one.groups for one in bertscope.read_pairs(path, groups="number , kind")] == [("plural, PP",), ("singular, none",)]
+    with pytest.raises(bertscope.InvalidArgument, match="has no column 'tense'"):
+        bertscope.read_pairs(path, groups="number,tense")
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import math
 
 import bertscope
 import numpy as np
+import pandas
 import pytest
 from bertscope.questions.ablation.site_effects import read_effect
 from bertscope.questions.ablation.trace_assembly import begin
@@ -107,7 +108,7 @@ def test_a_stream_becomes_a_trace():
     assert "keys, layer 0: +1.000" in found._repr_html_()
     table = found.to_pandas()
     assert table.loc[1, ["site", "layer", "position", "name", "recovery"]].tolist() == ["state", 2, 2, "keys", 0.5]
-    assert math.isnan(table.loc[1, "recovery_low"])
+    assert pandas.isna(table.loc[1, "recovery_low"])
 
 
 def test_units_are_an_axis_of_their_own():

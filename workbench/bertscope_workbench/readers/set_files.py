@@ -17,26 +17,39 @@ from bertscope_workbench.readers.table_rows import READERS, Row
 
 __all__ = ["read_sets"]
 
+CROSSED = ", "
+"""The text between the values of crossed columns in a group's name."""
 USUAL_GROUPS = ("field", "UID")
 """The columns of BLiMP's groups: 12 fields, and 67 paradigms."""
 
 
+class SetItems(Items[TextSet]):
+    """Sets of a file, and beside each the `values` of its columns of groups, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[dict[str, str]] = []
+
+
 def read_sets(
     path: File, groups: str | Iterable[str] | None = None, *, columns: Columns = None, limit: SupportsIndex | None = None
-) -> Items[TextSet]:
+) -> SetItems:
     """Reads minimal pairs with their groups, for `compare_texts`: columns "good" and "bad", or BLiMP's own.
 
     `path` is a file, or a folder of which every table is read. `groups` names the columns of groups; None
-    means "field" and "UID", where a file has them. `limit` holds for each file. Raises OSError for a file that can't be read,
-    and InvalidArgument, naming the file and the line, for one with other contents.
+    means "field" and "UID", where a file has them. Columns with commas between are crossed: "number,condition" makes a group of
+    each two values that occur, such as "plural, prefix". `limit` holds for each file. Raises OSError for a file that can't be
+    read, and InvalidArgument, naming the file and the line, for one with other contents.
     """
-    names = USUAL_GROUPS if groups is None else tuple(validation.texts("groups", groups))
+    crossed = [*map(_columns, USUAL_GROUPS if groups is None else validation.texts("groups", groups))]
+    names = tuple(dict.fromkeys(name for each in crossed for name in each))
     required = () if groups is None else names
-    kind = ItemKind((*PAIRS.required, *required), names, lambda row: _set(row, names))
-    found = Items[TextSet]()
+    kind = ItemKind((*PAIRS.required, *required), names, lambda row: _set(row, crossed))
+    found = SetItems()
     for file in _files(Path(path)):
         items = read_items(file, kind, columns, limit)
-        found += items
+        found += [one for one, _ in items]
+        found.values += [values for _, values in items]
         found.lines += items.lines
         found.paths += [file] * len(items)
     return found
@@ -52,6 +65,12 @@ def _files(path: Path) -> Sequence[Path]:
     return files
 
 
-def _set(row: Row, names: Iterable[str]) -> TextSet:
-    groups = dict.fromkeys(str(row[name]).strip() for name in names if name in row)
-    return TextSet(PAIRS.item(row), 0, [group for group in groups if group])
+def _columns(group: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in group.split(","))
+
+
+def _set(row: Row, crossed: Iterable[Sequence[str]]) -> tuple[TextSet, dict[str, str]]:
+    cells = [{name: str(row.get(name, "")).strip() for name in names} for names in crossed]
+    groups = dict.fromkeys(CROSSED.join(cell.values()) for cell in cells if all(cell.values()))
+    values = {name: value for cell in cells for name, value in cell.items() if value}
+    return TextSet(PAIRS.item(row), 0, list(groups)), values

@@ -208,11 +208,7 @@ class SweepTable(ShownAsTable):
         mcnemar_p; for a curve, a row for each point and metric: removed, share_removed, added, metric and so on. Needs the
         extra "pandas"."""
         columns, rows = sweep_rows(self)
-        frame = data_frame(rows, columns)
-        types = dict.fromkeys(("low", "high", "mcnemar_p"), "float64") | dict.fromkeys(
-            {"layer", "head"} & set(columns), "Int64"
-        )
-        return frame.astype(types)
+        return data_frame(rows, columns, whole=("layer", "head"))
 
 
 def sweep_rows(table: SweepTable) -> tuple[list[str], list[tuple[Any, ...]]]:

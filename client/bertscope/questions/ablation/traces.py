@@ -185,9 +185,8 @@ class Trace:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each effect: site, layer, unit, receiver, position, name (of the position), count (of pairs),
-        difference and recovery, each with the ends of its 95 % interval, NaN without one. Needs the extra "pandas"."""
-        frame = data_frame(self.rows(), list(COLUMNS))
-        return frame.astype(dict.fromkeys(("unit", "position"), "Int64") | dict.fromkeys(MEASURED[1:], "float64"))
+        difference and recovery, each with the ends of its 95 % interval, missing without one. Needs the extra "pandas"."""
+        return data_frame(self.rows(), list(COLUMNS), whole=("unit", "position"))
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yields the rows of `to_pandas`; needs no pandas."""
@@ -229,6 +228,7 @@ def document(found: Trace) -> dict[str, Any]:
     effects = [
         dataclasses.asdict(effect)
         | {name: None if math.isnan(getattr(effect, name)) else getattr(effect, name) for name in WHAT}
+        | {f"{name}_interval": effect.interval(name) for name in WHAT}
         for effect in found.effects
     ]
     whole = {each.name: getattr(found, each.name) for each in dataclasses.fields(found)}

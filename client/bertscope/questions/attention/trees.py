@@ -108,9 +108,9 @@ class TreeScores(ShownAsTable):
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each map: layer, head (-1 for the mean over heads), texts, words, directed, undirected,
+        """Returns a row for each map: layer, head (missing for the mean over heads), texts, words, directed, undirected,
         right_branching, left_branching, branching_undirected. Needs the extra "pandas"."""
-        return data_frame(tree_columns(self))
+        return data_frame(tree_columns(self), whole=("head",))
 
 
 def tree_columns(scores: TreeScores) -> dict[str, npt.NDArray[Any]]:
@@ -118,7 +118,7 @@ def tree_columns(scores: TreeScores) -> dict[str, npt.NDArray[Any]]:
     layer, head = np.indices(scores.directed.shape).reshape(2, -1)
     return {
         "layer": np.array(scores.layers)[layer],
-        "head": np.array(scores.heads or [-1])[head],
+        "head": np.array(scores.heads or [None], object)[head],
         "texts": np.full(layer.size, scores.texts),
         "words": np.full(layer.size, scores.words),
         "directed": scores.directed_score().reshape(-1),

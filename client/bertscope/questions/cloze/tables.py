@@ -16,6 +16,7 @@ PREDICTION_COLUMNS = [
     "text", "mask", "start", "end", "order", "token",
     "probability", "log_probability", "candidate_probability", "rank",
 ]  # fmt: skip
+WHOLE = ("mask", "start", "end", "order", "rank", "segment")
 PAIR_COLUMNS = ["text_pair", "segment", "next_sentence_probability"]
 FILLING_COLUMNS = ["text", "order", "filled", "tokens", "pieces", "log_probability", "mean_log_probability"]
 
@@ -25,15 +26,11 @@ def cloze_table(results: Iterable[FilledText]) -> pd.DataFrame:
     results = list(results)
     if any(result.fillings for result in results):
         return _fillings_table(results)
-    table = data_frame([row for result in results for row in _rows(result)], [*PREDICTION_COLUMNS, *PAIR_COLUMNS, "logit"])
-    table = table.astype({"candidate_probability": "float64", "rank": "Int64"})
-    if any(result.text_pair is not None for result in results):
-        numbers = dict.fromkeys(("mask", "start", "end", "order", "segment"), "Int64")
-        shares = dict.fromkeys(("probability", "log_probability", "next_sentence_probability"), "float64")
-        table = table.astype(numbers | shares)
-    else:
+    rows = (row for result in results for row in _rows(result))
+    table = data_frame(rows, [*PREDICTION_COLUMNS, *PAIR_COLUMNS, "logit"], whole=WHOLE)
+    if all(result.text_pair is None for result in results):
         table = table.drop(columns=PAIR_COLUMNS)
-    return table.drop(columns="logit") if table["logit"].isna().all() else table.astype({"logit": "float64"})
+    return table.drop(columns="logit") if table["logit"].isna().all() else table
 
 
 def _rows(result: FilledText) -> Iterator[tuple[object, ...]]:
@@ -62,7 +59,5 @@ def _fillings_table(results: Sequence[FilledText]) -> pd.DataFrame:
         if result.text_pair is not None and not result.masks:
             rows.append((result.text, *(None,) * 6, result.text_pair, None, result.next_sentence_probability))
     columns = ["text_pair", "filled_pair", "next_sentence_probability"]
-    table = data_frame(rows, [*FILLING_COLUMNS, *columns])
-    if all(result.text_pair is None for result in results):
-        return table.drop(columns=columns)
-    return table.astype({"order": "Int64", "next_sentence_probability": "float64"})
+    table = data_frame(rows, [*FILLING_COLUMNS, *columns], whole=("order",))
+    return table.drop(columns=columns) if all(result.text_pair is None for result in results) else table

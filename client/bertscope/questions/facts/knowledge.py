@@ -98,9 +98,8 @@ class FactAnswers(ShownAsTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each answer, and one for each fact that was skipped. Needs the extra "pandas"."""
-        frame = data_frame([*self.rows()], ANSWER_COLUMNS)
-        floats = dict.fromkeys(("log_probability", "prior_log_probability", "answer_log_probability"), "float64")
-        return frame.astype(floats | dict.fromkeys(("template", "rank", "prior_rank"), "Int64") | {"negated": "boolean"})
+        frame = data_frame(self.rows(), ANSWER_COLUMNS, whole=("template", "rank", "prior_rank"))
+        return frame.astype({"negated": "boolean"})
 
 
 def joined(results: Sequence[FactResult], relations: Mapping[str, FactRelation]) -> FactAnswers:

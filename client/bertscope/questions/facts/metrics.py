@@ -155,7 +155,7 @@ class FactScores(ShownAsTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each relation. Needs the extra "pandas"."""
-        return data_frame(self.columns()).astype({"template": "Int64"})
+        return data_frame(self.columns(), whole=("template",))
 
 
 def relation_scores(

@@ -85,7 +85,9 @@ class InspectionStart(ShownAsTable):
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each entry of each mask: mask (index in the text), start, end, order (from 1), token, probability,
         rank, untouched_probability, untouched_rank (None without a second run). Needs the extra "pandas"."""
-        return data_frame([row for number in range(len(self.masks)) for row in self._rows(number)], COLUMNS)
+        return data_frame(
+            [row for number in range(len(self.masks)) for row in self._rows(number)], COLUMNS, whole=("untouched_rank",)
+        )
 
     def _rows(self, number: int) -> list[tuple[Any, ...]]:
         mask = self.masks[number]

@@ -106,7 +106,7 @@ class LogitAttributions(Results[LogitAttribution]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each term: text (index), part ("head", "feed_forward", "attention_bias", "normalisation_shift",
-        "embeddings", "head_biases"), layer and head (-1 where there is none), added, and ablated (NaN where nothing was). Needs
+        "embeddings", "head_biases"), layer and head (some have none), added, and ablated (if it was). Needs
         the extra "pandas"."""
         return data_frame(attribution_columns(self))
 
@@ -118,7 +118,7 @@ def attribution_columns(results: Iterable[LogitAttribution]) -> dict[str, list[A
     return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
 
 
-def _rows(found: LogitAttribution) -> Iterator[tuple[str, int, int, float, float]]:
+def _rows(found: LogitAttribution) -> Iterator[tuple[str, int | None, int | None, float, float]]:
     for (layer, head), added in np.ndenumerate(found.heads):
         yield "head", layer, head, float(added), math.nan if found.ablated is None else float(found.ablated[layer, head])
     for part, values in (
@@ -126,9 +126,9 @@ def _rows(found: LogitAttribution) -> Iterator[tuple[str, int, int, float, float
         ("attention_bias", found.attention_biases),
         ("normalisation_shift", found.normalisation_shifts),
     ):
-        yield from ((part, layer, -1, float(value), math.nan) for layer, value in enumerate(values))
-    yield "embeddings", -1, -1, found.embeddings, math.nan
-    yield "head_biases", -1, -1, found.head_biases, math.nan
+        yield from ((part, layer, None, float(value), math.nan) for layer, value in enumerate(values))
+    yield "embeddings", None, None, found.embeddings, math.nan
+    yield "head_biases", None, None, found.head_biases, math.nan
 
 
 def attribute_logits_request(

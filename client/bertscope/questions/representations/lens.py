@@ -144,7 +144,7 @@ class LensText:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each position and layer; columns as `LensTexts.to_pandas`."""
-        return data_frame(lens_columns([self]))
+        return data_frame(lens_columns([self]), whole=("own_rank",))
 
     def _repr_html_(self) -> str:
         """Returns a heat map of words, layers by positions."""
@@ -158,9 +158,9 @@ class LensTexts(Results[LensText]):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each position and layer: text (index), token_index, token, layer, prediction (the likeliest entry),
-        probability, entropy, divergence, own_probability and own_rank (NaN and 0 for masks), and for each candidate
+        probability, entropy, divergence, own_probability and own_rank (missing for masks), and for each candidate
         "probability of X" and "rank of X". Needs the extra "pandas"."""
-        return data_frame(lens_columns(self))
+        return data_frame(lens_columns(self), whole=("own_rank",))
 
     def _repr_html_(self) -> str:
         """Returns a heat map of words for each text, layers by positions."""
@@ -183,8 +183,8 @@ def lens_columns(results: Iterable[LensText]) -> dict[str, list[Any]]:
                     "probability": best.probability,
                     "entropy": reading.entropy,
                     "divergence": reading.divergence,
-                    "own_probability": math.nan if own is None else own.probability,
-                    "own_rank": 0 if own is None else own.rank,
+                    "own_probability": None if own is None else own.probability,
+                    "own_rank": None if own is None else own.rank,
                 }
                 for score in reading.candidates:
                     row |= {f"probability of {score.token}": score.probability, f"rank of {score.token}": score.rank}

@@ -12,12 +12,11 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import fields_of, percent, plural, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
-from bertscope_workbench.command.views.table_files import write_table
 from bertscope_workbench.readers.span_files import read_span_texts
 
 CONFUSIONS = 5
@@ -45,6 +44,7 @@ def apply_probe(
     out: Annotated[
         OutputOptions, Offered("output", output="Write a row for each layer and span: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
+    summary: SummaryOptions,
     call: options.CallOptions,
 ) -> None:
     with reading(probe):
@@ -63,9 +63,18 @@ def apply_probe(
             **to.arguments(),
             **call.arguments(),
         )
-    if out.output is not None:
-        write_table(COLUMNS, found.rows(), out.output)
-    print_result(found, document, print_applied, json=call.json, written=[out.output], source=source)
+    written = out.write(COLUMNS, rows=found.rows()) + summary.write(score_columns(found))
+    print_result(found, document, print_applied, json=call.json, written=written, source=source)
+
+
+def score_columns(found: AppliedProbe) -> dict[str, list[Any]]:
+    """Returns the scores of each layer by name, with the interval of the accuracy; nothing if no word has a label."""
+    rows = [
+        (own.layer, found.accuracy(own.layer), *found.interval(own.layer), found.loss(own.layer))
+        for own in found.layers
+        if found.scored_spans
+    ]
+    return {name: [row[place] for row in rows] for place, name in enumerate(("layer", "accuracy", "low", "high", "loss"))}
 
 
 def print_applied(screen: Console, found: AppliedProbe) -> None:
@@ -114,6 +123,7 @@ def document(found: AppliedProbe) -> dict[str, Any]:
         {
             "layer": own.layer,
             "accuracy": found.accuracy(own.layer) if scored else None,
+            "interval": found.interval(own.layer) if scored else None,
             "loss": found.loss(own.layer) if scored else None,
             "confusion": own.confusion.tolist(),
         }

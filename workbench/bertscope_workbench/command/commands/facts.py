@@ -21,7 +21,7 @@ from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import RowOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.parts.fact_rows import FactSource, answered_in_rows
 from bertscope_workbench.command.views import facts as view
 from bertscope_workbench.command.views.files import read_file
@@ -105,6 +105,7 @@ def facts(
     out: Annotated[
         OutputOptions, Offered(dark="Draw on a dark page.", output="Write every answer: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
+    summary: SummaryOptions,
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     names = specifications.columns("--columns", columns)
@@ -138,6 +139,7 @@ def facts(
             found = found.without(found.objects_in_subjects | by_name)
     scores = found.scores(by)
     files_written = out.write(ANSWER_COLUMNS, partial(save_facts, scores), rows=found.rows())
+    files_written += summary.write(scores.columns())
 
     def show_scores(screen: Console, found: FactAnswers) -> None:
         view.print_scores(screen, found, scores, easy)

@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal, cast
 
 import bertscope
 from bertscope import Contexts, RelationText, Span, TagCounts
+from bertscope.questions.representations.context_tags import COLUMNS as TAG_COLUMNS
 from bertscope.questions.representations.contexts import COLUMNS, document
 from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.searched import nearest, searched
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.views.contexts import print_contexts
@@ -66,11 +67,14 @@ def find(
     seed: Annotated[int, option("--seed", "Draws them.", min=0)] = 0,
     limit: options.LimitOfEach = None,
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    summary: SummaryOptions,
     call: options.LongCallOptions,
 ) -> None:
     tagged = pos or relation
     if (tagged or pairs) and file.suffix != ".conllu":
         raise UsageError("--pos, --relation and --pairs go with a treebank (.conllu)")
+    if summary.summary is not None and not tagged:
+        raise UsageError("--summary goes with --pos or --relation: it is the table of tags")
     if back and not pairs:
         raise UsageError("--back goes with --pairs")
     if pos and relation:
@@ -101,6 +105,8 @@ def find(
         links = links_of(source.items) if relation else ()
         counts = bertscope.count_tags(found, tags_of(file, "deprel" if relation else "upos", limit), links)
     written = out.write(COLUMNS, rows=([row[name] for name in COLUMNS] for row in found.rows()))
+    if counts is not None:
+        written += summary.write(TAG_COLUMNS, rows=(row.values() for row in counts.rows()))
     shown = partial(print_contexts, counts=counts)
     print_result(found, partial(described, counts=counts), shown, json=call.json, written=written, source=source)
 

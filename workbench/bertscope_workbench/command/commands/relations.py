@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText, TreeScores
+from bertscope.questions.attention.best_heads import BEST_COLUMNS, best_rows
 from bertscope.questions.attention.feature_scores import feature_columns
 from bertscope.questions.attention.relation_scores import relation_columns
 from bertscope.questions.attention.trees import tree_columns
@@ -22,7 +23,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options.control import Control, untrained_copy
 from bertscope_workbench.command.options.interventions import ModelOptions
-from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
+from bertscope_workbench.command.options.results import PrintedOutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.views import relations as view
@@ -40,6 +41,7 @@ def relations(
         PrintedOutputOptions,
         Offered(dark="Draw on a dark page.", output="Write every head's scores: .csv, .tsv, .jsonl, .parquet, .tex."),
     ],
+    summary: SummaryOptions,
     file: Annotated[Path, argument("FILE", "A treebank (.conllu), or texts with the places of words (.jsonl).")],
     features: Annotated[bool, option("--features", "Score words with a feature: nouns, subjects.")] = False,
     tree: Annotated[bool, option("--tree", "Score the trees of maps: one for each layer.")] = False,
@@ -73,6 +75,7 @@ def relations(
         "--features": features,
         "--select": select,
         "--control": control,
+        "--summary": summary.summary,
     }
     kind = "--tree" if tree else "--features" if features else ""
     unused = {name: given for name, given in choices.items() if name in UNUSED[kind]}
@@ -86,13 +89,32 @@ def relations(
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
         others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
         arguments["details"] = not no_intervals
-        score_relations(to, out, linked, others, only, direction, top, control, **arguments)
+        score_relations(to, out, summary, linked, others, only, direction, top, control, **arguments)
 
 
 UNUSED: Mapping[str, tuple[str, ...]] = {
     "": ("--by-head",),
-    "--features": ("--propbank", "--no-subtypes", "--no-intervals", "--direction", "--by-head", "--select", "--control"),
-    "--tree": ("--features", "--only", "--propbank", "--no-subtypes", "--no-intervals", "--direction", "--select", "--control"),
+    "--features": (
+        "--propbank",
+        "--no-subtypes",
+        "--no-intervals",
+        "--direction",
+        "--by-head",
+        "--select",
+        "--control",
+        "--summary",
+    ),
+    "--tree": (
+        "--features",
+        "--only",
+        "--propbank",
+        "--no-subtypes",
+        "--no-intervals",
+        "--direction",
+        "--select",
+        "--control",
+        "--summary",
+    ),
 }
 """The options that mean nothing to a kind of scores."""
 
@@ -100,6 +122,7 @@ UNUSED: Mapping[str, tuple[str, ...]] = {
 def score_relations(
     server: ServerOptions,
     out: PrintedOutputOptions,
+    summary: SummaryOptions,
     source: Source[RelationText],
     others: Source[RelationText] | None,
     only: list[str] | None,
@@ -129,6 +152,8 @@ def score_relations(
         lambda path, **look: save_relations(found, path, direction, select=select, **look),
         partial=stopped is not None,
     )
+    best = best_rows(found.best_heads(direction, select=select))
+    written += summary.write(BEST_COLUMNS, rows=best, partial=stopped is not None)
     if others is not None:
         if not out.json:
             others.print_left_out(console())

@@ -65,6 +65,22 @@ class OutputOptions(LookOptions):
 
 
 @dataclass(frozen=True)
+class SummaryOptions:
+    """A file of the printed table, of commands whose --output has the parts of its numbers."""
+
+    summary: Annotated[
+        Path | None, option("--summary FILE", "Write the printed table, with intervals: .csv, .tsv, .jsonl, .parquet, .tex.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        require_table(self.summary, "--summary")
+
+    def write(self, columns: Mapping[str, Any] | Sequence[str], **more: Any) -> list[Path]:
+        """Writes the table as `OutputOptions.write` does."""
+        return OutputOptions(output=self.summary).write(columns, **more)
+
+
+@dataclass(frozen=True)
 class PrintedOutputOptions(OutputOptions):
     """The same, and how to print."""
 

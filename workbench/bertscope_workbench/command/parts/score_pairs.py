@@ -1,27 +1,44 @@
 """`bertscope score --pairs`: minimal pairs, by group, for one model or two."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import BertscopeError, Client, ComparedSet, InvalidArgument, TextComparison, TextSet, TextsProgress
-from bertscope.questions.scores.comparison import ALL, set_columns
+from bertscope.questions.scores.comparison import ALL, group_columns, set_columns
 from rich.console import Console
 
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
+from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, bar, console, fields_of, plural, printable, reach, table, titled
 from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.text_sets import save_accuracy
 from bertscope_workbench.readers.set_files import read_sets
 
 SMALL_P = 0.001
+MOST_ERRORS = 40
+"""The most wrong pairs that are printed."""
+UNITS = {"difference": "nats"}
+
+
+@dataclass
+class PairSource(Source[TextSet]):
+    """Minimal pairs, and the values of the columns of their groups."""
+
+    values: Sequence[Mapping[str, str]] = ()
+
+    def columns(self, numbers: Iterable[int]) -> dict[str, list[str | None]]:
+        """Returns the columns of groups by name, of pairs by their numbers."""
+        names = dict.fromkeys(name for values in self.values for name in values)
+        numbers = [*numbers]
+        return {name: [self.values[number].get(name) for number in numbers] for name in names}
 
 
 @dataclass(frozen=True)
@@ -33,7 +50,19 @@ class PairOptions:
         option("--pairs FILE", 'Compare minimal pairs: columns "good", "bad", or BLiMP\'s; or all files of a folder.'),
     ] = None
     group: Annotated[
-        list[str] | None, option("--group NAME", "With --pairs: a column of groups; field, UID unless set. Repeatable.")
+        list[str] | None,
+        option(
+            "--group NAME[,NAME]",
+            "With --pairs: a column of groups, or several, crossed; field, UID unless set. Repeatable.",
+        ),
+    ] = None
+    errors: Annotated[bool, option("--errors", "With --pairs: list those that the model gets wrong, the worst first.")] = False
+    errors_output: Annotated[
+        Path | None, option("--errors-output FILE", "With --pairs: write those: .csv, .tsv, .jsonl, .parquet, .tex.")
+    ] = None
+    summary: Annotated[
+        Path | None,
+        option("--summary FILE", "With --pairs: write the table by group, with intervals: .csv, .tsv, .jsonl, .parquet, .tex."),
     ] = None
     critical_region: Annotated[
         bool, option("--critical-region", "With --pairs: score only the words that differ, given the rest.")
@@ -42,19 +71,23 @@ class PairOptions:
 
     def __post_init__(self) -> None:
         if self.pairs is None:
-            refuse(values_of(self, "group", "critical_region", "baseline"), "goes with --pairs")
+            names = "group", "critical_region", "baseline", "errors", "errors_output", "summary"
+            refuse(values_of(self, *names), "goes with --pairs")
+        require_table(self.errors_output, "--errors-output")
+        require_table(self.summary, "--summary")
 
-    def source(self, columns: str | None, limit: int | None) -> Source[TextSet]:
-        """Returns the pairs, with their places."""
+    def source(self, columns: str | None, limit: int | None) -> PairSource:
+        """Returns the pairs, with their places and the values of their groups."""
         if self.pairs is None:
             raise ValueError("no file of pairs")
         with reading(self.pairs):
             found = read_sets(self.pairs, self.group, columns=specifications.columns("--columns", columns), limit=limit)
-        return Source(found, [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)])
+        places = [f"{path}, line {line}" for path, line in zip(found.paths, found.lines, strict=True)]
+        return PairSource(found, places, values=found.values)
 
 
 def compare_pairs(
-    server: ServerOptions, options: PairOptions, source: Source[TextSet], out: PrintedOutputOptions, **arguments: Any
+    server: ServerOptions, options: PairOptions, source: PairSource, out: PrintedOutputOptions, **arguments: Any
 ) -> None:
     """Compares the pairs by one model or two, and shows the accuracies by group. Pairs that one can't read are left out."""
     model, timeout = arguments.pop("model"), arguments.pop("timeout")
@@ -68,15 +101,16 @@ def compare_pairs(
     found = TextComparison(tuple(ours[number] for number in theirs))
     baseline = TextComparison(tuple(theirs.values())) if both else None
     written = out.write(
-        columns(found, baseline),
+        columns(found, baseline, source.columns(theirs)),
         lambda path, **look: save_accuracy(found, path, baseline, **look),
         partial=stopped is not None,
-        units={"difference": "nats"},
+        units=UNITS,
     )
+    written += write_parts(options, found, baseline, source.columns(theirs), partial=stopped is not None)
     print_result(
         found,
         lambda found: document(found, baseline),
-        lambda screen, found: print_comparison(screen, found, baseline),
+        lambda screen, found: print_comparison(screen, found, baseline, errors=options.errors),
         json=out.json,
         written=written,
         source=source,
@@ -115,13 +149,66 @@ def _compared(
     return dict(zip(kept, sets, strict=stopped is None)), stopped
 
 
-def columns(found: TextComparison, baseline: TextComparison | None) -> dict[str, Any]:
-    """Returns a table with a row for each set; of two models, with the scores of both."""
+def write_parts(
+    options: PairOptions,
+    found: TextComparison,
+    baseline: TextComparison | None,
+    values: Mapping[str, list[str | None]],
+    *,
+    partial: bool,
+) -> list[Path]:
+    """Writes the table by group and the wrong pairs, if they are asked for. Returns their paths."""
+    rows = columns(found, baseline, values)
+    wrong = {name: [cells[number] for number in wrong_numbers(found)] for name, cells in rows.items()}
+    files = (options.summary, summary_columns(found, baseline, values)), (options.errors_output, wrong)
+    return [file for path, table in files for file in OutputOptions(output=path).write(table, partial=partial, units=UNITS)]
+
+
+def wrong_numbers(found: TextComparison) -> list[int]:
+    """Returns the numbers of the sets whose right text does not score highest, the worst first."""
+    wrong = [number for number, one in enumerate(found.sets) if one.outcome != "right"]
+    return sorted(wrong, key=lambda number: found.sets[number].difference)
+
+
+def columns(
+    found: TextComparison, baseline: TextComparison | None, values: Mapping[str, list[str | None]] | None = None
+) -> dict[str, Any]:
+    """Returns a table with a row for each set; of two models, with the scores of both. `values` are columns of groups."""
     result = set_columns(found)
+    result |= {name if name not in result else f"group_{name}": each for name, each in (values or {}).items()}
     if baseline is not None:
         other = set_columns(baseline)
         result |= {f"baseline_{name}": other[name] for name in ("right_score", "other_score", "difference", "outcome")}
     return result
+
+
+def summary_columns(
+    found: TextComparison, baseline: TextComparison | None, values: Mapping[str, list[str | None]]
+) -> dict[str, Any]:
+    """Returns the table by group: all sets first; of two models, how they differ on the same sets. Crossed columns have one
+    each."""
+    result = group_columns(found)
+    names = result.pop("group")
+    members = {name: [number for number, one in enumerate(found.sets) if name in one.groups] for name in names}
+    own = {"group": [name or None for name in names]}
+    for column, cells in values.items():  # A group has a column's value if all of its sets have it.
+        of = [{cells[number] for number in members[name]} for name in names]
+        own[column if column not in result else f"group_{column}"] = [each.pop() if len(each) == 1 else None for each in of]
+    if baseline is None:
+        return own | result
+    both = [found.against(baseline, name) for name in names]
+    ends = [each.interval or (None, None) for each in both]
+    return (
+        own
+        | result
+        | {
+            "baseline_accuracy": [each.baseline_accuracy for each in both],
+            "above_baseline": [each.difference for each in both],
+            "above_baseline_low": [low for low, _ in ends],
+            "above_baseline_high": [high for _, high in ends],
+            **{name: [getattr(each, name) for each in both] for name in ("won", "lost", "p")},
+        }
+    )
 
 
 def document(found: TextComparison, baseline: TextComparison | None) -> dict[str, Any]:
@@ -146,8 +233,8 @@ def document(found: TextComparison, baseline: TextComparison | None) -> dict[str
     return result
 
 
-def print_comparison(screen: Console, found: TextComparison, baseline: TextComparison | None) -> None:
-    """Prints the accuracy of each group and of all sets, and how it differs from the baseline's."""
+def print_comparison(screen: Console, found: TextComparison, baseline: TextComparison | None, *, errors: bool = False) -> None:
+    """Prints the accuracy of each group and of all sets, and how it differs from the baseline's; `errors`: also wrong sets."""
     result = table(["group", "pairs#", "accuracy#", "95 %#", "", "ties#", "difference, nats#"])
     for each in (*found.by_group(), found.accuracy()):
         if each.group == ALL and found.groups:
@@ -169,6 +256,19 @@ def print_comparison(screen: Console, found: TextComparison, baseline: TextCompa
         screen.print(f"pairs that were cut: {cut}", style="yellow")
     if baseline is not None:
         _print_differences(screen, found, baseline)
+    if errors:
+        _print_errors(screen, found)
+
+
+def _print_errors(screen: Console, found: TextComparison) -> None:
+    numbers, rows = wrong_numbers(found), set_columns(found)
+    result = table(["right text", "scores higher", "difference, nats#", "group"])
+    for number in numbers[:MOST_ERRORS]:
+        right, other, groups = (printable(rows[name][number]) for name in ("right_text", "best_other", "groups"))
+        result.add_row(right, other, f"{rows['difference'][number]:+.2f}", groups)
+    screen.print(titled(f"{plural(len(numbers), 'pair')} of {len(found.sets)} that the model gets wrong", result))
+    if len(numbers) > MOST_ERRORS:
+        screen.print(f"and {len(numbers) - MOST_ERRORS} more: --errors-output FILE writes all", style="dim")
 
 
 def _print_differences(screen: Console, found: TextComparison, baseline: TextComparison) -> None:

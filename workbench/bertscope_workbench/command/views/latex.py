@@ -89,7 +89,8 @@ def _numbers(values: Sequence[Any]) -> list[str]:
     """Returns numbers of one column with the same decimals: integers whole, others so that the largest has three digits."""
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     largest = max(sizes, default=0.0)
-    decimals = 2 if largest == 0 else max(0, min(LARGEST_DECIMALS, 2 - math.floor(math.log10(largest))))
+    # A share of 1.000 has the decimals of those below it.
+    decimals = 3 if largest in (0, 1) else max(0, min(LARGEST_DECIMALS, 2 - math.floor(math.log10(largest))))
     return [_number(value, decimals) for value in values]
 
 

@@ -21,9 +21,9 @@ LATEX = ".tex"
 TABLE_FORMATS = (*DELIMITERS, ".jsonl", PARQUET, LATEX)
 
 
-def require_table(path: Path | None) -> None:
+def require_table(path: Path | None, option: str = "--output") -> None:
     """Rejects, before any call, tables that could not be written after it."""
-    require_output(path, TABLE_FORMATS)
+    require_output(path, TABLE_FORMATS, option)
     if path is not None and path.suffix.lower() == PARQUET and not all(map(importlib.util.find_spec, ("pandas", "pyarrow"))):
         raise Failure("Parquet files need pandas and pyarrow: pip install pandas pyarrow")
 

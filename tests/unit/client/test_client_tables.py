@@ -1,0 +1,78 @@
+"""Tables of all results: pandas' types with missing values, and no texts or numbers that stand for them."""
+
+import ast
+import math
+from pathlib import Path
+from typing import Any
+
+import bertscope.questions
+import numpy as np
+import pandas
+import pytest
+from bertscope.values.display import data_frame
+
+COLUMNS: list[tuple[list[Any], str]] = [
+    ([1, None], "Int64"),
+    ([1, 2], "Int64"),
+    ([1.0, 2.0], "Float64"),
+    ([1.5, math.nan], "Float64"),
+    ([1, 2.5], "Float64"),
+    ([np.float32(1), None], "Float64"),
+    ([True, None], "boolean"),
+    (["a", ""], "string"),
+    ([None, None], "Float64"),
+]
+
+
+@pytest.mark.parametrize(("values", "kind"), COLUMNS)
+@pytest.mark.parametrize(
+    "given", [lambda values: {"x": values}, lambda values: [[value] for value in values]], ids=["columns", "rows"]
+)
+def test_a_column_has_a_type_with_missing_values(values, kind, given):
+    frame = data_frame(given(values), ["x"])
+    assert frame["x"].dtype == kind
+    absent = [value is None or value == "" or value != value for value in values]
+    assert frame["x"].isna().tolist() == absent
+
+
+@pytest.mark.parametrize("values", [np.array([1, 2]), np.array([1.0, np.nan], np.float32), np.array([True, False])])
+def test_so_has_an_array(values):
+    kind = data_frame({"x": values})["x"].dtype
+    assert isinstance(kind, pandas.api.extensions.ExtensionDtype)
+    assert data_frame({"x": values})["x"].isna().tolist() == [value != value for value in values]
+
+
+def test_a_column_of_missing_values_keeps_its_type():
+    frame = data_frame([(None, None, None)], ["rank", "text_pair", "low"], whole=("rank",))
+    assert [str(kind) for kind in frame.dtypes] == ["Int64", "string", "Float64"]
+
+
+def test_lists_stay_what_they_are():
+    assert data_frame({"vector": [[1.0], [2.0, 3.0]]})["vector"].tolist() == [[1.0], [2.0, 3.0]]
+
+
+def makers() -> dict[str, str]:
+    """Returns the source of each function or method of the client that makes a table, by its place."""
+    folder = Path(bertscope.questions.__path__[0])
+    return {
+        f"{path.relative_to(folder)}:{node.lineno}": "\n".join(map(ast.unparse, node.body))
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.returns is not None and ast.unparse(node.returns) == "pd.DataFrame"
+    }
+
+
+MAKERS = makers()
+
+
+@pytest.mark.parametrize("place", MAKERS)
+def test_every_table_of_a_result_has_these_types(place):
+    """A table is made by `data_frame`, or by another of these functions; none is made by pandas itself, or changes to types
+    that know no missing values."""
+    source = MAKERS[place]
+    assert any(maker in source for maker in ("data_frame(", "to_pandas(", "_table("))
+    assert not any(other in source for other in ("pandas.DataFrame", "float64", "int64", "'object'"))
+
+
+def test_all_tables_were_found():
+    assert len(MAKERS) > 60
