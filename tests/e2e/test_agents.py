@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,11 +13,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
 
-from tests.support.patience import granted
+from tests.support.patience import granted, wait_until
+from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
 
@@ -140,6 +145,50 @@ def test_wrong_commands(target: str, flags: list[str], variables: dict[str, str]
     )
     assert done.returncode in (1, 2)
     assert part in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_the_end(target: str, tmp_path: Path, number: signal.Signals) -> None:
+    command = [str(BIN / "bertscope"), "mcp", "--results", str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(target), text=True, **pipes) as process:  # type: ignore[call-overload]
+        assert "full results go to" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.wait(granted(30)) == -number
+
+
+def cancelled(process: Process) -> float:
+    """Sweeps that their callers cancelled."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
+        found = re.search(
+            r'^bertscope_requests_total\{code="CANCELLED",method="SweepHeads"\} (\S+)', page.read().decode(), re.MULTILINE
+        )
+    return float(found[1]) if found else 0.0
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_a_call_that_is_cancelled_over_http_ends_on_the_server(embedded: Process, tmp_path: Path, mode: str) -> None:
+    """With the protocol's handshake, and without. The connection goes on."""
+    before = cancelled(embedded)
+    sweep = {"objective": {"maskedLmLoss": {"texts": ["the old man and the sea " * 20] * 200}}, "mode": "MODE_ZERO"}
+
+    async def work(url: str) -> bool:
+        async with Client(url, mode=mode) as client:
+            begun = anyio.Event()
+
+            async def progress(*_: object) -> None:
+                begun.set()
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(client.call_tool, "sweep_heads", sweep, progress_callback=progress))
+                with anyio.fail_after(granted(60)):
+                    await begun.wait()
+                group.cancel_scope.cancel()
+            await asyncio.to_thread(wait_until, lambda: cancelled(embedded) == before + 1, "the server hears of it")
+            return bool((await client.call_tool("list_models", {})).is_error)
+
+    with over_http(embedded.target, tmp_path) as (url, _):
+        assert not asyncio.run(work(url))
 
 
 def test_the_end_of_the_input_is_the_end(target: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ An agent's host starts it by itself (stdio), or calls the address that --http pr
 import importlib.util
 import logging
 import os
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +72,8 @@ def mcp(
         raise Failure(f"{where}: {error.strerror}") from error
     made = make_server(Tools(calls, offered, kept, budget), target=server.target, folder=str(kept.folder), most=budget)
     if listener is None:
+        # Python's own handler would wait for the thread that reads standard input. The server hears of it by the connection.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         print_failure(f"{len(offered)} tools of {server.target} on stdin and stdout; full results go to {kept.folder}")
         serving.run(serving.serve_stdio(made, calls))
         return
