@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from bertscope_workbench.command.views.method import running
 from bertscope_workbench.command.views.output import UsageError
 
 
@@ -70,10 +71,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def flat(**values: Any) -> None:
+        given = [name for name, value in values.items() if value]
         values |= {name: values[name].replace("-", "_") for name in dashed if values[name] is not None}
         for name, (group, fields) in groups.items():
             values[name] = group(**{field: values.pop(field) for field in fields})
-        command(**values)
+        before = running.set((command.__name__.replace("_", "-"), given))
+        try:
+            command(**values)
+        finally:
+            running.reset(before)
 
     flat.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect looks for it
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

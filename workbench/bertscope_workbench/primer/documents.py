@@ -14,6 +14,7 @@ from bertscope_workbench.primer.kept_results import result_document
 from bertscope_workbench.primer.pictures_data import number
 from bertscope_workbench.primer.run import ModelResults, Primer
 from bertscope_workbench.primer.verdicts import JudgedTest, multiplicity
+from bertscope_workbench.references import Method, method_of_commands, methods
 from bertscope_workbench.studies.inquiry import model_facts
 
 COLUMNS = (
@@ -27,6 +28,7 @@ def primer_document(primer: Primer) -> dict[str, Any]:
     """Returns everything as JSON has it: the models, and each claim with its tests and what came of them for each model."""
     return {
         "primer": __version__,
+        "method": _method(primer).document(),
         "models": [_model(each) for each in primer.models],
         "claims": [_claim(primer, place, claim) for place, claim in enumerate(primer.claims)],
     }
@@ -40,6 +42,17 @@ def primer_rows(primer: Primer) -> list[list[Any]]:
         for judged in results.claims
         for test in judged.tests
     ]
+
+
+def papers(primer: Primer) -> tuple[str, ...]:
+    """Returns the keys of the papers of the primer, then of the commands that ask its claims alone."""
+    lines = (command for claim in primer.claims for test in claim.tests for command in test.commands)
+    found = method_of_commands(lines, "primer")
+    return tuple(dict.fromkeys(paper for method in found for paper in method.papers))
+
+
+def _method(primer: Primer) -> Method:
+    return Method(methods()["primer"][""].number, papers(primer))
 
 
 def _model(results: ModelResults) -> dict[str, Any]:

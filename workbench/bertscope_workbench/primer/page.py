@@ -10,11 +10,13 @@ from bertscope.values.display import record
 from markupsafe import Markup
 
 from bertscope_workbench.primer.claim import Claim
+from bertscope_workbench.primer.documents import papers
 from bertscope_workbench.primer.pictures import picture_svg
 from bertscope_workbench.primer.pictures_data import Picture, curves
 from bertscope_workbench.primer.run import Primer
 from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, JudgedTest, multiplicity
 from bertscope_workbench.primer.wording import SIGNS, interval, model_names, shown_number
+from bertscope_workbench.references import papers_as
 from bertscope_workbench.studies.inquiry import model_facts
 from bertscope_workbench.studies.page import page_templates
 
@@ -60,6 +62,7 @@ def primer_page(primer: Primer, *, title: str = "The Primer, executed") -> str:
         counts=[_counts(primer, index) for index in range(len(primer.models))],
         chance=[multiplicity(each.claims) for each in primer.models],
         meanings=MEANINGS,
+        papers=papers_as(papers(primer), "bibtex"),
         pictures=[_pictures(primer, place, claim) for place, claim in enumerate(primer.claims)],
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+from bertscope_workbench.references import method_of_commands, papers_as
 from bertscope_workbench.studies.report import Study
 
 
@@ -15,7 +16,9 @@ def study_page(study: Study, *, dark: bool = False) -> str:
     pages = page_templates("studies")
     pages.filters["base64"] = lambda data: base64.b64encode(data).decode("ascii")
     unused = [f"{path}: {why}" for path, why in study.unused]
-    return pages.get_template("page.html").render(study=study, dark=dark, unused=unused)
+    methods = method_of_commands(command for section in study.sections for command in section.commands)
+    papers = papers_as(dict.fromkeys(paper for method in methods for paper in method.papers), "bibtex")
+    return pages.get_template("page.html").render(study=study, dark=dark, unused=unused, papers=papers)
 
 
 def page_templates(*folders: str) -> Environment:

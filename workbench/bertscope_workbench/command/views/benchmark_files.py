@@ -14,6 +14,7 @@ from bertscope_workbench.command.views.benchmark_pdf import pdf_page
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.files import kept
 from bertscope_workbench.command.views.latex import MISSING, escaped, tabular
+from bertscope_workbench.command.views.method import with_method
 from bertscope_workbench.command.views.output import json_text
 
 Measured = BenchmarkReport | StudyTable
@@ -63,7 +64,7 @@ def _sheets(measured: Measured) -> list[Sheet]:
 
 
 def _json(measured: Measured) -> str:
-    return json_text(document(measured))
+    return json_text(with_method(document(measured)))
 
 
 def _csv(measured: Measured) -> str:

@@ -14,6 +14,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bertscope_workbench.command.views.method import with_method
+
 BAR_WIDTH = 20
 PIPE_WIDTH = 160
 UNBOUNDED = 10_000
@@ -50,8 +52,8 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """Prints one JSON document on stdout."""
-    sys.stdout.write(json_text(document))
+    """Prints one JSON document on stdout, with the method of the command's numbers."""
+    sys.stdout.write(json_text(with_method(document)))
 
 
 def json_text(document: Any, indent: int | None = 2) -> str:

@@ -11,6 +11,7 @@ from bertscope import FailedPrecondition, InvalidArgument, SweepTable, Trace
 from bertscope.questions.ablation import sweeps, traces
 
 from bertscope_workbench.command.views.files import partial_name, written
+from bertscope_workbench.command.views.method import with_method
 from bertscope_workbench.command.views.output import Failure, console, json_text
 from bertscope_workbench.command.views.table_files import DELIMITERS, LATEX, write_table
 
@@ -28,7 +29,7 @@ def write_effects(table: SweepTable | Trace, path: Path) -> None:
     """Writes a row for each effect (or point) and metric, or all of the sweep as JSON, by the suffix of the file's name."""
     if path.suffix.lower() == ".json":
         with written(path) as file:
-            file.write(json_text(document(table)))
+            file.write(json_text(with_method(document(table))))
         return
     columns, rows = ([*traces.COLUMNS], [*table.rows()]) if isinstance(table, Trace) else sweeps.sweep_rows(table)
     write_table(columns, rows, path)
