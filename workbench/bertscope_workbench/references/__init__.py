@@ -25,10 +25,10 @@ LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\"u}": "ü", r"{\c c}": "ç"}
 
 @record
 class Method:
-    """What a command computes."""
+    """The number of a command, and its papers."""
 
     number: str
-    """What the number is, in a sentence."""
+    """A sentence about the number."""
     papers: tuple[str, ...]
     """The keys of the papers that define it."""
 
