@@ -12,15 +12,18 @@ from mcp import types
 
 from bertscope_workbench.agents.contract import Operation, Schema, schemas
 
-SCHEMA_CHARACTERS = 1800
-"""The longest schema of a request in a list of tools, unless the request's own fields take more. Messages that do not fit are
-named, and told by `describe`."""
+SCHEMA_CHARACTERS = 1500
+"""The longest schema of a request in a list of tools, unless the request's own fields take most of it. Messages that do not fit
+are named, and told by `describe`."""
+
+HELD_CHARACTERS = 1000
+"""So much of the messages that a request holds is shown, however long the request is."""
 
 DESCRIPTION_CHARACTERS = 350
 FIELD_CHARACTERS = 120
-LEFT_OUT = {"format", "contentEncoding", "x-bertscope-range", "x-bertscope-default"}
+LEFT_OUT = {"pattern", "format", "contentEncoding", "x-bertscope-range", "x-bertscope-default"}
 MOST_UINT32 = 2**32 - 1
-SENTENCE = re.compile(r"(?<=[.;:])\s+")
+SENTENCE = re.compile(r"(?<=\.)\s+")
 
 DESCRIBE, READ_RESULT = "describe", "read_result"
 
@@ -93,7 +96,7 @@ def shortened(text: str, most: int) -> str:
         if len(kept) + 1 + len(sentence) > most:
             break
         kept = f"{kept} {sentence}"
-    return kept.rstrip(";:")
+    return kept
 
 
 def input_schema(name: str, most: int = SCHEMA_CHARACTERS) -> Schema:
@@ -101,12 +104,13 @@ def input_schema(name: str, most: int = SCHEMA_CHARACTERS) -> Schema:
     root = _short(schemas()[name])
     definitions: dict[str, Schema] = {}
     size, waiting, named = _size(root), deque(_references(root)), set()
+    most = max(most, size + HELD_CHARACTERS)
     while waiting:
         each = waiting.popleft()
         if each in definitions or each in named:
             continue
         short = _short(schemas()[each])
-        if size + _size(short) > most:
+        if "enum" in short or size + _size(short) > most:  # the names of an enum are told where it is used
             named.add(each)
             continue
         definitions[each] = short
@@ -154,8 +158,15 @@ def _resolved(schema: Any, definitions: dict[str, Schema]) -> Any:
     rest = {key: value for key, value in schema.items() if key != "$ref"}
     if name in definitions:
         return {"$ref": f"#/$defs/{name}", **rest}
-    said = " ".join(filter(None, (rest.pop("description", ""), f"Type {name}: see `{DESCRIBE}`.")))
-    return {"type": schemas()[name]["type"], "description": said, **rest}
+    said = rest.pop("description", "")
+    if names := schemas()[name].get("enum"):
+        return {"type": "string", **({"description": said} if said else {}), "enum": _meant(names), **rest}
+    return {"type": "object", "description": " ".join(filter(None, (said, f"Type {name}: see `{DESCRIBE}`."))), **rest}
+
+
+def _meant(names: list[str]) -> list[str]:
+    """Returns the names of an enum without the one that says nothing, which a field that is left out has."""
+    return [name for name in names if not name.endswith("_UNSPECIFIED")]
 
 
 def _references(schema: Any) -> Iterator[str]:
