@@ -24,10 +24,12 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from google.protobuf import json_format
 from google.rpc import status_pb2
+from jsonschema import Draft202012Validator
 
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 from tests.support.proxy import CONFIGURATION, Proxy, envoy
+from tools.protos.openapi import PATH
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +106,21 @@ def test_an_error_keeps_its_details(http: str, path: str, body: object, status: 
     error = json.load(caught.value)
     (info,) = (detail for detail in error["details"] if detail["@type"].endswith("google.rpc.ErrorInfo"))
     assert (info["domain"], info["reason"]) == ("bertscope", reason)
+
+
+def test_answers_and_errors_have_the_form_that_openapi_describes(http: str) -> None:
+    text = (CONFIGURATION.parents[2] / PATH).read_text(encoding="utf-8")
+    document = json.loads(text.replace("#/components/schemas/", "#/$defs/"))
+    schemas = document["components"]["schemas"]
+    (answer,) = ask(f"{http}/v1:fillMask", {"texts": CAPITALS[:1], "topK": 3})
+    Draft202012Validator({"$ref": "#/$defs/FillMaskResponse", "$defs": schemas}).validate(answer)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(f"{http}/v1:fillMask", {"texts": ["no mask"]})
+    assert str(caught.value.code) in document["paths"]["/v1:fillMask"]["post"]["responses"]
+    error = json.loads(caught.value.read())
+    Draft202012Validator({"$ref": "#/$defs/Status", "$defs": schemas}).validate(error)
+    known = schemas["ErrorDetail"]["properties"].keys()
+    assert {name for detail in error["details"] for name in detail} <= known
 
 
 def health(target: str, path: str = "/healthz") -> int:
