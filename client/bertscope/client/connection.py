@@ -56,11 +56,14 @@ class Connection:
         found = Target.of(target, encrypted=encrypted)
         security = ChannelSecurity.of(found.name, token, tls, credentials, insecure_token=insecure_token)
         ours = channel_options(options, self._retries, security.options, shared=found.shared)
-        self._channel = Channel(found, security, ours)
+        self._channel, self._name = Channel(found, security, ours), found.name
         how = "TLS" if encrypted else "clear text"
         logger.info("calls %s over %s; %d attempts of what only reads", found.name, how, self._retries.attempts)
         self._metadata = propagating(security.metadata, propagate)
         self._timeout = deadline(timeout, None)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._name}>"
 
     def close(self) -> None:
         """Ends the connection; calls that still run raise Cancelled."""

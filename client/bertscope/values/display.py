@@ -1,6 +1,6 @@
-"""Shows results: a short line at a prompt, a table or a picture in a notebook, a pandas table.
+"""Shows results: a few lines with numbers at a prompt, a table or a picture in a notebook, a pandas table.
 
-pandas is an extra, and is imported only when a table is requested.
+pandas is an extra, and is imported only when a table is requested or shown.
 """
 
 from __future__ import annotations
@@ -8,16 +8,24 @@ from __future__ import annotations
 import dataclasses
 import html
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, overload
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_TEXT, MAX_ITEMS, MAX_LINE = 40, 4, 240
+LINE, LINES = 118, 14
+"""The length of a line, and the number of lines, of what a prompt shows."""
+MAX_TEXT, MAX_VALUES, MAX_LINE = 40, 4, 160
+BEST_ROWS = 10
 MAX_WEIGHTS = 300_000
 """The most weights of maps that a notebook draws by itself: a page with more takes megabytes in the notebook's file."""
-PAGE_PIXELS = 600
+FRAME = (
+    '<iframe srcdoc="{}" width="100%" height="600" style="border:0" onload="const inner = this.contentDocument.documentElement;'
+    " const fit = () => {{ this.style.height = Math.ceil(inner.getBoundingClientRect().height) + 24 + 'px'; }};"
+    ' new ResizeObserver(fit).observe(inner); fit()"></iframe>'
+)
+"""A page within a page, as high as its content: in a notebook that isn't trusted, where nothing runs, 600 pixels."""
 
 
 Class = TypeVar("Class")
@@ -33,43 +41,114 @@ def record(*, frozen: bool = True, eq: bool = True) -> Callable[[type[Class]], t
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(kind: Any = None, /, *, frozen: bool = True, eq: bool = True) -> Any:
-    """Makes a class a frozen dataclass that a prompt shows in one line."""
+    """Makes a class a frozen dataclass that a prompt shows in a few lines."""
 
     def made(kind: type[Class]) -> type[Class]:
-        kind.__repr__ = short_repr  # type: ignore[method-assign]
-        return dataclasses.dataclass(frozen=frozen, eq=eq)(kind)
+        if not issubclass(kind, ShownAsTable):
+            kind.__repr__ = short_repr  # type: ignore[method-assign]
+        return dataclasses.dataclass(frozen=frozen, eq=eq, repr=False)(kind)
 
     return made if kind is None else made(kind)
 
 
 class ShownAsTable:
-    """A result that a notebook shows as its table."""
+    """A result that a prompt and a notebook show as the best rows of its table."""
 
     __slots__ = ()
+    _best: ClassVar[str | None] = None
+    """The column whose largest values, in magnitude, are the best rows; None for the order of the table."""
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns the table."""
         raise NotImplementedError
 
+    def _heading(self) -> str:
+        """Returns a line that says what was measured."""
+        return brief(self, LINE)
+
+    def _best_rows(self) -> tuple[pd.DataFrame, str]:
+        """Returns the best rows, and how many more there are. Raises ImportError without pandas."""
+        frame = self.to_pandas()
+        more = len(frame) - BEST_ROWS
+        if more <= 0:
+            return frame, ""
+        if self._best not in frame:
+            return frame.head(BEST_ROWS), f"... and {more:,} more rows in to_pandas()"
+        order = frame[self._best].abs().sort_values(ascending=False, kind="stable").index[:BEST_ROWS]
+        return frame.loc[order], f"... and {more:,} more rows in to_pandas(); these have the largest {self._best}"
+
+    def __repr__(self) -> str:
+        try:
+            frame, more = self._best_rows()
+        except ImportError:
+            return short_repr(self) if dataclasses.is_dataclass(self) else self._heading()
+        if frame.empty:
+            return self._heading()
+        frame = frame.map(_cell)
+        table = frame.to_string(index=False, float_format="{:.4g}".format, line_width=None)
+        columns = frame.shape[1]
+        while max(map(len, table.splitlines())) > LINE and columns > 1:
+            columns -= 1
+            table = frame.iloc[:, :columns].to_string(index=False, float_format="{:.4g}".format)
+        left = ", ".join(map(str, frame.columns[columns:]))
+        notes = [f"... and columns {left}"[:LINE]] if left else []
+        return "\n".join([self._heading()[:LINE], table, *notes, *([more] if more else [])])
+
     def _repr_html_(self) -> str | None:
         try:
-            found: str | None = self.to_pandas()._repr_html_()  # type: ignore[operator]  # pandas has it, its stubs don't
+            frame, more = self._best_rows()
         except ImportError:
             return None  # It is shown as text without pandas.
-        return found
+        table: str = frame._repr_html_()  # type: ignore[operator]  # pandas has it, its stubs don't
+        return f"<p>{html.escape(self._heading())}</p>{table}" + (f"<p>{html.escape(more)}</p>" if more else "")
 
 
 def short_repr(result: Any) -> str:
-    """Returns a line of a dataclass with its fields, long ones cut: an array as its shape, a text as its beginning."""
-    fields = ", ".join(f"{field.name}={_short(getattr(result, field.name))}" for field in dataclasses.fields(result))
-    line = f"{type(result).__name__}({fields})"
-    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 4]}...)"
+    """Returns a few lines of a dataclass with its fields: numbers whole, texts cut, an array's type, shape and first values."""
+    parts = [f"{name}={_short(value)}" for name, value in _fields(result)]
+    line = f"{type(result).__name__}({', '.join(parts)})"
+    if len(line) <= LINE:
+        return line
+    lines = [f"{type(result).__name__}("]
+    for part in parts:
+        cut = part if len(part) < LINE - 5 else f"{part[: LINE - 9]}..."
+        if len(lines) > 1 and len(lines[-1]) + len(cut) + 2 < LINE:
+            lines[-1] += f" {cut},"
+        else:
+            lines.append(f"    {cut},")
+    if len(lines) > LINES:
+        lines[LINES - 1 :] = ["    ...,"]
+    return "\n".join(lines)[:-1] + ")"
 
 
 def short_list(results: tuple[Any, ...]) -> str:
-    """Returns a line of a list of results: their number, and the first."""
-    first = f": {results[0]!r}{', ...' if results[1:] else ''}" if results else ""
-    return f"<{type(results).__name__} of {len(results)}{first}>"
+    """Returns a list of results, a line each: the number, the first ones, and how many more."""
+    heading = f"<{type(results).__name__} of {len(results)}>"
+    lines = [f"  {index}: {brief(one, LINE - 8)}" for index, one in enumerate(results[:BEST_ROWS])]
+    more = [f"  ... and {len(results) - BEST_ROWS:,} more"] if len(results) > BEST_ROWS else []
+    return "\n".join([heading, *lines, *more])
+
+
+def brief(result: Any, room: int = MAX_LINE) -> str:
+    """Returns a line of a result: numbers of what it holds, as far as there is room."""
+    if not dataclasses.is_dataclass(result):
+        return _short(result)[:room]
+    line = f"{type(result).__name__}({', '.join(f'{name}={_short(value)}' for name, value in _fields(result))})"
+    return line if len(line) <= room else f"{line[: room - 4]}...)"
+
+
+def _fields(result: Any) -> list[tuple[str, Any]]:
+    """Returns the fields that say something, provenance as the model's name and last."""
+    found, models = [], []
+    for field in dataclasses.fields(result):
+        value = getattr(result, field.name)
+        if type(value).__name__ == "Provenance":
+            models.append((field.name.replace("provenance", "model"), value.model))
+        elif value is not None and not (isinstance(value, (tuple, list, Mapping)) and not value):
+            found.append((field.name, value))
+    hidden = {field.name for field in dataclasses.fields(result) if not field.repr}
+    shown = [pair for pair in found if pair[0] not in hidden]
+    return [*(shown or found), *models]
 
 
 def data_frame(rows: Any, columns: list[str] | None = None, whole: Iterable[str] = ()) -> pd.DataFrame:
@@ -127,21 +206,56 @@ def _kind(column: pd.Series[Any]) -> str:
 
 
 def page_html(page: str) -> str:
-    """Returns a whole page within a notebook."""
-    return f'<iframe srcdoc="{html.escape(page)}" width="100%" height="{PAGE_PIXELS}" style="border:0"></iframe>'
+    """Returns a whole page within a notebook, as high as the page is."""
+    return FRAME.format(html.escape(page))
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, depth: int = 0) -> str:
+    """Returns a value in one line: of arrays the type, shape and first values, of lists the first items and their number."""
     if isinstance(value, str):
         return repr(value if len(value) <= MAX_TEXT else f"{value[: MAX_TEXT - 3]}...")
     numpy = sys.modules.get("numpy")  # Imported by whatever has made an array.
     if numpy is not None and isinstance(value, numpy.ndarray):
-        return f"{value.dtype}{list(value.shape)}"
+        first = ", ".join(_short(item) for item in value.reshape(-1)[:MAX_VALUES].tolist())
+        return f"{value.dtype}{list(value.shape)} [{first}{', ...' if value.size > MAX_VALUES else ''}]"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return repr(dict(value)) if len(repr(value)) <= MAX_TEXT else f"{{{len(value)} entries}}"
-    if isinstance(value, (tuple, list)):
-        plain = len(value) <= MAX_ITEMS and not any(dataclasses.is_dataclass(item) for item in value)
-        return repr(value) if plain and len(repr(value)) <= 2 * MAX_TEXT else f"({len(value)} items)"
-    return f"<{type(value).__name__}>" if dataclasses.is_dataclass(value) else repr(value)
+        return _several([f"{_short(key)}: {_short(item, depth + 1)}" for key, item in _first(value.items())], len(value), "{}")
+    if isinstance(value, (tuple, list, Set)) and not hasattr(value, "_fields"):
+        return _several([_short(item, depth + 1) for item in _first(value)], len(value), "()")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _nested(value, depth)
+    return repr(value).replace("\n", " ")
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, (list, tuple, Mapping)) or (hasattr(value, "tolist") and value.shape):
+        return _short(value)
+    return f"{value[: MAX_TEXT - 3]}..." if isinstance(value, str) and len(value) > MAX_TEXT else value
+
+
+def _first(values: Any) -> list[Any]:
+    return [item for item, _ in zip(values, range(MAX_VALUES), strict=False)]
+
+
+def _several(items: list[str], number: int, brackets: str) -> str:
+    shown = items[:1]
+    while len(shown) < len(items) and len(", ".join(shown)) + len(items[len(shown)]) < 2 * MAX_TEXT:
+        shown.append(items[len(shown)])
+    if number == 1 and brackets == "()":
+        return f"({items[0]},)"  # as Python writes it
+    more = f", ... {number - len(shown)} more" if number > len(shown) else ""
+    return f"{brackets[0]}{', '.join(shown)}{more}{brackets[1]}"
+
+
+def _nested(value: Any, depth: int) -> str:
+    """Returns a result within another: the values of its first fields, without names; three levels down its class alone."""
+    if depth > 3:
+        return f"<{type(value).__name__}>"
+    fields = [item for _, item in _fields(value)]
+    # Texts and measured numbers say more than counts and places.
+    chosen: list[Any] = [item for item in fields if isinstance(item, (str, float))]
+    chosen = chosen or [item for item in fields if isinstance(item, tuple) and dataclasses.is_dataclass(item[0])] or fields
+    first = [_short(item, depth + 1) for item in chosen[:3]]
+    return f"{type(value).__name__}({', '.join(first)})"

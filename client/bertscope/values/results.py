@@ -104,6 +104,9 @@ class Results(tuple[T, ...], ShownAsTable):
     def __repr__(self) -> str:
         return short_list(self)
 
+    def _heading(self) -> str:
+        return f"{len(self)} of {type(self).__name__}"
+
     @overload
     def __getitem__(self, index: SupportsIndex) -> T: ...
 

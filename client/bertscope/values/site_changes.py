@@ -50,7 +50,7 @@ def scale_site(
     tokens, or spans of the text as tuples (start, end).
 
     >>> scale_site(4, [17, 99], factor=0, positions="masks")
-    SiteIntervention(site='neurons', layer=4, units=(17, 99), positions='masks', change=<Scaling>)
+    SiteIntervention(site='neurons', layer=4, units=(17, 99), positions='masks', change=Scaling(0))
     """
     return _made(site, layer, units, positions, Scaling(validation.finite_number("factor", factor)))
 
@@ -63,7 +63,7 @@ def set_site(
     `size` is that of all units together, one after another. Others as in `scale_site`.
 
     >>> set_site(3, [0.0, 0.5], positions="masks").change
-    Setting(vector=float32[2])
+    Setting(vector=float32[2] [0, 0.5])
     """
     checked = checked_positions("positions", positions)
     return _made(site, layer, units, positions, Setting(_vectors(vector, checked)))
@@ -86,7 +86,7 @@ def add(
     it away first: strengths of architectures are not comparable. Others as in `set_site`.
 
     >>> add(3, [1.0, 0.0], strength=2, positions="masks").change
-    Addition(vector=float32[2], strength=2)
+    Addition(vector=float32[2] [1, 0], strength=2)
     """
     checked = checked_positions("positions", positions)
     values = _vectors(vector, checked)
@@ -110,7 +110,7 @@ def erase(
     `scale_site`.
 
     >>> erase(3, ([[1], [0]], [[1, 0]])).change
-    Erasure(left=float32[2, 1], right=float32[1, 2], mean=None)
+    Erasure(left=float32[2, 1] [1, 0], right=float32[1, 2] [1, 0])
     """
     if isinstance(eraser, (tuple, list)):
         if len(eraser) not in (2, 3):

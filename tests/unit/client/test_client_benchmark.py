@@ -138,7 +138,10 @@ def test_a_report_says_how_its_intervals_were_computed():
 
 def test_a_report_is_read_whole():
     found = read(REPORT)
-    assert repr(found) == "<BenchmarkReport: models/big, models/same, models/small; baseline models/big, A fine CPU, 12.5 s>"
+    assert (
+        repr(found).splitlines()[0]
+        == "<BenchmarkReport: models/big, models/same, models/small; baseline models/big, A fine CPU, 12.5 s>"
+    )
     assert (found.lengths, found.metrics) == ((32, 128), ("accuracy", "loss"))
     assert (found.machine.cpu_flags, found.machine.other_load) == (("avx512f", "avx512_vnni"), 0.031)
     assert (found.disturbances.waited, found.disturbances.refused, found.seconds, found.cut_short) == (3, 1, 12.5, False)
@@ -240,7 +243,7 @@ def test_rows_of_studies_make_a_table():
     table = assembler.end()
     assert heard == [bertscope.BenchmarkProgress("x", 0.5)]
     assert table.studies == tuple(rows)
-    assert repr(table) == "<StudyTable: 2 systems, 1 measured; A fine CPU>"
+    assert repr(table).splitlines()[0] == "<StudyTable: 2 systems, 1 measured; A fine CPU>"
     measured, left_out = table.studies
     assert (measured.published.speedup, measured.measured.speed(32).latency_speedup.value) == ("1.6", 1.9)
     assert measured.baseline_measured.name == "models/BERT-base"

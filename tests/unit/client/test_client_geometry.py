@@ -136,7 +136,11 @@ def test_pairs_of_one_text_do_not_count_as_those_of_any_two():
 def test_parts_add_up_to_the_whole():
     parts = [read_geometry(reply(TEXTS[:1]), REQUEST), read_geometry(reply(TEXTS[1:]), REQUEST)]
     merged = bertscope.GeometryDescription.merge(parts)
-    assert repr(merged) == repr(WHOLE) == "<GeometryDescription: 2 layers, 3 texts, 10 vectors, models/fake>"
+    assert (
+        repr(merged).splitlines()[0]
+        == repr(WHOLE).splitlines()[0]
+        == "<GeometryDescription: 2 layers, 3 texts, 10 vectors, models/fake>"
+    )
     for name, values in geometry_columns(WHOLE).items():
         np.testing.assert_allclose(geometry_columns(merged)[name], values, rtol=1e-5, err_msg=name)
     for name, values in word_columns(WHOLE).items():

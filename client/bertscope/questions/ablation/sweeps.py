@@ -100,6 +100,8 @@ class SweepSummary:
 class SweepTable(ShownAsTable):
     """A whole sweep: effects or, if greedy, points."""
 
+    _best = "difference"
+
     mode: str
     """The contribution of the changed heads: "zero", "uniform", "mean", "scale"."""
     scope: str
@@ -153,7 +155,7 @@ class SweepTable(ShownAsTable):
             problem = f"{path} is not a sweep as JSON; give what SweepTable.save, --json or --output FILE.json wrote"
             raise invalid_argument("start_from", problem) from None
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         # One line: a notebook shows a cell's last value, and the effects fill pages.
         scores = ", ".join(f"{metric} {score:.4g}" for metric, score in self.baseline.items())
         found = f"{len(self.points)} points" if self.points else f"{len(self.effects)} effects"

@@ -18,7 +18,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
 from bertscope.questions.ablation.trace_view import heading, trace_html
 from bertscope.questions.ablation.traced_values import PairValues
-from bertscope.values.display import data_frame
+from bertscope.values.display import ShownAsTable, data_frame
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
@@ -45,7 +45,7 @@ class Baseline(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(ShownAsTable):
     """The effects of changing one place of a model after another, over pairs of texts. Compared by identity."""
 
     positions: str
@@ -90,7 +90,7 @@ class Trace:
             **sums,
         )
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         what, target, values = heading(self)
         return f"<Trace: {what}; {target}; {values}; {len(self.effects)} effects{'' if self.complete else ', cut short'}>"
 

@@ -14,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
 
@@ -31,7 +31,7 @@ COLUMNS = ["layer", "head", "share", "attended", "weight_share"]
 
 
 @record(eq=False)
-class ContactScores:
+class ContactScores(ShownAsTable):
     """How much of each head's attention falls on residues in contact. Pairs of residues closer in the sequence than
     `min_separation` count for nothing."""
 

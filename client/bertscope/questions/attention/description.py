@@ -15,7 +15,7 @@ from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, data_frame, short_repr
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
@@ -44,7 +44,7 @@ class PatternSums:
     # End of what is generated.
 
     def __repr__(self) -> str:
-        return f"<PatternSums of {self.scores.texts} texts>"
+        return short_repr(self)
 
     def __add__(self, other: PatternSums) -> PatternSums:
         return PatternSums(self.texts + other.texts, self.scores + other.scores)
@@ -80,7 +80,7 @@ class AttentionDescription(ShownAsTable):
     "value_zeroing", "alti" or "globenc"."""
     # End of what is generated.
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         asked = f"{len(self.layers)} x {self.heads} heads, {self.texts} texts, {self.tokens} tokens"
         return f"<AttentionDescription: {asked}, {self.provenance.model}>"
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.sums import Counts
+from bertscope.values.display import short_repr
 from bertscope.values.intervals import RESAMPLES, Interval, best_interval
 from bertscope.values.validation import choice
 
@@ -47,7 +48,7 @@ class TextScore:
     """[layers, heads], the pairs found from their second word."""
 
     def __repr__(self) -> str:
-        return f"<TextScore of {len(self.offsets)} pairs>"
+        return short_repr(self)
 
 
 @dataclass(frozen=True, eq=False)

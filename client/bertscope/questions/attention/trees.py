@@ -45,6 +45,8 @@ class Tree:
 class TreeScores(ShownAsTable):
     """Attachment scores of the trees read off maps, summed over texts."""
 
+    _best = "directed"
+
     layers: tuple[int, ...]
     """Layer of each row of the arrays."""
     heads: tuple[int, ...]
@@ -66,7 +68,7 @@ class TreeScores(ShownAsTable):
     provenance: Provenance
     """Provenance of the maps."""
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         shape = f"{len(self.layers)} layers" if not self.heads else f"{len(self.layers)} x {len(self.heads)} heads"
         return f"<TreeScores: {shape}, {self.texts} texts, {self.words} words, {self.provenance.model}>"
 

@@ -268,7 +268,7 @@ class BenchmarkReport(ShownAsTable):
     """The settings of the intervals, all of them set; None from a server that does not send them."""
     # End of what is generated.
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         # One line: a notebook shows a cell's last value, and the fields fill pages.
         names = ", ".join(model.name for model in self.models)
         return f"<BenchmarkReport: {names}; baseline {self.baseline}, {self.machine.cpu}, {self.seconds:.4g} s>"

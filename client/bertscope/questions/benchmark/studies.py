@@ -86,7 +86,7 @@ class StudyTable(ShownAsTable):
     summary: StudiesSummary
     """The machine, and what disturbed it."""
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         measured = sum(study.measured is not None for study in self.studies)
         where = f"; {self.summary.machine.cpu}" if self.summary.machine.cpu else ""
         return f"<StudyTable: {len(self.studies)} systems, {measured} measured{where}>"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.cloze.answers import FilledTexts
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MUTATION = re.compile(r"([A-Z])([1-9]\d*)([A-Z])")
 
 
 @record(eq=False)
-class Substitutions:
+class Substitutions(ShownAsTable):
     """The scores of every substitution of one sequence."""
 
     sequence: str

@@ -150,7 +150,7 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
     def __len__(self) -> int:
         return len(self.units)
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         return f"<Contexts of {len(self)} units in {self.texts} texts, {self.provenance.model}>"
 
     @overload

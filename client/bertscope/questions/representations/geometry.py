@@ -109,7 +109,7 @@ class GeometryDescription(ShownAsTable):
     provenance: Provenance
     """Provenance of the numbers."""
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         asked = f"{len(self.layers)} layers, {self.texts} texts, {self.vectors} vectors"
         return f"<GeometryDescription: {asked}, {self.provenance.model}>"
 

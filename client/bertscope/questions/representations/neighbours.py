@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance, Token
 from bertscope.values.validation import TextOrPair
 
@@ -60,7 +60,7 @@ class WordNeighbours:
 
 
 @record(eq=False)
-class Neighbourhoods:
+class Neighbourhoods(ShownAsTable):
     """The nearest neighbours of some words' occurrences."""
 
     layers: tuple[int, ...]

@@ -14,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.neighbours import NONE_ANSWERED, folded
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class WordVariance:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ExplainableVariance:
+class ExplainableVariance(ShownAsTable):
     """The maximum explainable variance of words, by layer (Ethayarajh 2019, section 3.3). Compared by identity."""
 
     layers: tuple[int, ...]
@@ -68,7 +68,7 @@ class ExplainableVariance:
     provenance: Provenance
     """Provenance of the states."""
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         return f"<ExplainableVariance: {len(self.words)} words, {self.texts} texts, {self.provenance.model}>"
 
     def share(self, word: str, *, adjusted: bool = False) -> Vector:

@@ -137,7 +137,7 @@ class TextComparison(ShownAsTable):
     confidence: float = 0.95
     """The confidence of intervals."""
 
-    def __repr__(self) -> str:
+    def _heading(self) -> str:
         whole = self.accuracy()
         return f"<TextComparison: {whole.sets} sets, accuracy {whole.accuracy:.3f}, {len(self.groups)} groups>"
 
