@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.files import PROMPTS as PROMPTS
     from bertscope_workbench.readers.files import QUESTIONS as QUESTIONS
     from bertscope_workbench.readers.files import RATED as RATED
+    from bertscope_workbench.readers.files import SIMILAR as SIMILAR
     from bertscope_workbench.readers.files import TEXTS as TEXTS
     from bertscope_workbench.readers.files import ItemKind as ItemKind
     from bertscope_workbench.readers.files import read_answered as read_answered
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from bertscope_workbench.readers.files import read_prompts as read_prompts
     from bertscope_workbench.readers.files import read_questions as read_questions
     from bertscope_workbench.readers.files import read_rated as read_rated
+    from bertscope_workbench.readers.files import read_similar as read_similar
     from bertscope_workbench.readers.files import read_texts as read_texts
     from bertscope_workbench.readers.items.run import RowsProgress as RowsProgress
     from bertscope_workbench.readers.items.run import WrittenItems as WrittenItems
@@ -154,6 +156,7 @@ if TYPE_CHECKING:
         LabelledWords,
         LabelSets,
         RatedTexts,
+        SimilarTexts,
     )
     from bertscope.questions.ablation.trace_calls import AsyncSiteSweep
     from bertscope.questions.ablation.traced_pairs import MaskedWords, NoisyWords
@@ -502,6 +505,7 @@ _PLACES = {
     "ScoredWord": "bertscope.questions.scores.texts",
     "Scoring": "bertscope.values.choices",
     "Share": "bertscope.questions.facts.metrics",
+    "SimilarTexts": "bertscope.questions.ablation.task_objectives",
     "SimilarTo": "bertscope.values.score_targets",
     "Site": "bertscope.values.choices",
     "SiteDirection": "bertscope.values.directions",
@@ -608,6 +612,7 @@ _WORKBENCH = {
     "QUESTIONS",
     "RATED",
     "RowsProgress",
+    "SIMILAR",
     "SpanTexts",
     "TEXTS",
     "TreeTexts",
@@ -662,6 +667,7 @@ _WORKBENCH = {
     "read_rated",
     "read_relation_texts",
     "read_sets",
+    "read_similar",
     "read_span_texts",
     "read_templates",
     "read_texts",
@@ -895,6 +901,7 @@ __all__ = [
     "ScoredWord",
     "Scoring",
     "Share",
+    "SimilarTexts",
     "SimilarTo",
     "Site",
     "SiteDirection",

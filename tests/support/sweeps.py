@@ -13,8 +13,10 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.spatial.distance import cosine
 from transformers import AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host
@@ -45,6 +47,13 @@ RATED = (
     ("Nobody waited for the waiter.", "The cat sat.", 2.25),
     ("The old house.", None, 2.25),
     ("They were old.", "a", -1.0),
+)
+SIMILAR = (
+    ("The cat sat.", "The cat sat on the mat.", 4.5),
+    ("Berlin is the capital.", "The old house.", 0.0),
+    ("Nobody waited for the waiter.", "Nobody waited.", 2.25),
+    ("They were old.", "Paris is the capital of France.", 1.0),
+    ("The children ran.", "The man ran out.", 3.0),
 )
 LABEL_SETS = (
     ("The cat sat.", None, ("negative", "neutral")),
@@ -87,6 +96,11 @@ def labelled(texts: Iterable[tuple[str, str | None, int | str]] = LABELLED) -> a
 def rated(texts: Iterable[tuple[str, str | None, float]] = RATED) -> ablation.Objective:
     entries = [ablation.RatedText(input=text_input(text, pair), value=value) for text, pair, value in texts]
     return ablation.Objective(regression=ablation.RatedTexts(texts=entries))
+
+
+def similar(pairs: Iterable[tuple[str, str, float]] = SIMILAR, **fields: Any) -> ablation.Objective:
+    entries = [ablation.RatedText(input=text_input(text, pair), value=value) for text, pair, value in pairs]
+    return ablation.Objective(similarity=ablation.SimilarTexts(pairs=entries, **fields))
 
 
 def label_sets(texts: Iterable[tuple[str, str | None, Sequence[str]]] = LABEL_SETS) -> ablation.Objective:
@@ -245,6 +259,8 @@ class Measurer:
                 return self._labelled(objective.classification, changes)
             case "regression":
                 return self._rated(objective.regression, changes)
+            case "similarity":
+                return self._similar(objective.similarity, changes)
             case "multi_label":
                 return self._label_sets(objective.multi_label, changes)
             case "divergence":
@@ -278,6 +294,17 @@ class Measurer:
         constant = np.ptp(found) <= 1e-6 * np.abs(found).max()  # as with all heads at zero: [CLS] sees nothing else
         correlations = (0.0 if constant else compare(found, golds).statistic for compare in (stats.pearsonr, stats.spearmanr))
         return np.stack([*(np.full(len(golds), one) for one in correlations), (found - golds) ** 2])
+
+    def _similar(self, texts: ablation.SimilarTexts, changes: Changes) -> NDArray[np.float64]:
+        """Correlations by scipy of cosines of the vectors that EmbedTexts gives, the same for each item."""
+        inputs = [common.TextInput(text=text) for pair in texts.pairs for text in (pair.input.text, pair.input.text_pair)]
+        request = states.EmbedTextsRequest(inputs=inputs, pooling=texts.pooling, **self.fields(changes))
+        reply = self.host.representation.EmbedTexts(request, timeout=CALL_SECONDS)
+        vectors = np.frombuffer(reply.vectors.data, "<f4").reshape(len(inputs), -1).astype(np.float64)
+        cosines = [1 - cosine(one, other) for one, other in zip(vectors[0::2], vectors[1::2], strict=True)]
+        golds = [pair.value for pair in texts.pairs]
+        found = [compare(cosines, golds).statistic for compare in (stats.pearsonr, stats.spearmanr)]
+        return np.array([[value] * len(golds) for value in found])
 
     def _label_sets(self, texts: ablation.LabelSets, changes: Changes) -> NDArray[np.float64]:
         """F1 of all labels, the same for each item."""

@@ -27,11 +27,12 @@ from bertscope.v1 import common_pb2 as bertscope_dot_v1_dot_common__pb2
 from bertscope.v1 import model_pb2 as bertscope_dot_v1_dot_model__pb2
 from bertscope.v1 import policy_pb2 as bertscope_dot_v1_dot_policy__pb2
 from bertscope.v1 import question_answering_pb2 as bertscope_dot_v1_dot_question__answering__pb2
+from bertscope.v1 import representation_states_pb2 as bertscope_dot_v1_dot_representation__states__pb2
 from bertscope.v1 import site_pb2 as bertscope_dot_v1_dot_site__pb2
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x62\x65rtscope/v1/ablation.proto\x12\x0c\x62\x65rtscope.v1\x1a!bertscope/v1/ablation_sites.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x18\x62\x65rtscope/v1/model.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a%bertscope/v1/question_answering.proto\x1a\x17\x62\x65rtscope/v1/site.proto\x1a\x1cgoogle/api/annotations.proto\"\x84\x04\n\tObjective\x12\x34\n\x0emasked_lm_loss\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.MaskedLmLossH\x00\x12+\n\x05\x63loze\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.ClozePromptsH\x00\x12\x33\n\rminimal_pairs\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.MinimalPairsH\x00\x12\x35\n\x0e\x63lassification\x18\x04 \x01(\x0b\x32\x1b.bertscope.v1.LabelledTextsH\x00\x12.\n\ndivergence\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.DivergenceH\x00\x12?\n\x14token_classification\x18\x07 \x01(\x0b\x32\x1f.bertscope.v1.LabelledSentencesH\x00\x12=\n\x12question_answering\x18\x08 \x01(\x0b\x32\x1f.bertscope.v1.LabelledQuestionsH\x00\x12.\n\nregression\x18\t \x01(\x0b\x32\x18.bertscope.v1.RatedTextsH\x00\x12.\n\x0bmulti_label\x18\n \x01(\x0b\x32\x17.bertscope.v1.LabelSetsH\x00\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x42\x06\n\x04kind\"S\n\x0cMaskedLmLoss\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x17\n\nmask_share\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_mask_share\"T\n\x0c\x43lozePrompts\x12*\n\x07prompts\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ClozePrompt\x12\x18\n\x10skip_multi_piece\x18\x02 \x01(\x08\",\n\x0b\x43lozePrompt\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61nswers\x18\x02 \x03(\t\"l\n\x0cMinimalPairs\x12(\n\x05pairs\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.MinimalPair\x12\x32\n\x07scoring\x18\x02 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\"(\n\x0bMinimalPair\x12\x0c\n\x04good\x18\x01 \x01(\t\x12\x0b\n\x03\x62\x61\x64\x18\x02 \x01(\t\":\n\rLabelledTexts\x12)\n\x05texts\x18\x01 \x03(\x0b\x32\x1a.bertscope.v1.LabelledText\"f\n\x0cLabelledText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0f\n\x05label\x18\x02 \x01(\tH\x00\x12\x15\n\x0blabel_index\x18\x03 \x01(\rH\x00\x42\x06\n\x04gold\"2\n\tLabelSets\x12%\n\x05texts\x18\x01 \x03(\x0b\x32\x16.bertscope.v1.LabelSet\"B\n\x08LabelSet\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06labels\x18\x02 \x03(\t\"B\n\x11LabelledSentences\x12-\n\x05texts\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LabelledSentence\"e\n\x10LabelledSentence\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.LabelledWord\"H\n\x0cLabelledWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\r\n\x05label\x18\x02 \x01(\t\"\xd6\x01\n\x11LabelledQuestions\x12\x31\n\tquestions\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LabelledQuestion\x12\x1e\n\x11max_answer_tokens\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06stride\x18\x03 \x01(\rH\x01\x88\x01\x01\x12 \n\x13no_answer_threshold\x18\x04 \x01(\x01H\x02\x88\x01\x01\x42\x14\n\x12_max_answer_tokensB\t\n\x07_strideB\x16\n\x14_no_answer_threshold\"g\n\x10LabelledQuestion\x12%\n\x05input\x18\x01 \x01(\x0b\x32\x16.bertscope.v1.Question\x12,\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"4\n\nRatedTexts\x12&\n\x05texts\x18\x01 \x03(\x0b\x32\x17.bertscope.v1.RatedText\"B\n\tRatedText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\r\n\x05value\x18\x02 \x01(\x01\"5\n\nDivergence\x12\'\n\x06inputs\x18\x01 \x03(\x0b\x32\x17.bertscope.v1.TextInput\"3\n\x07HeadSet\x12(\n\x06layers\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\"g\n\tBootstrap\x12\x16\n\tresamples\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x17\n\nconfidence\x18\x03 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_resamplesB\r\n\x0b_confidence\"\xde\x01\n\x06Greedy\x12)\n\x05order\x18\x01 \x01(\x0e\x32\x1a.bertscope.v1.Greedy.Order\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x13\n\x0bmax_removed\x18\x03 \x01(\r\x12$\n\x06metric\x18\x04 \x01(\x0e\x32\x14.bertscope.v1.Metric\"`\n\x05Order\x12\x15\n\x11ORDER_UNSPECIFIED\x10\x00\x12\x10\n\x0cORDER_EFFECT\x10\x01\x12\x14\n\x10ORDER_IMPORTANCE\x10\x02\x12\x18\n\x14ORDER_BEST_REMAINING\x10\x03\"\xf6\x04\n\x11SweepHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\tobjective\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.Objective\x12\x34\n\x05scope\x18\x03 \x01(\x0e\x32%.bertscope.v1.SweepHeadsRequest.Scope\x12#\n\x04sets\x18\x04 \x03(\x0b\x32\x15.bertscope.v1.HeadSet\x12\x31\n\x04mode\x18\x05 \x01(\x0e\x32#.bertscope.v1.HeadIntervention.Mode\x12\x12\n\x05scale\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12\x35\n\rinterventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\r \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12*\n\tbootstrap\x18\t \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x01\x88\x01\x01\x12$\n\x06greedy\x18\x0b \x01(\x0b\x32\x14.bertscope.v1.Greedy\x12#\n\x04\x64one\x18\x0c \x03(\x0b\x32\x15.bertscope.v1.HeadSet\"K\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCOPE_EVERY_HEAD\x10\x01\x12\x15\n\x11SCOPE_EVERY_LAYER\x10\x02\x42\x08\n\x06_scaleB\x0f\n\r_memory_bytes\"\xce\x01\n\x12SweepHeadsResponse\x12)\n\x05start\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.SweepStartH\x00\x12*\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.HeadEffectH\x00\x12)\n\x05point\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.CurvePointH\x00\x12-\n\x07summary\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.SweepSummaryH\x00\x42\x07\n\x05\x65vent\"\x89\x02\n\nSweepStart\x12+\n\x08\x62\x61seline\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.MetricScore\x12\r\n\x05total\x18\x02 \x01(\r\x12\r\n\x05items\x18\x03 \x01(\r\x12\x15\n\rskipped_items\x18\x04 \x01(\r\x12\x17\n\x0ftruncated_texts\x18\x05 \x01(\r\x12\x18\n\x10predicted_pieces\x18\x06 \x01(\r\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12,\n\nprovenance\x18\x08 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x0c\n\x04\x64one\x18\t \x01(\r\"B\n\x0bMetricScore\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05score\x18\x02 \x01(\x01\"_\n\nHeadEffect\x12$\n\x05heads\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.HeadSet\x12+\n\x07metrics\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.MetricEffect\"\x99\x02\n\x0cMetricEffect\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x12\n\ndifference\x18\x03 \x01(\x01\x12\x10\n\x03low\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04high\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\tmcnemar_p\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x35\n\x0finterval_method\x18\x07 \x01(\x0e\x32\x1c.bertscope.v1.IntervalMethod\x12-\n\x0bno_interval\x18\x08 \x01(\x0e\x32\x18.bertscope.v1.NoIntervalB\x06\n\x04_lowB\x07\n\x05_highB\x0c\n\n_mcnemar_p\"v\n\nCurvePoint\x12$\n\x05\x61\x64\x64\x65\x64\x18\x01 \x03(\x0b\x32\x15.bertscope.v1.HeadSet\x12\x15\n\rshare_removed\x18\x02 \x01(\x01\x12+\n\x07metrics\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.MetricEffect\"\x9c\x01\n\x0cSweepSummary\x12\x0e\n\x06helped\x18\x01 \x01(\r\x12\x0c\n\x04hurt\x18\x02 \x01(\r\x12\x14\n\x0clayer_passes\x18\x03 \x01(\x04\x12\x19\n\x11\x66ull_layer_passes\x18\x04 \x01(\x04\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\xd9\x01\n\x10RankHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\tobjective\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.Objective\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\"\xc7\x01\n\x11RankHeadsResponse\x12(\n\nimportance\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12&\n\x08gradient\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\r\n\x05items\x18\x03 \x01(\r\x12\x15\n\rskipped_items\x18\x04 \x01(\r\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"m\n\x11PruneHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08model_id\x18\x02 \x01(\t\x12\'\n\x05heads\x18\x03 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0e\n\x06\x66older\x18\x04 \x01(\t\"8\n\x12PruneHeadsResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.bertscope.v1.Model*\x98\x02\n\x06Metric\x12\x16\n\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n\x0bMETRIC_LOSS\x10\x01\x12\x13\n\x0fMETRIC_ACCURACY\x10\x02\x12\x1a\n\x16METRIC_RECIPROCAL_RANK\x10\x03\x12\x15\n\x11METRIC_DIVERGENCE\x10\x04\x12\x19\n\x15METRIC_TOKEN_ACCURACY\x10\x05\x12\x14\n\x10METRIC_ENTITY_F1\x10\x06\x12\x14\n\x10METRIC_ANSWER_F1\x10\x07\x12\x12\n\x0eMETRIC_PEARSON\x10\t\x12\x13\n\x0fMETRIC_SPEARMAN\x10\n\x12\x18\n\x14METRIC_SQUARED_ERROR\x10\x0b\x12\x13\n\x0fMETRIC_LABEL_F1\x10\x0c*\xcb\x01\n\x0eIntervalMethod\x12\x1f\n\x1bINTERVAL_METHOD_UNSPECIFIED\x10\x00\x12)\n%INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP\x10\x01\x12!\n\x1dINTERVAL_METHOD_ADJUSTED_WALD\x10\x02\x12!\n\x1dINTERVAL_METHOD_HYBRID_WILSON\x10\x03\x12\'\n#INTERVAL_METHOD_EXPANDED_PERCENTILE\x10\x04*\xae\x01\n\nNoInterval\x12\x1b\n\x17NO_INTERVAL_UNSPECIFIED\x10\x00\x12\x1d\n\x19NO_INTERVAL_TOO_FEW_ITEMS\x10\x01\x12\x1e\n\x1aNO_INTERVAL_TOO_FEW_DIFFER\x10\x02\x12!\n\x1dNO_INTERVAL_TOO_FEW_RESAMPLES\x10\x03\x12!\n\x1dNO_INTERVAL_MEAN_NOT_POSITIVE\x10\x04\x32\x87\x05\n\x0f\x41\x62lationService\x12\x9d\x01\n\nSweepHeads\x12\x1f.bertscope.v1.SweepHeadsRequest\x1a .bertscope.v1.SweepHeadsResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:sweepHeads:\x01*Z\x13\"\x0e/v1:sweepHeads:\x01*0\x01\x12\x9d\x01\n\nSweepSites\x12\x1f.bertscope.v1.SweepSitesRequest\x1a .bertscope.v1.SweepSitesResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:sweepSites:\x01*Z\x13\"\x0e/v1:sweepSites:\x01*0\x01\x12\x96\x01\n\tRankHeads\x12\x1e.bertscope.v1.RankHeadsRequest\x1a\x1f.bertscope.v1.RankHeadsResponse\"H\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x37\"\x1e/v1/{model=models/*}:rankHeads:\x01*Z\x12\"\r/v1:rankHeads:\x01*\x12\x9a\x01\n\nPruneHeads\x12\x1f.bertscope.v1.PruneHeadsRequest\x1a .bertscope.v1.PruneHeadsResponse\"I\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:pruneHeads:\x01*Z\x13\"\x0e/v1:pruneHeads:\x01*BH\n\x0c\x62\x65rtscope.v1B\rAblationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x62\x65rtscope/v1/ablation.proto\x12\x0c\x62\x65rtscope.v1\x1a!bertscope/v1/ablation_sites.proto\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x18\x62\x65rtscope/v1/model.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a%bertscope/v1/question_answering.proto\x1a(bertscope/v1/representation_states.proto\x1a\x17\x62\x65rtscope/v1/site.proto\x1a\x1cgoogle/api/annotations.proto\"\xb6\x04\n\tObjective\x12\x34\n\x0emasked_lm_loss\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.MaskedLmLossH\x00\x12+\n\x05\x63loze\x18\x02 \x01(\x0b\x32\x1a.bertscope.v1.ClozePromptsH\x00\x12\x33\n\rminimal_pairs\x18\x03 \x01(\x0b\x32\x1a.bertscope.v1.MinimalPairsH\x00\x12\x35\n\x0e\x63lassification\x18\x04 \x01(\x0b\x32\x1b.bertscope.v1.LabelledTextsH\x00\x12.\n\ndivergence\x18\x05 \x01(\x0b\x32\x18.bertscope.v1.DivergenceH\x00\x12?\n\x14token_classification\x18\x07 \x01(\x0b\x32\x1f.bertscope.v1.LabelledSentencesH\x00\x12=\n\x12question_answering\x18\x08 \x01(\x0b\x32\x1f.bertscope.v1.LabelledQuestionsH\x00\x12.\n\nregression\x18\t \x01(\x0b\x32\x18.bertscope.v1.RatedTextsH\x00\x12.\n\x0bmulti_label\x18\n \x01(\x0b\x32\x17.bertscope.v1.LabelSetsH\x00\x12\x30\n\nsimilarity\x18\x0b \x01(\x0b\x32\x1a.bertscope.v1.SimilarTextsH\x00\x12\x10\n\x08truncate\x18\x06 \x01(\x08\x42\x06\n\x04kind\"S\n\x0cMaskedLmLoss\x12\r\n\x05texts\x18\x01 \x03(\t\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x17\n\nmask_share\x18\x03 \x01(\x01H\x00\x88\x01\x01\x42\r\n\x0b_mask_share\"T\n\x0c\x43lozePrompts\x12*\n\x07prompts\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.ClozePrompt\x12\x18\n\x10skip_multi_piece\x18\x02 \x01(\x08\",\n\x0b\x43lozePrompt\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x0f\n\x07\x61nswers\x18\x02 \x03(\t\"l\n\x0cMinimalPairs\x12(\n\x05pairs\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.MinimalPair\x12\x32\n\x07scoring\x18\x02 \x01(\x0e\x32!.bertscope.v1.PseudoLogLikelihood\"(\n\x0bMinimalPair\x12\x0c\n\x04good\x18\x01 \x01(\t\x12\x0b\n\x03\x62\x61\x64\x18\x02 \x01(\t\":\n\rLabelledTexts\x12)\n\x05texts\x18\x01 \x03(\x0b\x32\x1a.bertscope.v1.LabelledText\"f\n\x0cLabelledText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0f\n\x05label\x18\x02 \x01(\tH\x00\x12\x15\n\x0blabel_index\x18\x03 \x01(\rH\x00\x42\x06\n\x04gold\"2\n\tLabelSets\x12%\n\x05texts\x18\x01 \x03(\x0b\x32\x16.bertscope.v1.LabelSet\"B\n\x08LabelSet\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\x0e\n\x06labels\x18\x02 \x03(\t\"B\n\x11LabelledSentences\x12-\n\x05texts\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LabelledSentence\"e\n\x10LabelledSentence\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12)\n\x05words\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.LabelledWord\"H\n\x0cLabelledWord\x12)\n\x04span\x18\x01 \x01(\x0b\x32\x1b.bertscope.v1.CharacterSpan\x12\r\n\x05label\x18\x02 \x01(\t\"\xd6\x01\n\x11LabelledQuestions\x12\x31\n\tquestions\x18\x01 \x03(\x0b\x32\x1e.bertscope.v1.LabelledQuestion\x12\x1e\n\x11max_answer_tokens\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x13\n\x06stride\x18\x03 \x01(\rH\x01\x88\x01\x01\x12 \n\x13no_answer_threshold\x18\x04 \x01(\x01H\x02\x88\x01\x01\x42\x14\n\x12_max_answer_tokensB\t\n\x07_strideB\x16\n\x14_no_answer_threshold\"g\n\x10LabelledQuestion\x12%\n\x05input\x18\x01 \x01(\x0b\x32\x16.bertscope.v1.Question\x12,\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x1b.bertscope.v1.CharacterSpan\"4\n\nRatedTexts\x12&\n\x05texts\x18\x01 \x03(\x0b\x32\x17.bertscope.v1.RatedText\"c\n\x0cSimilarTexts\x12&\n\x05pairs\x18\x01 \x03(\x0b\x32\x17.bertscope.v1.RatedText\x12+\n\x07pooling\x18\x02 \x01(\x0e\x32\x1a.bertscope.v1.StatePooling\"B\n\tRatedText\x12&\n\x05input\x18\x01 \x01(\x0b\x32\x17.bertscope.v1.TextInput\x12\r\n\x05value\x18\x02 \x01(\x01\"5\n\nDivergence\x12\'\n\x06inputs\x18\x01 \x03(\x0b\x32\x17.bertscope.v1.TextInput\"3\n\x07HeadSet\x12(\n\x06layers\x18\x01 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\"g\n\tBootstrap\x12\x16\n\tresamples\x18\x01 \x01(\rH\x00\x88\x01\x01\x12\x0c\n\x04seed\x18\x02 \x01(\x04\x12\x17\n\nconfidence\x18\x03 \x01(\x01H\x01\x88\x01\x01\x42\x0c\n\n_resamplesB\r\n\x0b_confidence\"\xde\x01\n\x06Greedy\x12)\n\x05order\x18\x01 \x01(\x0e\x32\x1a.bertscope.v1.Greedy.Order\x12\x0c\n\x04step\x18\x02 \x01(\r\x12\x13\n\x0bmax_removed\x18\x03 \x01(\r\x12$\n\x06metric\x18\x04 \x01(\x0e\x32\x14.bertscope.v1.Metric\"`\n\x05Order\x12\x15\n\x11ORDER_UNSPECIFIED\x10\x00\x12\x10\n\x0cORDER_EFFECT\x10\x01\x12\x14\n\x10ORDER_IMPORTANCE\x10\x02\x12\x18\n\x14ORDER_BEST_REMAINING\x10\x03\"\xf6\x04\n\x11SweepHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\tobjective\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.Objective\x12\x34\n\x05scope\x18\x03 \x01(\x0e\x32%.bertscope.v1.SweepHeadsRequest.Scope\x12#\n\x04sets\x18\x04 \x03(\x0b\x32\x15.bertscope.v1.HeadSet\x12\x31\n\x04mode\x18\x05 \x01(\x0e\x32#.bertscope.v1.HeadIntervention.Mode\x12\x12\n\x05scale\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x17\n\x0freference_texts\x18\x07 \x03(\t\x12\x35\n\rinterventions\x18\x08 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\r \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12*\n\tbootstrap\x18\t \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12\x19\n\x0cmemory_bytes\x18\n \x01(\x04H\x01\x88\x01\x01\x12$\n\x06greedy\x18\x0b \x01(\x0b\x32\x14.bertscope.v1.Greedy\x12#\n\x04\x64one\x18\x0c \x03(\x0b\x32\x15.bertscope.v1.HeadSet\"K\n\x05Scope\x12\x15\n\x11SCOPE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCOPE_EVERY_HEAD\x10\x01\x12\x15\n\x11SCOPE_EVERY_LAYER\x10\x02\x42\x08\n\x06_scaleB\x0f\n\r_memory_bytes\"\xce\x01\n\x12SweepHeadsResponse\x12)\n\x05start\x18\x01 \x01(\x0b\x32\x18.bertscope.v1.SweepStartH\x00\x12*\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0b\x32\x18.bertscope.v1.HeadEffectH\x00\x12)\n\x05point\x18\x03 \x01(\x0b\x32\x18.bertscope.v1.CurvePointH\x00\x12-\n\x07summary\x18\x04 \x01(\x0b\x32\x1a.bertscope.v1.SweepSummaryH\x00\x42\x07\n\x05\x65vent\"\x89\x02\n\nSweepStart\x12+\n\x08\x62\x61seline\x18\x01 \x03(\x0b\x32\x19.bertscope.v1.MetricScore\x12\r\n\x05total\x18\x02 \x01(\r\x12\r\n\x05items\x18\x03 \x01(\r\x12\x15\n\rskipped_items\x18\x04 \x01(\r\x12\x17\n\x0ftruncated_texts\x18\x05 \x01(\r\x12\x18\n\x10predicted_pieces\x18\x06 \x01(\r\x12*\n\tbootstrap\x18\x07 \x01(\x0b\x32\x17.bertscope.v1.Bootstrap\x12,\n\nprovenance\x18\x08 \x01(\x0b\x32\x18.bertscope.v1.Provenance\x12\x0c\n\x04\x64one\x18\t \x01(\r\"B\n\x0bMetricScore\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05score\x18\x02 \x01(\x01\"_\n\nHeadEffect\x12$\n\x05heads\x18\x01 \x01(\x0b\x32\x15.bertscope.v1.HeadSet\x12+\n\x07metrics\x18\x02 \x03(\x0b\x32\x1a.bertscope.v1.MetricEffect\"\x99\x02\n\x0cMetricEffect\x12$\n\x06metric\x18\x01 \x01(\x0e\x32\x14.bertscope.v1.Metric\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x12\n\ndifference\x18\x03 \x01(\x01\x12\x10\n\x03low\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04high\x18\x05 \x01(\x01H\x01\x88\x01\x01\x12\x16\n\tmcnemar_p\x18\x06 \x01(\x01H\x02\x88\x01\x01\x12\x35\n\x0finterval_method\x18\x07 \x01(\x0e\x32\x1c.bertscope.v1.IntervalMethod\x12-\n\x0bno_interval\x18\x08 \x01(\x0e\x32\x18.bertscope.v1.NoIntervalB\x06\n\x04_lowB\x07\n\x05_highB\x0c\n\n_mcnemar_p\"v\n\nCurvePoint\x12$\n\x05\x61\x64\x64\x65\x64\x18\x01 \x03(\x0b\x32\x15.bertscope.v1.HeadSet\x12\x15\n\rshare_removed\x18\x02 \x01(\x01\x12+\n\x07metrics\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.MetricEffect\"\x9c\x01\n\x0cSweepSummary\x12\x0e\n\x06helped\x18\x01 \x01(\r\x12\x0c\n\x04hurt\x18\x02 \x01(\r\x12\x14\n\x0clayer_passes\x18\x03 \x01(\x04\x12\x19\n\x11\x66ull_layer_passes\x18\x04 \x01(\x04\x12\x0f\n\x07seconds\x18\x05 \x01(\x01\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"\xd9\x01\n\x10RankHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12*\n\tobjective\x18\x02 \x01(\x0b\x32\x17.bertscope.v1.Objective\x12\x35\n\rinterventions\x18\x03 \x03(\x0b\x32\x1e.bertscope.v1.HeadIntervention\x12:\n\x12site_interventions\x18\x05 \x03(\x0b\x32\x1e.bertscope.v1.SiteIntervention\x12\x17\n\x0freference_texts\x18\x04 \x03(\t\"\xc7\x01\n\x11RankHeadsResponse\x12(\n\nimportance\x18\x01 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12&\n\x08gradient\x18\x02 \x01(\x0b\x32\x14.bertscope.v1.Tensor\x12\r\n\x05items\x18\x03 \x01(\r\x12\x15\n\rskipped_items\x18\x04 \x01(\r\x12\x0c\n\x04loss\x18\x05 \x01(\x01\x12,\n\nprovenance\x18\x06 \x01(\x0b\x32\x18.bertscope.v1.Provenance\"m\n\x11PruneHeadsRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08model_id\x18\x02 \x01(\t\x12\'\n\x05heads\x18\x03 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12\x0e\n\x06\x66older\x18\x04 \x01(\t\"8\n\x12PruneHeadsResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.bertscope.v1.Model*\x98\x02\n\x06Metric\x12\x16\n\x12METRIC_UNSPECIFIED\x10\x00\x12\x0f\n\x0bMETRIC_LOSS\x10\x01\x12\x13\n\x0fMETRIC_ACCURACY\x10\x02\x12\x1a\n\x16METRIC_RECIPROCAL_RANK\x10\x03\x12\x15\n\x11METRIC_DIVERGENCE\x10\x04\x12\x19\n\x15METRIC_TOKEN_ACCURACY\x10\x05\x12\x14\n\x10METRIC_ENTITY_F1\x10\x06\x12\x14\n\x10METRIC_ANSWER_F1\x10\x07\x12\x12\n\x0eMETRIC_PEARSON\x10\t\x12\x13\n\x0fMETRIC_SPEARMAN\x10\n\x12\x18\n\x14METRIC_SQUARED_ERROR\x10\x0b\x12\x13\n\x0fMETRIC_LABEL_F1\x10\x0c*\xcb\x01\n\x0eIntervalMethod\x12\x1f\n\x1bINTERVAL_METHOD_UNSPECIFIED\x10\x00\x12)\n%INTERVAL_METHOD_STUDENTIZED_BOOTSTRAP\x10\x01\x12!\n\x1dINTERVAL_METHOD_ADJUSTED_WALD\x10\x02\x12!\n\x1dINTERVAL_METHOD_HYBRID_WILSON\x10\x03\x12\'\n#INTERVAL_METHOD_EXPANDED_PERCENTILE\x10\x04*\xae\x01\n\nNoInterval\x12\x1b\n\x17NO_INTERVAL_UNSPECIFIED\x10\x00\x12\x1d\n\x19NO_INTERVAL_TOO_FEW_ITEMS\x10\x01\x12\x1e\n\x1aNO_INTERVAL_TOO_FEW_DIFFER\x10\x02\x12!\n\x1dNO_INTERVAL_TOO_FEW_RESAMPLES\x10\x03\x12!\n\x1dNO_INTERVAL_MEAN_NOT_POSITIVE\x10\x04\x32\x87\x05\n\x0f\x41\x62lationService\x12\x9d\x01\n\nSweepHeads\x12\x1f.bertscope.v1.SweepHeadsRequest\x1a .bertscope.v1.SweepHeadsResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:sweepHeads:\x01*Z\x13\"\x0e/v1:sweepHeads:\x01*0\x01\x12\x9d\x01\n\nSweepSites\x12\x1f.bertscope.v1.SweepSitesRequest\x1a .bertscope.v1.SweepSitesResponse\"J\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:sweepSites:\x01*Z\x13\"\x0e/v1:sweepSites:\x01*0\x01\x12\x96\x01\n\tRankHeads\x12\x1e.bertscope.v1.RankHeadsRequest\x1a\x1f.bertscope.v1.RankHeadsResponse\"H\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x03\x82\xd3\xe4\x93\x02\x37\"\x1e/v1/{model=models/*}:rankHeads:\x01*Z\x12\"\r/v1:rankHeads:\x01*\x12\x9a\x01\n\nPruneHeads\x12\x1f.bertscope.v1.PruneHeadsRequest\x1a .bertscope.v1.PruneHeadsResponse\"I\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x39\"\x1f/v1/{model=models/*}:pruneHeads:\x01*Z\x13\"\x0e/v1:pruneHeads:\x01*BH\n\x0c\x62\x65rtscope.v1B\rAblationProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,82 +48,84 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ABLATIONSERVICE'].methods_by_name['RankHeads']._serialized_options = b'\220\002\001\372\347\030\004\010\002\020\003\202\323\344\223\0027\"\036/v1/{model=models/*}:rankHeads:\001*Z\022\"\r/v1:rankHeads:\001*'
   _globals['_ABLATIONSERVICE'].methods_by_name['PruneHeads']._loaded_options = None
   _globals['_ABLATIONSERVICE'].methods_by_name['PruneHeads']._serialized_options = b'\372\347\030\006\010\003\020\005\030\001\202\323\344\223\0029\"\037/v1/{model=models/*}:pruneHeads:\001*Z\023\"\016/v1:pruneHeads:\001*'
-  _globals['_METRIC']._serialized_start=4983
-  _globals['_METRIC']._serialized_end=5263
-  _globals['_INTERVALMETHOD']._serialized_start=5266
-  _globals['_INTERVALMETHOD']._serialized_end=5469
-  _globals['_NOINTERVAL']._serialized_start=5472
-  _globals['_NOINTERVAL']._serialized_end=5646
-  _globals['_OBJECTIVE']._serialized_start=255
-  _globals['_OBJECTIVE']._serialized_end=771
-  _globals['_MASKEDLMLOSS']._serialized_start=773
-  _globals['_MASKEDLMLOSS']._serialized_end=856
-  _globals['_CLOZEPROMPTS']._serialized_start=858
-  _globals['_CLOZEPROMPTS']._serialized_end=942
-  _globals['_CLOZEPROMPT']._serialized_start=944
-  _globals['_CLOZEPROMPT']._serialized_end=988
-  _globals['_MINIMALPAIRS']._serialized_start=990
-  _globals['_MINIMALPAIRS']._serialized_end=1098
-  _globals['_MINIMALPAIR']._serialized_start=1100
-  _globals['_MINIMALPAIR']._serialized_end=1140
-  _globals['_LABELLEDTEXTS']._serialized_start=1142
-  _globals['_LABELLEDTEXTS']._serialized_end=1200
-  _globals['_LABELLEDTEXT']._serialized_start=1202
-  _globals['_LABELLEDTEXT']._serialized_end=1304
-  _globals['_LABELSETS']._serialized_start=1306
-  _globals['_LABELSETS']._serialized_end=1356
-  _globals['_LABELSET']._serialized_start=1358
-  _globals['_LABELSET']._serialized_end=1424
-  _globals['_LABELLEDSENTENCES']._serialized_start=1426
-  _globals['_LABELLEDSENTENCES']._serialized_end=1492
-  _globals['_LABELLEDSENTENCE']._serialized_start=1494
-  _globals['_LABELLEDSENTENCE']._serialized_end=1595
-  _globals['_LABELLEDWORD']._serialized_start=1597
-  _globals['_LABELLEDWORD']._serialized_end=1669
-  _globals['_LABELLEDQUESTIONS']._serialized_start=1672
-  _globals['_LABELLEDQUESTIONS']._serialized_end=1886
-  _globals['_LABELLEDQUESTION']._serialized_start=1888
-  _globals['_LABELLEDQUESTION']._serialized_end=1991
-  _globals['_RATEDTEXTS']._serialized_start=1993
-  _globals['_RATEDTEXTS']._serialized_end=2045
-  _globals['_RATEDTEXT']._serialized_start=2047
-  _globals['_RATEDTEXT']._serialized_end=2113
-  _globals['_DIVERGENCE']._serialized_start=2115
-  _globals['_DIVERGENCE']._serialized_end=2168
-  _globals['_HEADSET']._serialized_start=2170
-  _globals['_HEADSET']._serialized_end=2221
-  _globals['_BOOTSTRAP']._serialized_start=2223
-  _globals['_BOOTSTRAP']._serialized_end=2326
-  _globals['_GREEDY']._serialized_start=2329
-  _globals['_GREEDY']._serialized_end=2551
-  _globals['_GREEDY_ORDER']._serialized_start=2455
-  _globals['_GREEDY_ORDER']._serialized_end=2551
-  _globals['_SWEEPHEADSREQUEST']._serialized_start=2554
-  _globals['_SWEEPHEADSREQUEST']._serialized_end=3184
-  _globals['_SWEEPHEADSREQUEST_SCOPE']._serialized_start=3082
-  _globals['_SWEEPHEADSREQUEST_SCOPE']._serialized_end=3157
-  _globals['_SWEEPHEADSRESPONSE']._serialized_start=3187
-  _globals['_SWEEPHEADSRESPONSE']._serialized_end=3393
-  _globals['_SWEEPSTART']._serialized_start=3396
-  _globals['_SWEEPSTART']._serialized_end=3661
-  _globals['_METRICSCORE']._serialized_start=3663
-  _globals['_METRICSCORE']._serialized_end=3729
-  _globals['_HEADEFFECT']._serialized_start=3731
-  _globals['_HEADEFFECT']._serialized_end=3826
-  _globals['_METRICEFFECT']._serialized_start=3829
-  _globals['_METRICEFFECT']._serialized_end=4110
-  _globals['_CURVEPOINT']._serialized_start=4112
-  _globals['_CURVEPOINT']._serialized_end=4230
-  _globals['_SWEEPSUMMARY']._serialized_start=4233
-  _globals['_SWEEPSUMMARY']._serialized_end=4389
-  _globals['_RANKHEADSREQUEST']._serialized_start=4392
-  _globals['_RANKHEADSREQUEST']._serialized_end=4609
-  _globals['_RANKHEADSRESPONSE']._serialized_start=4612
-  _globals['_RANKHEADSRESPONSE']._serialized_end=4811
-  _globals['_PRUNEHEADSREQUEST']._serialized_start=4813
-  _globals['_PRUNEHEADSREQUEST']._serialized_end=4922
-  _globals['_PRUNEHEADSRESPONSE']._serialized_start=4924
-  _globals['_PRUNEHEADSRESPONSE']._serialized_end=4980
-  _globals['_ABLATIONSERVICE']._serialized_start=5649
-  _globals['_ABLATIONSERVICE']._serialized_end=6296
+  _globals['_METRIC']._serialized_start=5176
+  _globals['_METRIC']._serialized_end=5456
+  _globals['_INTERVALMETHOD']._serialized_start=5459
+  _globals['_INTERVALMETHOD']._serialized_end=5662
+  _globals['_NOINTERVAL']._serialized_start=5665
+  _globals['_NOINTERVAL']._serialized_end=5839
+  _globals['_OBJECTIVE']._serialized_start=297
+  _globals['_OBJECTIVE']._serialized_end=863
+  _globals['_MASKEDLMLOSS']._serialized_start=865
+  _globals['_MASKEDLMLOSS']._serialized_end=948
+  _globals['_CLOZEPROMPTS']._serialized_start=950
+  _globals['_CLOZEPROMPTS']._serialized_end=1034
+  _globals['_CLOZEPROMPT']._serialized_start=1036
+  _globals['_CLOZEPROMPT']._serialized_end=1080
+  _globals['_MINIMALPAIRS']._serialized_start=1082
+  _globals['_MINIMALPAIRS']._serialized_end=1190
+  _globals['_MINIMALPAIR']._serialized_start=1192
+  _globals['_MINIMALPAIR']._serialized_end=1232
+  _globals['_LABELLEDTEXTS']._serialized_start=1234
+  _globals['_LABELLEDTEXTS']._serialized_end=1292
+  _globals['_LABELLEDTEXT']._serialized_start=1294
+  _globals['_LABELLEDTEXT']._serialized_end=1396
+  _globals['_LABELSETS']._serialized_start=1398
+  _globals['_LABELSETS']._serialized_end=1448
+  _globals['_LABELSET']._serialized_start=1450
+  _globals['_LABELSET']._serialized_end=1516
+  _globals['_LABELLEDSENTENCES']._serialized_start=1518
+  _globals['_LABELLEDSENTENCES']._serialized_end=1584
+  _globals['_LABELLEDSENTENCE']._serialized_start=1586
+  _globals['_LABELLEDSENTENCE']._serialized_end=1687
+  _globals['_LABELLEDWORD']._serialized_start=1689
+  _globals['_LABELLEDWORD']._serialized_end=1761
+  _globals['_LABELLEDQUESTIONS']._serialized_start=1764
+  _globals['_LABELLEDQUESTIONS']._serialized_end=1978
+  _globals['_LABELLEDQUESTION']._serialized_start=1980
+  _globals['_LABELLEDQUESTION']._serialized_end=2083
+  _globals['_RATEDTEXTS']._serialized_start=2085
+  _globals['_RATEDTEXTS']._serialized_end=2137
+  _globals['_SIMILARTEXTS']._serialized_start=2139
+  _globals['_SIMILARTEXTS']._serialized_end=2238
+  _globals['_RATEDTEXT']._serialized_start=2240
+  _globals['_RATEDTEXT']._serialized_end=2306
+  _globals['_DIVERGENCE']._serialized_start=2308
+  _globals['_DIVERGENCE']._serialized_end=2361
+  _globals['_HEADSET']._serialized_start=2363
+  _globals['_HEADSET']._serialized_end=2414
+  _globals['_BOOTSTRAP']._serialized_start=2416
+  _globals['_BOOTSTRAP']._serialized_end=2519
+  _globals['_GREEDY']._serialized_start=2522
+  _globals['_GREEDY']._serialized_end=2744
+  _globals['_GREEDY_ORDER']._serialized_start=2648
+  _globals['_GREEDY_ORDER']._serialized_end=2744
+  _globals['_SWEEPHEADSREQUEST']._serialized_start=2747
+  _globals['_SWEEPHEADSREQUEST']._serialized_end=3377
+  _globals['_SWEEPHEADSREQUEST_SCOPE']._serialized_start=3275
+  _globals['_SWEEPHEADSREQUEST_SCOPE']._serialized_end=3350
+  _globals['_SWEEPHEADSRESPONSE']._serialized_start=3380
+  _globals['_SWEEPHEADSRESPONSE']._serialized_end=3586
+  _globals['_SWEEPSTART']._serialized_start=3589
+  _globals['_SWEEPSTART']._serialized_end=3854
+  _globals['_METRICSCORE']._serialized_start=3856
+  _globals['_METRICSCORE']._serialized_end=3922
+  _globals['_HEADEFFECT']._serialized_start=3924
+  _globals['_HEADEFFECT']._serialized_end=4019
+  _globals['_METRICEFFECT']._serialized_start=4022
+  _globals['_METRICEFFECT']._serialized_end=4303
+  _globals['_CURVEPOINT']._serialized_start=4305
+  _globals['_CURVEPOINT']._serialized_end=4423
+  _globals['_SWEEPSUMMARY']._serialized_start=4426
+  _globals['_SWEEPSUMMARY']._serialized_end=4582
+  _globals['_RANKHEADSREQUEST']._serialized_start=4585
+  _globals['_RANKHEADSREQUEST']._serialized_end=4802
+  _globals['_RANKHEADSRESPONSE']._serialized_start=4805
+  _globals['_RANKHEADSRESPONSE']._serialized_end=5004
+  _globals['_PRUNEHEADSREQUEST']._serialized_start=5006
+  _globals['_PRUNEHEADSREQUEST']._serialized_end=5115
+  _globals['_PRUNEHEADSRESPONSE']._serialized_start=5117
+  _globals['_PRUNEHEADSRESPONSE']._serialized_end=5173
+  _globals['_ABLATIONSERVICE']._serialized_start=5842
+  _globals['_ABLATIONSERVICE']._serialized_end=6489
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ The importance of heads: sweeps, rankings and pruning."""
 from bertscope.v1 import common_pb2 as _common_pb2
 from bertscope.v1 import model_pb2 as _model_pb2
 from bertscope.v1 import question_answering_pb2 as _question_answering_pb2
+from bertscope.v1 import representation_states_pb2 as _representation_states_pb2
 from bertscope.v1 import site_pb2 as _site_pb2
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
@@ -195,6 +196,7 @@ class Objective(_message.Message):
     QUESTION_ANSWERING_FIELD_NUMBER: _builtins.int
     REGRESSION_FIELD_NUMBER: _builtins.int
     MULTI_LABEL_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads. False: such a text is an error."""
@@ -238,6 +240,12 @@ class Objective(_message.Message):
         multi-label head.
         """
 
+    @_builtins.property
+    def similarity(self) -> Global___SimilarTexts:
+        """How well the cosine of two texts' vectors follows gold values, as embedding models are scored (STS): METRIC_PEARSON,
+        METRIC_SPEARMAN. Needs no head.
+        """
+
     def __init__(
         self,
         *,
@@ -250,13 +258,14 @@ class Objective(_message.Message):
         question_answering: Global___LabelledQuestions | None = ...,
         regression: Global___RatedTexts | None = ...,
         multi_label: Global___LabelSets | None = ...,
+        similarity: Global___SimilarTexts | None = ...,
         truncate: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "similarity", b"similarity", "token_classification", b"token_classification"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["classification", b"classification", "cloze", b"cloze", "divergence", b"divergence", "kind", b"kind", "masked_lm_loss", b"masked_lm_loss", "minimal_pairs", b"minimal_pairs", "multi_label", b"multi_label", "question_answering", b"question_answering", "regression", b"regression", "similarity", b"similarity", "token_classification", b"token_classification", "truncate", b"truncate"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "question_answering", "regression", "multi_label"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["masked_lm_loss", "cloze", "minimal_pairs", "classification", "divergence", "token_classification", "question_answering", "regression", "multi_label", "similarity"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -711,6 +720,36 @@ class RatedTexts(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RatedTexts: _TypeAlias = RatedTexts  # noqa: Y015
+
+@_typing.final
+class SimilarTexts(_message.Message):
+    """Pairs of texts with gold values of how alike they are, not all of them equal. The vectors are those of EmbedTexts; their cosine is
+    compared with the values (Cer et al. 2017, STS benchmark; Reimers and Gurevych 2019, section 4).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAIRS_FIELD_NUMBER: _builtins.int
+    POOLING_FIELD_NUMBER: _builtins.int
+    pooling: _representation_states_pb2.StatePooling.ValueType
+    """As in EmbedTextsRequest: unset is what the model's folder declares for sentence-transformers, else STATE_POOLING_MEAN."""
+    @_builtins.property
+    def pairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RatedText]:
+        """The pairs: each has an input with a text_pair, and both texts are read alone. The value is in any unit."""
+
+    def __init__(
+        self,
+        *,
+        pairs: _abc.Iterable[Global___RatedText] | None = ...,
+        pooling: _representation_states_pb2.StatePooling.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pairs", b"pairs", "pooling", b"pooling"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SimilarTexts: _TypeAlias = SimilarTexts  # noqa: Y015
 
 @_typing.final
 class RatedText(_message.Message):

@@ -167,9 +167,12 @@ class StatesPlan(LayerPlan[TextStates]):
     Raises InvalidArgument for a text that is too long or holds no token, and for spans as `TextStates` does.
     """
 
-    def __init__(self, query: StatesQuery, tokenizer: TextTokenizer, dimensions: tuple[int, ...]) -> None:
-        """`dimensions`: those of a piece's values; see `state_quantities.dimensions`."""
-        fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
+    def __init__(
+        self, query: StatesQuery, tokenizer: TextTokenizer, dimensions: tuple[int, ...], fields: Sequence[str] = ()
+    ) -> None:
+        """`dimensions`: those of a piece's values; see `state_quantities.dimensions`. `fields` are the texts' in the request,
+        "inputs[0]" and so on unless given."""
+        fields = fields or [f"inputs[{index}]" for index in range(len(query.inputs))]
         prompt, longest, left_out = "", tokenizer.max_tokens, 0
         if query.declared is not None:
             prompt, longest = query.declared.prompt, min(longest, query.declared.longest or longest)

@@ -529,6 +529,8 @@ def check_objective(message: ablation_pb2.Objective, limits: RequestLimits, path
         check_rated_texts(message.regression, limits, f"{path}.regression")
     if message.HasField("multi_label"):
         check_label_sets(message.multi_label, limits, f"{path}.multi_label")
+    if message.HasField("similarity"):
+        check_similar_texts(message.similarity, limits, f"{path}.similarity")
 
 
 def check_masked_lm_loss(message: ablation_pb2.MaskedLmLoss, limits: RequestLimits, path: str) -> None:
@@ -680,6 +682,18 @@ def check_rated_texts(message: ablation_pb2.RatedTexts, limits: RequestLimits, p
     for index, text in enumerate(message.texts):
         cancellation.check()
         check_rated_text(text, limits, f"{path}.texts[{index}]")
+
+
+def check_similar_texts(message: ablation_pb2.SimilarTexts, limits: RequestLimits, path: str) -> None:
+    if not message.pairs:
+        raise invalid(f"{path}.pairs", "is empty; give at least one", "NO_ITEM")
+    if len(message.pairs) > 10000:
+        raise invalid(f"{path}.pairs", f"has {len(message.pairs)} entries and one call takes 10000; leave some out", "TOO_MANY_ITEMS", limit=10000)
+    for index, pair in enumerate(message.pairs):
+        cancellation.check()
+        check_rated_text(pair, limits, f"{path}.pairs[{index}]")
+    if message.pooling not in (0, 1, 2, 3, 4, 5):
+        raise invalid(f"{path}.pooling", f"is {message.pooling}; set one that StatePooling names", "UNKNOWN_POOLING")
 
 
 def check_rated_text(message: ablation_pb2.RatedText, limits: RequestLimits, path: str) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from bertscope.v1 import ablation_pb2, benchmark_pb2
+from bertscope.v1 import representation_states_pb2 as states_pb2
 
 from bertscope_service.analyses.objectives.answered import AnsweredQuery, LabelledQuestion
 from bertscope_service.analyses.objectives.base import Objective
@@ -17,11 +18,14 @@ from bertscope_service.analyses.objectives.labelled import LabelledQuery, Labell
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
+from bertscope_service.analyses.objectives.similarity import SimilarityQuery
 from bertscope_service.analyses.objectives.token_labels import LabelledSentence, TokenLabelsQuery
 from bertscope_service.api.checks import read_text
 from bertscope_service.api.field_checks import MASKED_LM_LOSS_MASK_SHARE
 from bertscope_service.api.limits import MAX_ANSWERS
 from bertscope_service.api.question_answering import read_answer_tokens, read_question, read_stride
+from bertscope_service.api.representation_states import DECLARED, POOLINGS
+from bertscope_service.api.requirements import asked_pooling
 from bertscope_service.api.scoring import SCORINGS
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.errors import InvalidArgument
@@ -41,7 +45,8 @@ def parse_objective(
 
 def build(query: ObjectiveQuery, model: LoadedModel) -> Objective:
     """Tokenizes and checks all items, which takes seconds for many of them. Raises InvalidArgument."""
-    return build_objective(query, model.tokenizer, model.encoder, model.name)
+    declared = asked_pooling(model, query) if isinstance(query, SimilarityQuery) else None
+    return build_objective(query, model.tokenizer, model.encoder, model.name, declared)
 
 
 def _masked_lm(objective: ablation_pb2.Objective) -> MaskedLmQuery:
@@ -108,12 +113,36 @@ def _label_sets(objective: ablation_pb2.Objective) -> LabelSetsQuery:
 
 
 def _rated(objective: ablation_pb2.Objective) -> RatedQuery:
-    field, given = "objective.regression.texts", objective.regression
-    texts = [RatedText(*read_text(entry.input), entry.value) for entry in given.texts]
-    if len({entry.value for entry in texts}) == 1:
+    given = objective.regression.texts
+    _check_values("objective.regression.texts", given)
+    return RatedQuery(tuple(RatedText(*read_text(entry.input), entry.value) for entry in given), objective.truncate)
+
+
+def _similarity(objective: ablation_pb2.Objective) -> SimilarityQuery:
+    field, given = "objective.similarity.pairs", objective.similarity
+    pairs = []
+    for index, entry in enumerate(given.pairs):
+        first, second = read_text(entry.input)
+        if second is None:
+            own = f"{field}[{index}].input.text_pair"
+            raise InvalidArgument(own, f"{own} is missing: each pair has two texts; set it", "TEXT_PAIR_MISSING")
+        pairs.append((first, second))
+    _check_values(field, given.pairs)
+    asked = given.pooling
+    return SimilarityQuery(
+        tuple(pairs),
+        tuple(entry.value for entry in given.pairs),
+        None if asked in (states_pb2.STATE_POOLING_UNSPECIFIED, DECLARED) else POOLINGS[asked],
+        if_declared=asked != DECLARED,
+        truncate=objective.truncate,
+    )
+
+
+def _check_values(field: str, given: Sequence[ablation_pb2.RatedText]) -> None:
+    """Raises InvalidArgument for gold values that are all equal."""
+    if len({entry.value for entry in given}) == 1:
         message = f"{field} have one value, so that nothing correlates with them; give texts of different values"
         raise InvalidArgument(field, message, "VALUES_EQUAL")
-    return RatedQuery(tuple(texts), objective.truncate)
 
 
 def _divergence(objective: ablation_pb2.Objective) -> DivergenceQuery:
@@ -153,4 +182,5 @@ KINDS: dict[str, Callable[[ablation_pb2.Objective], ObjectiveQuery]] = {
     "question_answering": _answered,
     "regression": _rated,
     "multi_label": _label_sets,
+    "similarity": _similarity,
 }

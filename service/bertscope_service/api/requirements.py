@@ -13,6 +13,7 @@ from bertscope_service.analyses.objectives.divergence import DivergenceQuery
 from bertscope_service.analyses.objectives.label_sets import LabelSetsQuery
 from bertscope_service.analyses.objectives.labelled import LabelledQuery
 from bertscope_service.analyses.objectives.rated import RatedQuery
+from bertscope_service.analyses.objectives.similarity import SimilarityQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsQuery
 from bertscope_service.analyses.observers.state_quantities import StateQuantity, dimensions
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, UnusableDeclaration
@@ -119,6 +120,9 @@ def require_objective(model: LoadedModel, query: ObjectiveQuery) -> None:
         require_question_answering(model)
     elif isinstance(query, DivergenceQuery):
         require_distribution(model)
+    elif isinstance(query, SimilarityQuery):
+        require_states(model)
+        asked_pooling(model, query)
     else:
         require_cloze(model)
 
@@ -170,6 +174,14 @@ def require_declared_pooling(model: LoadedModel) -> DeclaredPooling:
         message = f"the pooling that {model.name} declares can't be used: {model.declared.problem}; or set another pooling"
         raise Unsupported(message, "DECLARED_POOLING_UNSUPPORTED", model=model.name)
     return model.declared
+
+
+def asked_pooling(model: LoadedModel, query: SimilarityQuery) -> DeclaredPooling | None:
+    """Returns the declared pooling that a query asks of a model; None for another one. Raises Unsupported for a model that
+    declares none or an unusable one."""
+    if query.pooling is not None or (query.if_declared and model.declared is None):
+        return None
+    return require_declared_pooling(model)
 
 
 def require_quantity(model: LoadedModel, quantity: StateQuantity) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_states_pb2 as states
 from bertscope.values.bootstrap import MIN_ITEMS
 from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.statistics import Comparison
@@ -49,6 +50,7 @@ from tests.support.sweeps import (
     minimal_pairs,
     rank,
     rated,
+    similar,
     sweep,
 )
 
@@ -67,6 +69,8 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
     "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
     "rated": ("rater", rated(), [PEARSON, SPEARMAN, ablation.METRIC_SQUARED_ERROR]),
+    "similar": ("bert", similar(), [PEARSON, SPEARMAN]),
+    "similar roberta": ("roberta", similar(pooling=states.STATE_POOLING_MAX), [PEARSON, SPEARMAN]),
     "label sets": ("topics", label_sets(), [LABEL_F1, ACCURACY, LOSS]),
     "divergence of masks": ("bert", divergence(), [DIVERGENCE]),
     "divergence roberta": ("roberta", divergence(), [DIVERGENCE]),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import common_pb2
+from bertscope.v1 import representation_states_pb2 as states_pb2
 from bertscope_service.ablation.ranking import Ranking
 from bertscope_service.analyses.ablation import (
     Bootstrap,
@@ -31,6 +32,8 @@ from bertscope_service.analyses.objectives.labelled import LabelledQuery, Labell
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
+from bertscope_service.analyses.objectives.similarity import SimilarityQuery
+from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.api.ablation import (
     parse_prune,
     render_effect,
@@ -54,6 +57,8 @@ MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
 PAIRS = MinimalPairsQuery((("a", "b"),), Scoring.WITHIN_WORD, truncate=False)
 TEXT = common_pb2.TextInput(text="a")
+PAIR = {"input": {"text": "a", "text_pair": "b"}, "value": 2.0}
+FIRST = Pooling.FIRST
 MANY = 10_001
 
 Layer = common_pb2.LayerHeads
@@ -109,6 +114,11 @@ def test_objectives() -> None:
     given = ablation.RatedTexts(texts=[ablation.RatedText(input=TEXT, value=value) for value in (1, -0.5)])
     rated = RatedQuery((RatedText("a", None, 1.0), RatedText("a", None, -0.5)), truncate=False)
     assert objective(regression=given) == rated
+    pairs = [ablation.RatedText(input=common_pb2.TextInput(text="a", text_pair="b"), value=value) for value in (1, 2)]
+    for asked, pooling, if_declared in ((0, None, True), (states_pb2.STATE_POOLING_DECLARED, None, False), (1, FIRST, True)):
+        given = ablation.SimilarTexts(pairs=pairs, pooling=asked)
+        similar = SimilarityQuery((("a", "b"), ("a", "b")), (1.0, 2.0), pooling, if_declared=if_declared, truncate=False)
+        assert objective(similarity=given) == similar
     sets = ablation.LabelSets(texts=[ablation.LabelSet(input=TEXT, labels=names) for names in (("b", "a"), ())])
     assert objective(multi_label=sets) == LabelSetsQuery(
         (LabelSet(("a", None), ("b", "a")), LabelSet(("a", None), ())), truncate=False
@@ -141,6 +151,14 @@ def test_every_kind_is_known() -> None:
             "objective.regression.texts[0].value",
             "a finite number",
         ),
+        ({"similarity": {}}, "objective.similarity.pairs", "give at least one"),
+        ({"similarity": {"pairs": [PAIR]}}, "objective.similarity.pairs", "of different values"),
+        (
+            {"similarity": {"pairs": [PAIR, {"input": {"text": "a"}, "value": 1}]}},
+            "objective.similarity.pairs[1].input.text_pair",
+            "each pair has two texts",
+        ),
+        ({"similarity": {"pairs": [PAIR, PAIR], "pooling": 99}}, "objective.similarity.pooling", "StatePooling names"),
         ({"masked_lm_loss": {}}, "objective.masked_lm_loss.texts", "give at least one"),
         ({"masked_lm_loss": {"texts": ["a"] * MANY}}, "objective.masked_lm_loss.texts", "takes 10000"),
         ({"masked_lm_loss": {"texts": ["a", " "]}}, "objective.masked_lm_loss.texts[1]", "write some text"),

@@ -85,6 +85,7 @@ OBJECTIVES = (
     "MaskedLmLoss",
     "MinimalPairs",
     "RatedTexts",
+    "SimilarTexts",
 )
 
 

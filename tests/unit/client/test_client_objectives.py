@@ -10,7 +10,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.questions.ablation import objectives, requests, task_objectives
-from bertscope.v1 import ablation_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, common_pb2, representation_states_pb2
 
 TEXTS = bertscope.MaskedLmLoss(["a b"])
 
@@ -38,7 +38,7 @@ def message(objective: Any) -> ablation_pb2.Objective:
 
 
 def test_examples_in_docstrings():
-    for module, examples in ((objectives, 2), (task_objectives, 2)):
+    for module, examples in ((objectives, 2), (task_objectives, 3)):
         assert doctest.testmod(module).failed == 0
         assert doctest.testmod(module).attempted == examples
 
@@ -71,6 +71,15 @@ def test_minimal_pairs():
 def test_rated_texts():
     found = message(bertscope.RatedTexts([("a", 1), (("a", "b"), np.float32(0.5))])).regression.texts
     assert [(each.input.text, each.input.text_pair, each.value) for each in found] == [("a", "", 1.0), ("a", "b", 0.5)]
+
+
+def test_similar_texts():
+    given = bertscope.SimilarTexts([(("a", "b"), 1), (("c", "d"), np.float32(0.5))], pooling="first")
+    found = message(given).similarity
+    assert [(each.input.text, each.input.text_pair, each.value) for each in found.pairs] == [("a", "b", 1.0), ("c", "d", 0.5)]
+    assert found.pooling == representation_states_pb2.STATE_POOLING_FIRST
+    with pytest.raises(bertscope.InvalidArgument, match=r"pairs\[0\]\.input: must be a pair of texts"):
+        bertscope.SimilarTexts([("a", 1.0)])
 
 
 def test_label_sets():

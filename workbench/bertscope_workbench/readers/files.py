@@ -34,6 +34,7 @@ __all__ = [
     "PROMPTS",
     "QUESTIONS",
     "RATED",
+    "SIMILAR",
     "TEXTS",
     "ItemKind",
     "read_answered",
@@ -44,6 +45,7 @@ __all__ = [
     "read_prompts",
     "read_questions",
     "read_rated",
+    "read_similar",
     "read_texts",
 ]
 
@@ -153,6 +155,11 @@ def read_label_sets(
 def read_rated(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[TextOrPair, float]]:
     """Reads texts with gold values, for `RatedTexts`: columns "text" and "value", and "text_pair" if there is one."""
     return read_items(path, RATED, columns, limit)
+
+
+def read_similar(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[TextOrPair, float]]:
+    """Reads pairs of texts with gold values of how alike they are, for `SimilarTexts`: columns "text", "text_pair", "value"."""
+    return read_items(path, SIMILAR, columns, limit)
 
 
 def read_answered(
@@ -297,3 +304,5 @@ LABEL_SETS = ItemKind(("text", "labels"), ("text_pair",), lambda row: (_input(ro
 """A text or a pair, and the labels that hold for it: columns "text" and "labels"."""
 RATED = ItemKind(("text", "value"), ("text_pair",), lambda row: (_input(row), _value(row["value"])))
 """A text with its gold value: columns "text" and "value", and "text_pair" if there is one."""
+SIMILAR = ItemKind(("text", "text_pair", "value"), (), lambda row: (_input(row), _value(row["value"])))
+"""Two texts with the gold value of how alike they are: columns "text", "text_pair" and "value"."""

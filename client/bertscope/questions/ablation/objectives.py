@@ -11,7 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from bertscope.questions.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
+from bertscope.questions.ablation.task_objectives import (
+    LabelledQuestions,
+    LabelledTexts,
+    LabelledWords,
+    LabelSets,
+    RatedTexts,
+    SimilarTexts,
+)
 from bertscope.values import validation
 from bertscope.values.choices import Metric, Order, Scoring
 from bertscope.values.validation import TextOrPair
@@ -114,6 +121,7 @@ Objective = (
     | LabelledQuestions
     | Divergence
     | RatedTexts
+    | SimilarTexts
     | LabelSets
 )
 

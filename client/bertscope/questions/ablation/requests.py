@@ -7,12 +7,19 @@ from typing import Any, SupportsIndex, cast
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.objectives import ClozePrompts, Divergence, Greedy, MaskedLmLoss, MinimalPairs, Objective
-from bertscope.questions.ablation.task_objectives import LabelledQuestions, LabelledTexts, LabelledWords, LabelSets, RatedTexts
-from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2
+from bertscope.questions.ablation.task_objectives import (
+    LabelledQuestions,
+    LabelledTexts,
+    LabelledWords,
+    LabelSets,
+    RatedTexts,
+    SimilarTexts,
+)
+from bertscope.v1 import ablation_pb2, common_pb2, question_answering_pb2, representation_states_pb2
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions, intervention_fields
-from bertscope.values.choices import Metric, Order
-from bertscope.values.messages import MODES, SCORINGS, text_input, values
+from bertscope.values.choices import Metric, Order, StatePooling
+from bertscope.values.messages import MODES, SCORINGS, enum_value, text_input, values
 from bertscope.values.models import Model, model_name
 from bertscope.values.validation import HeadsByLayer, TextOrPair
 
@@ -150,6 +157,12 @@ def _regression(objective: RatedTexts) -> dict[str, Any]:
     return {"regression": ablation_pb2.RatedTexts(texts=texts)}
 
 
+def _similarity(objective: SimilarTexts) -> dict[str, Any]:
+    pooling = enum_value("pooling", objective.pooling, StatePooling, representation_states_pb2.StatePooling)
+    pairs = [ablation_pb2.RatedText(input=text_input(texts), value=value) for texts, value in objective.pairs]
+    return {"similarity": ablation_pb2.SimilarTexts(pairs=pairs, pooling=pooling)}
+
+
 def _multi_label(objective: LabelSets) -> dict[str, Any]:
     texts = [ablation_pb2.LabelSet(input=text_input(text), labels=labels) for text, labels in objective.texts]
     return {"multi_label": ablation_pb2.LabelSets(texts=texts)}
@@ -185,6 +198,7 @@ MESSAGES: dict[type[Any], Callable[[Any], dict[str, Any]]] = {
     LabelledWords: _token_classification,
     Divergence: _divergence,
     RatedTexts: _regression,
+    SimilarTexts: _similarity,
     LabelSets: _multi_label,
     LabelledQuestions: _question_answering,
 }

@@ -14,10 +14,11 @@ import numpy as np
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
+from bertscope.values.choices import StatePooling
 from bertscope.values.spans import Span, parts, span
 from bertscope.values.validation import TextOrPair
 
-__all__ = ["LabelSets", "LabelledQuestions", "LabelledTexts", "LabelledWords", "RatedTexts"]
+__all__ = ["LabelSets", "LabelledQuestions", "LabelledTexts", "LabelledWords", "RatedTexts", "SimilarTexts"]
 
 GoldAnswer = str | tuple[int, int]
 """An answer in the words of the passage, or its code points (start, end)."""
@@ -103,6 +104,27 @@ class RatedTexts:
     def __post_init__(self) -> None:
         texts = validation.many("texts", self.texts, "tuples (text, value)")
         validation.keep(self, texts=tuple(_rated(f"texts[{index}]", text) for index, text in enumerate(texts)))
+        validation.flag("truncate", self.truncate)
+
+
+@dataclass(frozen=True)
+class SimilarTexts:
+    """Scores of an embedding model: how the cosines of two texts' vectors, as `embed_texts` makes them, correlate with gold
+    values (STS; Cer et al. 2017): "pearson", "spearman". Needs no head.
+
+    >>> SimilarTexts([(("A cat sleeps.", "A cat is asleep."), 4.8), (("A cat sleeps.", "Stocks fell."), 0.1)]).pairs[1]
+    (('A cat sleeps.', 'Stocks fell.'), 0.1)
+    """
+
+    pairs: Iterable[tuple[tuple[str, str], float]]
+    """(pair of texts, gold value in any unit); at least two, and not all values are equal."""
+    pooling: StatePooling | None = None
+    """As in `embed_texts`: None is what the model's folder declares, else "mean"."""
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        pairs = validation.many("pairs", self.pairs, "tuples ((text, text), value)")
+        validation.keep(self, pairs=tuple(_similar(f"pairs[{index}]", pair) for index, pair in enumerate(pairs)))
         validation.flag("truncate", self.truncate)
 
 
@@ -202,6 +224,13 @@ def _label_set(field: str, value: object) -> tuple[TextOrPair, tuple[str, ...]]:
 def _rated(field: str, value: object) -> tuple[TextOrPair, float]:
     text, gold = validation.pair(field, value, "(text, value)")
     return validation.text_or_pair(f"{field}.input", text), validation.finite_number(f"{field}.value", gold)
+
+
+def _similar(field: str, value: object) -> tuple[tuple[str, str], float]:
+    texts, gold = _rated(field, value)
+    if isinstance(texts, str):
+        raise invalid_argument(f"{field}.input", "must be a pair of texts (text, text), each of which gets a vector")
+    return texts, gold
 
 
 def _label(field: str, value: object) -> str | int:

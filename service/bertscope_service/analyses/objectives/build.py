@@ -14,7 +14,9 @@ from bertscope_service.analyses.objectives.labelled import LabelledObjective, La
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsObjective, MinimalPairsQuery
 from bertscope_service.analyses.objectives.rated import RatedObjective, RatedQuery
+from bertscope_service.analyses.objectives.similarity import SimilarityObjective, SimilarityQuery
 from bertscope_service.analyses.objectives.token_labels import TokenLabelsObjective, TokenLabelsQuery
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 
@@ -28,13 +30,17 @@ ObjectiveQuery: TypeAlias = (
     | RatedQuery
     | AnsweredQuery
     | LabelSetsQuery
+    | SimilarityQuery
 )
 
 
-def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, encoder: Encoder, model: str) -> Objective:
+def build_objective(
+    query: ObjectiveQuery, tokenizer: TextTokenizer, encoder: Encoder, model: str, declared: DeclaredPooling | None = None
+) -> Objective:
     """Tokenizes and checks all items, which takes seconds for many of them.
 
-    `encoder` has the head that the query needs; `model` is its name, for errors. Raises InvalidArgument, which names the item's
+    `encoder` has the head that the query needs; `model` is its name, for errors; `declared` the pooling of texts that the query
+    asks of the model. Raises InvalidArgument, which names the item's
     field.
     """
     shape = encoder.shape
@@ -62,3 +68,5 @@ def build_objective(query: ObjectiveQuery, tokenizer: TextTokenizer, encoder: En
             return LabelSetsObjective(query, tokenizer, shape.head_labels, model)
         case RatedQuery():
             return RatedObjective(query, tokenizer)
+        case SimilarityQuery():
+            return SimilarityObjective(query, tokenizer, shape, declared)

@@ -19,6 +19,7 @@ from bertscope import (
     MinimalPairs,
     RatedTexts,
     Scoring,
+    SimilarTexts,
 )
 from bertscope.questions.ablation.objectives import Objective
 
@@ -49,6 +50,7 @@ READERS: dict[str, Callable[..., Items[Any]]] = {
     "labelled": files.read_labelled,
     "words": _read_words,
     "rated": files.read_rated,
+    "similar": files.read_similar,
     "label_sets": files.read_label_sets,
     "divergence": files.read_inputs,
     "answered": files.read_answered,
@@ -82,6 +84,10 @@ class ObjectiveOptions:
     rated: Annotated[
         Path | None,
         option("--rated FILE", 'Measure values: columns "text", "value" and maybe "text_pair".'),
+    ] = None
+    similar: Annotated[
+        Path | None,
+        option("--similar FILE", 'Measure how alike vectors of texts are (STS): columns "text", "text_pair", "value".'),
     ] = None
     answered: Annotated[
         Path | None, option("--answered FILE", 'Measure answers: columns "question", "passage", "answer" (a|b).')
@@ -164,6 +170,7 @@ BUILDERS: dict[str, Callable[[ObjectiveOptions], Objective]] = {
     "labelled": lambda asked: LabelledTexts(asked.items("labelled"), truncate=asked.truncate),
     "words": lambda asked: LabelledWords(asked.items("words"), truncate=asked.truncate),
     "rated": lambda asked: RatedTexts(asked.items("rated"), truncate=asked.truncate),
+    "similar": lambda asked: SimilarTexts(asked.items("similar"), truncate=asked.truncate),
     "label_sets": lambda asked: LabelSets(asked.items("label_sets"), truncate=asked.truncate),
     "answered": lambda asked: _answered(asked.items("answered")),
     "divergence": lambda asked: Divergence(asked.items("divergence"), truncate=asked.truncate),
@@ -181,6 +188,7 @@ class ScoreOptions(ObjectiveOptions):
         "labelled": "--labelled",
         "words": "--words",
         "rated": "--rated",
+        "similar": "--similar",
         "label_sets": "--label-sets",
         "answered": "--answered",
     }
