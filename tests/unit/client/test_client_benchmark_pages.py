@@ -13,7 +13,7 @@ from bertscope_workbench.explore.result_files.drawings import events_of
 from bertscope_workbench.explore.result_files.readers import WrongFile
 
 from tests.support import reports
-from tests.unit.client.test_client_cli_benchmark_view import report, studies
+from tests.support.benchmarked import report, studies
 
 BASE = reports.model("base")
 UNSCORED = reports.model("base", scores=False)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
 from bertscope.questions.benchmark import replies
-from bertscope.questions.benchmark.replies import StudiesAssembler
 from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
 from bertscope.values.models import read_model
 from bertscope_workbench.command.commands import compress
@@ -16,19 +15,7 @@ from bertscope_workbench.command.views import benchmark_files, benchmark_notes, 
 from rich.console import Console
 
 from tests.support import reports
-
-
-def report(*models: benchmark_pb2.ModelReport, **fields: object) -> BenchmarkReport:
-    message = benchmark_pb2.BenchmarkModelsResponse(report=reports.report(*models, **fields))
-    return replies.benchmark_event(message)
-
-
-def studies(*rows: benchmark_pb2.StudyRow) -> StudyTable:
-    assembler = StudiesAssembler(None)
-    for row in rows:
-        assembler.add(benchmark_pb2.BenchmarkStudiesResponse(row=row))
-    assembler.add(benchmark_pb2.BenchmarkStudiesResponse(summary=reports.summary()))
-    return assembler.end()
+from tests.support.benchmarked import report, studies
 
 
 def shown(measured: BenchmarkReport | StudyTable, width: int = 120) -> list[str]:
