@@ -184,6 +184,7 @@ def unlike(first: Side, second: Side, difference: str) -> InvalidArgument:
     """Returns the error for two models whose maps can't be compared."""
     message = (
         f"{first.name} and {second.name} can't be compared, for {difference}; compare models with the same tokenizer, layers "
-        "and heads, such as a model and its fine-tuned copy"
+        "and heads, such as a model and its fine-tuned copy; models of any shape compare by their best heads (ScoreRelations), "
+        "their heads' pattern classes (DescribeAttention) and the CKA of their states (CompareRepresentations)"
     )
     return InvalidArgument("other_model", message, "MODELS_DIFFER")

@@ -18,26 +18,7 @@ from bertscope.values.intervals import mean_interval, ratio_interval, wilson_int
 from bertscope_workbench.plots.text_sets import MAX_GROUPS
 
 from tests.support.descriptions import PROVENANCE
-
-OUTCOMES = {"right": 1, "tie": 2, "wrong": 3}
-
-
-def comparison(outcomes: str, groups: Any = lambda index: ("a", f"b{index % 2}"), model: str = "models/fake") -> Any:
-    """A comparison of pairs whose outcomes are the letters r, t and w."""
-    sets = [bertscope.TextSet([f"good {index}", f"bad {index}"], groups=groups(index)) for index in range(len(outcomes))]
-    names = {"r": (1.0, "right"), "t": (0.0, "tie"), "w": (-2.0, "wrong")}
-    results = [
-        scores_pb2.ComparedSet(
-            log_likelihoods=[-5.0 + names[letter][0], -5.0], scored_pieces=[2, 2], outcome=OUTCOMES[names[letter][1]]
-        )
-        for letter in outcomes
-    ]
-    provenance = type(PROVENANCE)()
-    provenance.CopyFrom(PROVENANCE)
-    provenance.model = model
-    reply = scores_pb2.CompareTextsResponse(results=results, scoring=1, provenance=provenance)
-    asked = list(asked_sets(sets, critical_region=False).items)
-    return bertscope.TextComparison(tuple(read_compared_sets(asked, reply)))
+from tests.support.text_sets import comparison
 
 
 def regions(*texts: str) -> list[str]:

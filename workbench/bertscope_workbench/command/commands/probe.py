@@ -17,6 +17,7 @@ from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
+from bertscope_workbench.command.options.models import Models, one_model, side_by_side
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading
@@ -76,8 +77,10 @@ def probe(
         OutputOptions, Offered("output", *LOOKS, output="Write a row for each layer: .csv, .tsv, .jsonl, .parquet, .tex.")
     ],
     keep: Annotated[Path | None, option("--keep FILE", "Keep the probes for `bertscope apply-probe`: a file, .npz.")] = None,
-    call: options.LongCallOptions,
+    call: Annotated[options.LongCallOptions, Offered("truncate", "timeout", "json")],
+    model: Models = None,
 ) -> None:
+    one = one_model(model, plot=out.plot, keep=keep)
     if values and mix:
         raise Failure("--mix is for classes; probes of numbers are of single layers")
     parts = [(_read_values if values else read_probe_part)(path, label, limit) for path in (file, dev, test)]
@@ -94,15 +97,25 @@ def probe(
         "weights": keep is not None,
         **to.arguments(),
         **call.arguments(),
+        "model": one,
     }
 
     with to.connect(call.timeout) as client, training() as progress:
         train: Any = client.train_regression_probe if values else partial(client.train_probe, mix=mix)
-        found: Any = train(parts[0], dev=parts[1], test=parts[2], on_progress=progress, **given)
+        models: list[str | None] = [*model] if model else [None]
+        asked = [given | {"model": name} for name in models]
+        every: list[Any] = [train(parts[0], dev=parts[1], test=parts[2], on_progress=progress, **each) for each in asked]
+    found = every[0]
     shown_by: tuple[Any, ...] = (probe_columns, save_probe, document, print_probe)
     if values:
         shown_by = (regression_columns, save_regression_probe, regression_document, print_regression)
     columns, save, shown, view = shown_by
+    if len(every) > 1:
+        tables = {each.provenance.model: columns(each) for each in every}
+        written = out.write(side_by_side(tables))
+        documents = {"models": [shown(each) for each in every]}
+        print_result(every, lambda _: documents, print_models, json=call.json, written=written)
+        return
     written = out.write(columns(found), partial(save, found))
     if keep is not None:
         written.append(kept(KeptProbe.of(found).save, keep))
@@ -156,6 +169,18 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
         screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
     print_left_out(screen, found, ("train", "dev", "test"))
     print_problems(screen, problems)
+
+
+def print_models(screen: Console, models: Sequence[Any]) -> None:
+    """Prints the best layer of each model, and how it does there."""
+    result = table(["model", "best layer#", "score#", "95 %", "control#", "selectivity#"])
+    for found in models:
+        (row,) = [row for row in found.rows() if row[0] == found.best_layer]
+        share, low, high, control, selectivity = row[1:6]
+        ends = "" if low is None else f"{low:.3f} to {high:.3f}"
+        scores = f"{share:.3f}", ends, "" if control is None else f"{control:.3f}"
+        result.add_row(printable(found.provenance.model), str(row[0]), *scores, f"{selectivity:+.3f}")
+    screen.print(titled("the layer with the lowest loss on the dev words: accuracy, or R squared of numbers", result))
 
 
 def print_mix(screen: Console, mix: LayerMix) -> None:

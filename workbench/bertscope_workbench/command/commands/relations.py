@@ -23,6 +23,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options.control import Control, untrained_copy
 from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.models import Models, one_model, side_by_side
 from bertscope_workbench.command.options.results import PrintedOutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source, source_of
@@ -62,8 +63,9 @@ def relations(
     top: Annotated[int, option("--top N", "Relations to show, those with most pairs.", min=1)] = 30,
     call: Annotated[
         options.LongCallOptions,
-        Offered("model", "timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
+        Offered("timeout", timeout="How long an answer may take, 60 unless set; with --tree, the whole."),
     ],
+    model: Models = None,
 ) -> None:
     choices: Mapping[str, object] = {
         "--only": only,
@@ -80,7 +82,8 @@ def relations(
     kind = "--tree" if tree else "--features" if features else ""
     unused = {name: given for name, given in choices.items() if name in UNUSED[kind]}
     refuse(unused, f"does not go with {kind}" if kind else "goes with --tree")
-    arguments = to.arguments() | {"model": call.model, "timeout": call.timeout}
+    several = {"features": features, "tree": tree, "control": control, "select": select, "plot": out.plot}
+    arguments = to.arguments() | {"model": one_model(model, **several), "timeout": call.timeout}
     if tree:
         score_trees(to, out, relation_source(file, limit), by_head=by_head, **arguments)
     elif features:
@@ -89,6 +92,9 @@ def relations(
         linked = relation_source(file, limit, propbank=propbank, subtypes=not no_subtypes)
         others = None if select is None else relation_source(select, None, propbank=propbank, subtypes=not no_subtypes)
         arguments["details"] = not no_intervals
+        if model is not None and len(model) > 1:
+            compare_models(to, out, summary, linked, only, direction, top, model, **arguments)
+            return
         score_relations(to, out, summary, linked, others, only, direction, top, control, **arguments)
 
 
@@ -169,6 +175,34 @@ def score_relations(
     if stopped is not None:
         print_stopped(stopped, len(source.items))
         raise stopped
+
+
+def compare_models(
+    server: ServerOptions,
+    out: PrintedOutputOptions,
+    summary: SummaryOptions,
+    source: Source[RelationText],
+    only: list[str] | None,
+    direction: Direction | None,
+    top: int,
+    models: list[str],
+    **arguments: Any,
+) -> None:
+    """Scores relations by several models, of any shapes, each on the texts that it reads, and shows their best heads."""
+    with server.connect(arguments["timeout"]) as client:
+        found = {model: scores_of(client, source, only, **arguments | {"model": model}) for model in models}
+    best = {model: scores.best_heads(direction) for model, scores in found.items()}
+    written = out.write(side_by_side({model: relation_columns(scores) for model, scores in found.items()}))
+    rows = [(model, *row) for model, heads in best.items() for row in best_rows(heads)]
+    written += summary.write(["model", *BEST_COLUMNS], rows=rows)
+    print_result(
+        best,
+        lambda _: {"models": [view.document(scores, direction) for scores in found.values()]},
+        lambda screen, best: view.print_models(screen, best, top),
+        json=out.json,
+        written=written,
+        source=source,
+    )
 
 
 def scores_of(

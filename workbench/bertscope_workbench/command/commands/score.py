@@ -23,9 +23,11 @@ from bertscope_workbench.command.groups import DASHED, Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.items import RowOptions
+from bertscope_workbench.command.options.models import Models, one_model
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
 from bertscope_workbench.command.options.sources import Source, source_of
 from bertscope_workbench.command.options.texts import read_texts
+from bertscope_workbench.command.parts.score_models import compare_models
 from bertscope_workbench.command.parts.score_pairs import PairOptions, compare_pairs
 from bertscope_workbench.command.parts.score_rows import score_rows
 from bertscope_workbench.command.parts.substitutions import SubstitutionOptions, score_substitutions
@@ -90,10 +92,19 @@ def score(
     scoring: Annotated[
         Scoring, option("--scoring", "What is masked with each piece: later ones of its word, none, or all."), DASHED
     ] = "within_word",
-    call: Annotated[options.CallOptions, Offered("truncate", "model", "timeout")],
+    call: Annotated[options.CallOptions, Offered("truncate", "timeout")],
+    model: Models = None,
 ) -> None:
     arguments: dict[str, Any] = {
-        "model": call.model,
+        "model": one_model(
+            model,
+            substitutions=protein.sequence,
+            baseline=pairs.baseline,
+            errors=pairs.errors,
+            errors_output=pairs.errors_output,
+            plot=out.plot,
+            rows=rows.rows,
+        ),
         "scoring": scoring,
         **to.arguments(),
         "truncate": call.truncate,
@@ -110,8 +121,14 @@ def score(
         return
     if pairs.pairs is not None:
         given.check_unused("--pairs")
+        if model is not None and len(model) > 1:
+            del arguments["model"]
+            compare_models(to, pairs, pairs.source(given.columns, given.limit), out, model, timeout=call.timeout, **arguments)
+            return
         compare_pairs(to, pairs, pairs.source(given.columns, given.limit), out, timeout=call.timeout, **arguments)
         return
+    if model is not None and len(model) > 1:
+        raise UsageError("several --model go with --pairs: the scores of texts by models with other pieces do not compare")
     level, source = given.level, given.source()
     arguments["pieces"] = bool(level != "text" or out.plot or out.json)
     arguments["on_rejected"] = source.reject if given.file is not None else None

@@ -93,11 +93,11 @@ def compare_pairs(
     model, timeout = arguments.pop("model"), arguments.pop("timeout")
     asked = {"critical_region": options.critical_region, **arguments}
     with server.connect(timeout) as client:
-        ours, stopped = _compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
+        ours, stopped = compared(client, source, range(len(source.items)), "comparing", model=model, **asked)
         theirs, both = ours, options.baseline is not None and stopped is None
         if both:
             what = f"comparing by {options.baseline}"
-            theirs, stopped = _compared(client, source, [*ours], what, model=options.baseline, **asked)
+            theirs, stopped = compared(client, source, [*ours], what, model=options.baseline, **asked)
     found = TextComparison(tuple(ours[number] for number in theirs))
     baseline = TextComparison(tuple(theirs.values())) if both else None
     written = out.write(
@@ -121,7 +121,7 @@ def compare_pairs(
         raise stopped
 
 
-def _compared(
+def compared(
     client: Client, source: Source[TextSet], numbers: Sequence[int], what: str, **arguments: Any
 ) -> tuple[dict[int, ComparedSet], BertscopeError | None]:
     """Compares some of the pairs. Returns those that the model can read, by their numbers, and the error that ended the calls
@@ -255,7 +255,7 @@ def print_comparison(screen: Console, found: TextComparison, baseline: TextCompa
     if cut:
         screen.print(f"pairs that were cut: {cut}", style="yellow")
     if baseline is not None:
-        _print_differences(screen, found, baseline)
+        print_differences(screen, found, baseline)
     if errors:
         _print_errors(screen, found)
 
@@ -271,7 +271,8 @@ def _print_errors(screen: Console, found: TextComparison) -> None:
         screen.print(f"and {len(numbers) - MOST_ERRORS} more: --errors-output FILE writes all", style="dim")
 
 
-def _print_differences(screen: Console, found: TextComparison, baseline: TextComparison) -> None:
+def print_differences(screen: Console, found: TextComparison, baseline: TextComparison) -> None:
+    """Prints how the accuracy of each group differs from the baseline's on the same sets."""
     names = ["group", "accuracy#", "baseline#", "difference#", "95 %#", "won#", "lost#", "McNemar's p#"]
     result = table(names)
     for group in (*found.groups, ALL):

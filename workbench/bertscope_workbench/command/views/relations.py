@@ -1,7 +1,7 @@
 """Prints the best heads of relations beside their baselines, and the heads that attend most to features."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,22 @@ def document(
         "combined": combined_document(scores, select),
     }
     return document | fields_of(scores, "provenance")
+
+
+def print_models(screen: Console, models: Mapping[str, Sequence[BestHead]], top: int) -> None:
+    """Prints a row for each relation and model, relations with most pairs first: the best head of each model."""
+    names = dict.fromkeys(best.relation for heads in models.values() for best in sorted(heads, key=lambda best: -best.pairs))
+    result = table(["relation", "model", "pairs#", "head#", "", "found#", "95 %#", "best offset#", "finds#", "chance#"])
+    for relation in [*names][:top]:
+        for model, heads in models.items():
+            for best in heads:
+                if best.relation == relation:
+                    cells = percent(best.accuracy), reach(best.interval), f"{best.offset:+d}", percent(best.offset_accuracy)
+                    place = f"{best.layer}:{best.head}", ARROWS[best.direction]
+                    name, asked = printable(relation), printable(model)
+                    result.add_row(name, asked, str(best.pairs), *place, *cells, percent(best.chance))
+    screen.print(titled("the head that attends most often to the linked word most (layer:head), of each model", result))
+    screen.print("heads are chosen on every second text, and scored on the others", style="dim")
 
 
 def combined_document(scores: RelationScores, select: Select = "half") -> dict[str, Any]:

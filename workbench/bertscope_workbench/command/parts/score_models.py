@@ -1,0 +1,82 @@
+"""`bertscope score --pairs --model A --model B`: minimal pairs by several models, in one table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertscope import ComparedSet, TextComparison
+from bertscope.questions.scores.comparison import ALL, set_columns
+from rich.console import Console
+
+from bertscope_workbench.command.options.models import side_by_side
+from bertscope_workbench.command.options.results import OutputOptions, PrintedOutputOptions, print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.parts.score_pairs import (
+    UNITS,
+    PairOptions,
+    PairSource,
+    compared,
+    document,
+    print_differences,
+    summary_columns,
+)
+from bertscope_workbench.command.views.output import bar, plural, printable, reach, table, titled
+
+
+def compare_models(
+    server: ServerOptions,
+    options: PairOptions,
+    source: PairSource,
+    out: PrintedOutputOptions,
+    models: Sequence[str],
+    **arguments: Any,
+) -> None:
+    """Compares the pairs by several models, and shows the accuracies by group, and how each differs from the first, pair by pair.
+    Pairs that one of them can't read are left out for all."""
+    timeout = arguments.pop("timeout")
+    found = dict[str, dict[int, ComparedSet]]()
+    numbers: Sequence[int] = range(len(source.items))
+    with server.connect(timeout) as client:
+        for model in models:
+            sets, stopped = compared(
+                client,
+                source,
+                numbers,
+                f"comparing by {model}",
+                model=model,
+                critical_region=options.critical_region,
+                **arguments,
+            )
+            if stopped is not None:
+                raise stopped
+            found[model], numbers = sets, [*sets]
+    alike = {model: TextComparison(tuple(sets[number] for number in numbers)) for model, sets in found.items()}
+    values = source.columns(numbers)
+    written = out.write(side_by_side({model: set_columns(each) | values for model, each in alike.items()}), units=UNITS)
+    first = alike[models[0]]
+    groups = {model: summary_columns(each, None if each is first else first, values) for model, each in alike.items()}
+    written += OutputOptions(output=options.summary).write(side_by_side(groups))
+    print_result(
+        alike,
+        lambda alike: {"models": [document(each, None if each is first else first) for each in alike.values()]},
+        print_models,
+        json=out.json,
+        written=written,
+        source=source,
+    )
+
+
+def print_models(screen: Console, models: Mapping[str, TextComparison]) -> None:
+    """Prints a row for each group and model; then how each model differs from the first, pair by pair."""
+    first, *others = models.values()
+    result = table(["group", "model", "pairs#", "accuracy#", "95 %#", "", "ties#", "difference, nats#"])
+    for group in (*first.groups, ALL):
+        if group == ALL and first.groups:
+            result.add_section()
+        for model, found in models.items():
+            each = found.accuracy(group)
+            name = printable(group or "all"), printable(model)
+            shares = f"{100 * each.accuracy:.1f}", reach(each.interval), bar(each.accuracy)
+            result.add_row(*name, str(each.sets), *shares, str(each.tied or ""), f"{each.mean_difference:+.2f}")
+    screen.print(titled(f"{plural(len(first.sets), 'pair')}, {first.sets[0].scoring.replace('_', '-')}", result))
+    for other in others:
+        print_differences(screen, other, first)
