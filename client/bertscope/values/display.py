@@ -199,7 +199,8 @@ def _kind(column: pd.Series[Any]) -> str:
     from pandas.api.types import infer_dtype
 
     if _is_numeric(column):
-        return _KINDS[column.dtype.kind]
+        # Maps have many weights, of single precision.
+        return "Float32" if column.dtype in ("float16", "float32") else _KINDS[column.dtype.kind]
     found = infer_dtype(column, skipna=True)
     empty = "string" if column.name in _TEXTS else "Float64"
     return empty if found == "empty" else _INFERRED.get(found, "object")

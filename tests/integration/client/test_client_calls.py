@@ -331,4 +331,4 @@ def test_to_pandas(server):
     with bertscope.Client(server.target) as client:
         (half,) = client.extract_attention("a b", dtype="float16")
     assert half.attention.dtype == np.float16
-    assert half.to_pandas()["attention"].dtype == np.float32
+    assert half.to_pandas()["attention"].dtype == "Float32"

@@ -49,4 +49,4 @@ def test_models_of_pairs_differ_from_the_first_one_in_one_table():
     table = summary_columns(other, first, {"kind": ["x"] * 8})
     assert (table["baseline_accuracy"][0], table["above_baseline"][0], table["won"][0], table["lost"][0]) == (0.875, -0.5, 1, 5)
     assert table["above_baseline_low"][0] < -0.5 < table["above_baseline_high"][0]
-    assert table["kind"] == ["x"] * 4
+    assert table["kind"] == [None, "x", "x", "x"]

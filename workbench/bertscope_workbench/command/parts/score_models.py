@@ -30,7 +30,7 @@ def compare_models(
     models: Sequence[str],
     **arguments: Any,
 ) -> None:
-    """Compares the pairs by several models, and shows the accuracies by group, and how each differs from the first, pair by pair.
+    """Compares the pairs by several models, and shows accuracies by group, and how each differs from the first, pair by pair.
     Pairs that one of them can't read are left out for all."""
     timeout = arguments.pop("timeout")
     found = dict[str, dict[int, ComparedSet]]()
