@@ -1,4 +1,4 @@
-# make demo | run | test | test-all | check | format | protos | client | bench | gpu | release
+# make demo | run | test | test-all | check | docs | format | protos | client | bench | gpu | release
 # Each verb does its own set-up: a .venv with all three distributions and the development tools, by uv; without uv on PATH, pip puts
 # it into the .venv first. On Linux, PyTorch of PyPI brings 4.5 GB of CUDA: `make CPU=1 demo` takes PyTorch's CPU build instead, from its own
 # index, and `make TORCH="torch --index-url URL" demo`, or TORCH=FILE.whl, any other build. It counts when .venv is made.
@@ -16,7 +16,7 @@ OWN_TORCH := $(if $(TORCH),$(shell sed -nE 's/^name = "((nvidia|cuda)-.*|torch|t
 # Python compiles PyTorch and transformers for 10 s in each process where it may not keep the bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo run test test-all check format protos client bench gpu release clean
+.PHONY: help demo run test test-all check docs format protos client bench gpu release clean
 
 help:  ## Show the verbs
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -60,8 +60,12 @@ check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, 
 	$(BIN)/python -m tools.async_to_sync --check
 	$(BIN)/python -m tools.tensor_factories
 	$(BIN)/python -m tools.prose
+	$(BIN)/python -m tools.site --quick build/quick-site
 	$(BIN)/python -m tools.deploy.check
 	$(BIN)/python -m tools.deploy.audit
+
+docs: $(READY)  ## Build the site from docs/ into build/site: pages, references, search
+	$(BIN)/python -m tools.site
 
 format: $(READY)  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .

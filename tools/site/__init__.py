@@ -1,0 +1,1 @@
+"""Builds the site from docs/: its pages, the Python reference and `llms.txt`. Nothing is fetched from a network."""
