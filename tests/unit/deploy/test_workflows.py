@@ -22,7 +22,7 @@ def commands(workflow: dict[str, Any]) -> str:
 
 def test_it_runs_verbs_of_the_makefile() -> None:
     used = set(re.findall(r"\bmake (?:CPU=1 )?([a-z-]+)", commands(CI)))
-    assert {"check", "test", "test-all", "release"} <= used <= VERBS
+    assert {"check", "docs", "test", "test-all", "release"} <= used <= VERBS
 
 
 def test_it_runs_on_every_python_that_is_supported() -> None:
@@ -42,7 +42,7 @@ def test_what_is_published_has_passed_and_bears_the_version() -> None:
 def test_no_password_is_stored() -> None:
     text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
     assert "secrets." not in text
-    assert jobs_with("id-token") == {"distributions", "image"}
+    assert jobs_with("id-token") == {"distributions", "image", "site"}
     assert CI["permissions"] == RELEASE["permissions"] == {"contents": "read"}
 
 
