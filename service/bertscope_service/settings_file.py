@@ -34,7 +34,7 @@ def read_config(path: Path, fields: dict[str, FieldInfo]) -> dict[str, Any]:
     """Returns a file's values, each checked alone: what several say together is checked with flags and variables. Raises
     SettingsError."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a byte order mark
     except OSError as error:
         raise ConfigError(f"--config {path}: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -52,9 +52,15 @@ def _problem(name: str, value: Any, fields: dict[str, FieldInfo]) -> str:
     if (field := fields.get(name)) is None:
         near = get_close_matches(name.replace("-", "_").lower(), fields, n=1, cutoff=0.8)
         return f"no setting is called {name}" + (f"; {near[0]} is meant?" if near else "; bertscope serve --help lists them")
+    if isinstance(value, bool) != (field.annotation is bool):  # pydantic would read true as 1, and 1 as true
+        return f"{name}: must be {'true or false' if field.annotation is bool else 'no boolean'}, got {_written(value)}"
     declared: Any = Annotated[field.annotation, field]
     try:
         TypeAdapter(declared).validate_python(value)
     except ValidationError as error:
-        return f"{name}: {error.errors()[0]['msg']}, got {value!r}"
+        return f"{name}: {error.errors()[0]['msg']}, got {_written(value)}"
     return ""
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)

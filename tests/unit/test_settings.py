@@ -54,6 +54,7 @@ def test_flag_over_variable_over_file_over_default(tmp_path: Path, monkeypatch: 
     assert (settings.model, settings.channelz) == (["a=x/y", "b"], True)
     monkeypatch.setenv("BERTSCOPE_CONFIG", file)
     assert (parsed().port, parsed("--model", "c").model, unknown_variables(os.environ)) == (1, ["c"], [])
+    assert parsed("--config", written(tmp_path, "\ufeffmax_texts = 4\n")).max_texts == 4
 
 
 WRONG_FILES = [
@@ -63,6 +64,8 @@ WRONG_FILES = [
     ("port = 70000", "port: Input should be less than or equal to 65535, got 70000"),
     ('model = "a,b"', "model: Input should be a valid list, got 'a,b'"),
     ('config = "other.toml"', "a file can't name another one; remove the key config"),
+    ("max_calls = true", "max_calls: must be no boolean, got true"),
+    ("channelz = 1", "channelz: must be true or false, got 1"),
     ("port = ", "is not TOML: Invalid value"),
     (None, "No such file or directory"),
 ]

@@ -1,6 +1,7 @@
 """Answers of agents: replies as documents, cut to a budget, with the rest in files."""
 
 import json
+import math
 import stat
 
 import numpy as np
@@ -121,6 +122,10 @@ def test_a_large_array_is_shown_by_its_extremes():
     assert found.answer["heads"]["largest"][0] == [5, 3, 2.0]
     assert found.answer["heads"]["smallest"][:2] == [[2, 2, None], [0, 1, -1.0]]
     assert found.cuts == ["/heads: 6 x 12 numbers, by their extremes"]
+    values[5, 3], values[0, 1] = np.inf, np.finfo(np.float32).max
+    found = budget.reduced({"heads": values, "most": np.finfo(np.float64).max}, 1000)
+    assert found.answer["heads"]["largest"][:2] == [[5, 3, None], [0, 1, 3.403e38]]
+    assert found.answer["most"] is None
 
 
 def test_an_answer_that_never_fits_is_named():
@@ -139,6 +144,8 @@ def test_full_results_are_read_in_parts(tmp_path):
     for pointer in ("/x", "/a~1b/9", "/a~1b/0/c/5", "/d/1"):
         with pytest.raises(InvalidArgument, match="is not there"):
             results.read(path, pointer)
+    with pytest.raises(InvalidArgument, match="must begin with a slash, as /d;"):
+        results.read(path, "d")
     for other in ("sweep-2.json", "../../etc/passwd", ""):
         with pytest.raises(InvalidArgument, match="no result of this process"):
             results.read(other, "")
@@ -160,7 +167,15 @@ def test_files_of_another_process_stay(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"text": ["a"]}, {"texts": "a"}, {"topK": "many"}, {"decoding": "MASK_DECODING_NONE"}, {"topK": -1}]
+    "arguments",
+    [
+        {"text": ["a"]},
+        {"texts": "a"},
+        {"topK": "many"},
+        {"decoding": "MASK_DECODING_NONE"},
+        {"topK": -1},
+        {"decoding": math.inf},
+    ],
 )
 def test_arguments_of_another_form_are_refused(arguments):
     with pytest.raises(InvalidArgument, match="`describe` tells the fields of fill_mask"):

@@ -131,6 +131,8 @@ def test_version(capsys):
         (["benchmark", "--studies", "--texts", "a.txt"], "--texts goes without --studies only"),
         (["benchmark", "--studies", "--skip-multi-piece"], "--skip-multi-piece goes without --studies only"),
         (["benchmark", "--model", "a", "--others", "kill"], "--others"),
+        (["score", "--pairs", "a.tsv", "--output", "b.tex", "--summary", "./b.tex"], "would overwrite that of"),
+        (["relations", "a.csv", "--output", "a.csv"], "--output a.csv would overwrite that of FILE: write to another file"),
         (["health", "--timeout", "0"], "timeout"),
     ],
 )
@@ -369,7 +371,7 @@ def test_wrong_use_is_told_before_the_server_is_asked(capsys, monkeypatch, argum
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("score", "x", "--model", "a", "--model", "b"), "--model is given twice; it takes one value"),
+        (("fill", "x", "--model", "a", "--model", "b"), "--model is given twice; it takes one value"),
         (("fill", "x", "-k", "2", "--top-k", "3", "-k", "4"), "--top-k is given 3 times"),
         (("models", "list", "--target", "a:1", "--target=b:2"), "--target is given twice"),
         (("compress", "--steps", "int8", "--name", "a", "--steps", "onnx", "--name", "b"), "--name is given twice"),

@@ -38,6 +38,17 @@ def test_an_estimate_and_its_interval_are_one_column():
     ]
 
 
+def test_beginnings_of_rows_and_pairs_of_letters_stay_as_they_are():
+    first = ["*bad", "[MASK]", "a---b", "''x`` ,,y", "?` !`"]
+    assert [line.removesuffix(r" \\") for line in body(latex_table(["text"], [[text] for text in first]))] == [
+        "{*bad}",
+        "{[MASK]}",
+        "a-{}-{}-b",
+        "'{}'x`{}` ,{},y",
+        "?{}` !{}`",
+    ]
+
+
 def test_units_are_of_the_table_or_of_the_metric():
     text = latex_table(["metric", "difference", "low", "high"], [["loss", 0.5, 0.25, 0.75], ["accuracy", -0.5, -0.6, -0.4]])
     assert "metric & difference [low, high]" in text

@@ -177,6 +177,8 @@ def test_columns_of_groups_are_crossed(tmp_path: Path) -> None:
     assert [one.groups for one in bertscope.read_pairs(path, groups="number , kind")] == [("plural, PP",), ("singular, none",)]
     with pytest.raises(bertscope.InvalidArgument, match="has no column 'tense'"):
         bertscope.read_pairs(path, groups="number,tense")
+    path.write_text('good\tbad\tx\ty\na\tb\tp, q\tr\na\tb\tp\tq, r\na\tb\t"p\tr\n')
+    assert [one.groups for one in bertscope.read_pairs(path, groups="x,y")] == [('"p, q", r',), ('p, "q, r"',), ('"""p", r',)]
 
 
 def test_files_that_can_not_be_read(tmp_path: Path) -> None:

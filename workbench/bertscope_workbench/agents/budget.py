@@ -93,7 +93,7 @@ class _Reduction:
 
 def extremes(values: np.ndarray[Any, Any], most: int) -> dict[str, Any]:
     """Returns the shape of an array, its mean, and its largest and smallest values with their indices, which count from 0."""
-    flat = np.nan_to_num(values.reshape(-1).astype(np.float64), nan=-math.inf)
+    flat = np.nan_to_num(values.reshape(-1).astype(np.float64), nan=-math.inf, posinf=math.inf, neginf=-math.inf)
     known = flat[np.isfinite(flat)]
     order = np.argsort(-flat, kind="stable")
 
@@ -110,7 +110,8 @@ def rounded(value: Any) -> Any:
     """Returns a number with four significant digits, null for one that is not finite, and anything else as it is."""
     if not isinstance(value, float):
         return value
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
+    short = float(f"{value:.{SIGNIFICANT_DIGITS}g}")  # the largest number is rounded to infinity
+    return short if math.isfinite(short) else None
 
 
 def _nested(values: Any) -> Any:

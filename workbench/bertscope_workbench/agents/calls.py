@@ -31,7 +31,7 @@ def request(operation: Operation, arguments: Mapping[str, Any]) -> Message:
     """Returns the request. Raises InvalidArgument for arguments that are none of its fields, or of another type."""
     try:
         return ParseDict(dict(arguments), operation.request())
-    except ParseError as error:
+    except (ParseError, OverflowError) as error:  # JSON's 1e400 is an infinite number, which no integer can hold
         line = str(error).partition("\n")[0]
         raise InvalidArgument(f"{line}; `describe` tells the fields of {operation.name}", reason="CLIENT_SIDE") from error
 

@@ -59,7 +59,9 @@ class Results:
         if name not in self._names:
             raise invalid_argument("result", "is no result of this process; use the full_result of an answer")
         found = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        for part in pointer.split("/")[1:] if pointer else ():
+        if not f"{pointer}/".startswith("/"):
+            raise invalid_argument("pointer", f"must begin with a slash, as /{pointer}; empty, it is all of the result")
+        for part in pointer.split("/")[1:]:
             found = _step(self._loaded(found), part.replace("~1", "/").replace("~0", "~"), pointer)
         return self._loaded(found)
 

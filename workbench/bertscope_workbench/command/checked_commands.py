@@ -16,6 +16,8 @@ TEXTS = ("TEXT", "QUESTION", "SEQUENCE")
 """Names, in the help, of values that are texts."""
 FILES = ("--texts", "--pairs", "--questions", "--passage-file", "--train")
 """Options that read texts from files, in the order in which they are proposed."""
+WRITTEN = ("--output", "--summary", "--errors-output", "--word-output", "--plot", "--rows", "--keep", "--save")
+"""Options of files that a command writes. The file of --resume may be one of them, too."""
 
 
 class _Unconverted:
@@ -54,7 +56,8 @@ class Group(_Parameters, TyperGroup):
 
 
 class Command(_Parameters, TyperCommand):
-    """A command that rejects an option of one value that is given twice, and a file's path where a text is expected."""
+    """A command that rejects an option of one value that is given twice, a file's path where a text is expected, and a file to
+    write that is another of its files."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the command line. Raises UsageError."""
@@ -63,7 +66,21 @@ class Command(_Parameters, TyperCommand):
             _, _, given = self.make_parser(ctx).parse_args(args=[*args])
             _reject_repeated(given)
             self._reject_paths(ctx.params)
+            self._reject_overwritten(ctx.params)
         return rest
+
+    def _reject_overwritten(self, values: Mapping[str, Any]) -> None:
+        named: dict[Path, str] = {}
+        # Files to be written come last: what they meet is lost.
+        for parameter in sorted(self.params, key=lambda parameter: parameter.opts[0] in WRITTEN):
+            name, value = parameter.opts[0], values.get(parameter.name or "")
+            for path in value if isinstance(value, (list, tuple)) else [value]:
+                if not isinstance(path, Path) or name == "--resume" or path.is_dir():
+                    continue
+                shown = name if parameter.param_type_name == "option" else str(parameter.metavar)
+                other = named.setdefault(path.resolve(), shown)
+                if name in WRITTEN and other != name:
+                    raise UsageError(f"{name} {path} would overwrite that of {other}: write to another file")
 
     def _reject_paths(self, values: Mapping[str, Any]) -> None:
         for parameter in self.params:

@@ -19,6 +19,7 @@ __all__ = ["read_sets"]
 
 CROSSED = ", "
 """The text between the values of crossed columns in a group's name."""
+QUOTE = '"'
 USUAL_GROUPS = ("field", "UID")
 """The columns of BLiMP's groups: 12 fields, and 67 paradigms."""
 
@@ -71,6 +72,16 @@ def _columns(group: str) -> tuple[str, ...]:
 
 def _set(row: Row, crossed: Iterable[Sequence[str]]) -> tuple[TextSet, dict[str, str]]:
     cells = [{name: str(row.get(name, "")).strip() for name in names} for names in crossed]
-    groups = dict.fromkeys(CROSSED.join(cell.values()) for cell in cells if all(cell.values()))
+    groups = dict.fromkeys(_crossed([*cell.values()]) for cell in cells if all(cell.values()))
     values = {name: value for cell in cells for name, value in cell.items() if value}
     return TextSet(PAIRS.item(row), 0, list(groups)), values
+
+
+def _crossed(values: Sequence[str]) -> str:
+    """Returns the name of a group of these values. Where several are crossed, those with a comma are quoted: "a, b" of one
+    column and "c" of the next are another group than "a" and "b, c"."""
+    if len(values) > 1:
+        values = [
+            f'"{each.replace(QUOTE, 2 * QUOTE)}"' if CROSSED in each or each.startswith(QUOTE) else each for each in values
+        ]
+    return CROSSED.join(values)

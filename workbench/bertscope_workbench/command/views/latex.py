@@ -5,6 +5,7 @@ give its largest one three digits, so that they stand below each other. What is 
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ ESCAPES = str.maketrans(
     | {"−": "-"}
 )
 """Letters that mean something to LaTeX, or that its old encoding of fonts draws as others."""
+LIGATURES = re.compile(r"-(?=-)|'(?=')|`(?=`)|,(?=,)|[?!](?=`)")
+"""Letters that would join with the next one: two hyphens to a dash, "?`" to a question mark of Spanish."""
 
 
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str] | None = None) -> str:
@@ -68,8 +71,7 @@ def tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = 
 def escaped(text: str) -> str:
     """Returns a text on one line, with the letters that mean something to LaTeX escaped."""
     shown = "".join(char if char.isprintable() else " " if char.isspace() else repr(char)[1:-1] for char in text)
-    # Two hyphens would join to a dash.
-    return " ".join(shown.translate(ESCAPES).replace("--", "-{}-").split())
+    return " ".join(LIGATURES.sub(r"\g<0>{}", shown.translate(ESCAPES)).split())
 
 
 def _estimates(columns: Sequence[str]) -> dict[str, tuple[str, str] | None]:
@@ -132,5 +134,5 @@ def _text(value: Any) -> str:
 
 
 def _line(cells: Iterable[str]) -> str:
-    # A bracket at the beginning of a row would be an argument of the command that ends the row before.
-    return " & ".join(f"{{{cell}}}" if cell.startswith("[") else cell for cell in cells) + r" \\"
+    # A bracket or a star at the beginning of a row would belong to the command that ends the row before.
+    return " & ".join(f"{{{cell}}}" if cell.startswith(("[", "*")) else cell for cell in cells) + r" \\"
