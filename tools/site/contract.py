@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.protos import schemas
+from tools.protos import contract, openapi, schemas
 from tools.protos.files import PROTOS, described
 
 
 def contract_page() -> str:
     """Returns a page with a part for each .proto file of ours."""
-    files = [file for file in described(PROTOS, "--include_source_info").file if file.package == "bertscope.v1"]
+    found = described(PROTOS, "--include_source_info")
     lines = [
         "# The contract",
         "",
-        "Every call, message and field of `bertscope.v1`, from the comments of the .proto files.",
+        "Every call, message and field of `bertscope.v1`, from the comments of the .proto files. The paths are "
+        "those of JSON over HTTP, "
+        f"[behind Envoy](clients.md#plain-http-with-json-through-envoy): [its OpenAPI description](repository/{openapi.PATH}).",
         "",
     ]
-    for file in files:
-        lines += _file(file)
+    paths = {f"{rpc.service}/{rpc.name}": rpc.http for rpc in contract.read(found)}
+    for file in found.file:
+        if file.package == "bertscope.v1":
+            lines += _file(file, paths)
     return "\n".join(lines)
 
 
-def _file(file: Any) -> Iterator[str]:
+def _file(file: Any, paths: Mapping[str, tuple[tuple[str, str], ...]]) -> Iterator[str]:
     said = schemas.comments(file)
     yield f"## {file.name.rpartition('/')[2]}\n"
     for index, service in enumerate(file.service):
@@ -32,6 +36,9 @@ def _file(file: Any) -> Iterator[str]:
             stream = "a stream of " if method.server_streaming else ""
             reply = f"`{_name(method.input_type)}` gives {stream}`{_name(method.output_type)}`."
             yield f"#### {method.name}\n\n{said.get((schemas.SERVICES, index, schemas.PARTS, number), '')}\n\n{reply}\n"
+            for verb, path in paths.get(f"{file.package}.{service.name}/{method.name}", ()):
+                yield f"- By HTTP: `{verb.upper()} {path}`"
+            yield ""
     for index, message in enumerate(file.message_type):
         yield from _message(message, (schemas.MESSAGES, index), said)
 
