@@ -15,9 +15,9 @@ def contract_page() -> str:
     lines = [
         "# The contract",
         "",
-        "Every call, message and field of `bertscope.v1`, from the comments of the .proto files. The paths are "
-        "those of JSON over HTTP, "
-        f"[behind Envoy](clients.md#plain-http-with-json-through-envoy): [its OpenAPI description](repository/{openapi.PATH}).",
+        "Every call, message and field of `bertscope.v1`, from the comments of the .proto files.",
+        "The paths are those of JSON over HTTP, [behind Envoy](clients.md#plain-http-with-json-through-envoy):",
+        f"[its OpenAPI description](repository/{openapi.PATH}).",
         "",
     ]
     paths = {f"{rpc.service}/{rpc.name}": rpc.http for rpc in contract.read(found)}
