@@ -9,18 +9,16 @@ import yaml
 from bertscope import __version__
 from bertscope_workbench.command.app import FoundCommands, run
 from bertscope_workbench.command.views.method import running, with_method
-from bertscope_workbench.references import bibliography, citation, method_of, method_of_commands, methods
+from bertscope_workbench.references import OF_STUDY, bibliography, citation, method_of, method_of_commands, methods
 from bertscope_workbench.studies.definition import shipped
 
 ROOT = Path(__file__).parents[3]
 NO_NUMBER = {"cache", "cite", "demo", "distill", "explore", "health", "mcp", "models", "serve", "token"}
 """Commands that compute no number of their own."""
-OF_STUDY = {"layers", "dark-secrets"}
-"""Commands of `bertscope study`."""
 
 
 def test_every_command_that_computes_a_number_names_its_papers() -> None:
-    assert set(methods()) - OF_STUDY == set(FoundCommands()) - NO_NUMBER
+    assert methods().keys() - OF_STUDY == set(FoundCommands()) - NO_NUMBER
 
 
 def test_every_paper_that_is_named_is_known_and_every_known_one_is_named() -> None:
@@ -50,7 +48,7 @@ def test_an_option_has_a_method_of_its_own() -> None:
 def test_all_options_and_studies_with_a_method_exist() -> None:
     commands = FoundCommands()
     studies = set(shipped())
-    for name in set(methods()) - OF_STUDY:
+    for name in methods().keys() - OF_STUDY:
         options = {parameter.name for parameter in commands[name].params} if name != "study" else studies
         assert set(methods()[name]) - {""} <= options, name
 
@@ -62,7 +60,9 @@ def test_cite_prints_papers(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cite", "--format", "text"]) == 0
     assert capsys.readouterr().out == f"The bertscope maintainers (version {__version__}). bertscope: BERTology as a Service.\n"
     assert run(["cite", "health"]) == 2
-    assert "these commands do: align" in capsys.readouterr().err
+    assert "there are for: align" in capsys.readouterr().err
+    assert run(["cite", "study", "dark-secrets", "--format", "text"]) == 0
+    assert "Revealing the Dark Secrets" in capsys.readouterr().out
     assert run(["cite", "cka", "pairs"]) == 2
     assert "cka has no entry for pairs" in capsys.readouterr().err
 

@@ -18,9 +18,11 @@ from bertscope.values.display import record
 
 BERTSCOPE = "bertscope"
 """The key of this software."""
+OF_STUDY = ("layers", "dark-secrets")
+"""Commands of `bertscope study`, which have entries of their own."""
 ENTRY = re.compile(r"^@\w+\{([^,]+),$")
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},$")
-LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\"u}": "ü", r"{\c c}": "ç"}
+LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\"u}": "ü", r"{\c c}": "ç", r"{\~n}": "ñ"}
 
 
 @record
@@ -97,7 +99,7 @@ def citation(entry: str) -> str:
     line = f"{values['author'].replace(' and ', '; ')} ({year}). {values['title']}. {place}".strip()
     for written, letter in LETTERS.items():
         line = line.replace(written, letter)
-    return line.replace("--", "-").replace("{", "").replace("}", "").removesuffix(".") + "."
+    return line.replace("?. ", "? ").replace("--", "-").replace("{", "").replace("}", "").removesuffix(".") + "."
 
 
 def _key(entry: str) -> str:
