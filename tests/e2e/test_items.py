@@ -174,7 +174,8 @@ def test_a_server_that_comes_back_is_waited_for(
         second = launch("--model", f"tiny={checkpoint}", *FLAGS, "--port", port)
         second.wait_until_serving()
         _, err = client.communicate(timeout=granted(300))
-    assert (client.returncode, err) == (0, "")
+    said = [line for line in err.splitlines() if not line.startswith("filling, ")]  # how far it is, on a slow machine
+    assert (client.returncode, said) == (0, [])
     assert output.read_bytes() == whole
 
 

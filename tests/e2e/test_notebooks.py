@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextvars import copy_context
 from pathlib import Path
 
 import jupytext
@@ -20,9 +21,10 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_numbers(path: Path) -> None:
     notebook = jupytext.read(path)
-    NotebookClient(
+    client = NotebookClient(
         notebook, timeout=int(granted(300)), kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
-    ).execute()
+    )
+    copy_context().run(client.execute)  # else its event loop would stay in the context of this thread
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"][1:-1]
     assert len(cells) >= 3
     for cell in cells:
