@@ -30,7 +30,7 @@ def test_both_clients_give_the_same_states(host: Host) -> None:
     assert [(text.input_index, text.layers, len(text.tokens)) for text in found[:1]] == [(0, (4, 0), 6)]
     assert [text.states.shape for text in found] == [(2, len(text.tokens), 32) for text in found]
     assert found[2].text_pair == "of texts"
-    assert len(repr(found[0])) < 240
+    assert len(repr(found[0])) < 400  # a few lines, whatever the text
     np.testing.assert_array_equal(found[0].layer(0), found[0].states[1])
     with pytest.raises(KeyError, match="layer 1"):
         found[0].layer(1)
