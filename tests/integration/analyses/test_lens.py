@@ -161,8 +161,11 @@ def test_numbers_are_their_definitions_on_the_same_logits(subject: Subject) -> N
         divergence = (logs[last].exp() * (logs[last] - logs[layer])).sum()
         assert scores.divergences[0, number] == pytest.approx(float(divergence), abs=1e-5)
         ids = [plan.texts[0].pieces[places[0]].id, *_ids(plan.texts[0])[0]]
-        ranks = [1 + int((logs[layer] > logs[layer][token]).sum()) for token in ids]
-        assert scores.asked_ranks[0, number].tolist() == ranks
+        # Float32 sums in another order move a logit by an ulp or two, so entries closer than that may change places.
+        asked = logs[layer][ids, None]
+        lowest, highest = (1 + (logs[layer] > asked + gap).sum(-1) for gap in (1e-6, -1e-6))
+        ranks = torch.from_numpy(scores.asked_ranks[0, number].astype(np.int64))
+        assert ((lowest <= ranks) & (ranks < highest)).all()
 
 
 @on_three

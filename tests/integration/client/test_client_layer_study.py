@@ -35,7 +35,9 @@ def test_all_questions_are_answered(host: Host, data: Path, tmp_path: Path, caps
     assert study(host, data, page) == 0
     assert capsys.readouterr().out == f"wrote {page}\n"
     found = Sections(page.read_text(encoding="utf-8"))
-    assert list(found.texts) == ["1", "2", "3", "4.1", "4.2", "4.3", "4.4"]
+    assert list(found.texts) == ["1", "2", "3", "4.1", "4.2", "4.3", "4.4", "papers"]
+    papers = found.counts.pop("papers")
+    assert papers["table"] == papers["img"] == 0
     assert all(counts == {"table": 1, "img": 1} for counts in found.counts.values())
     assert "20 sentences with a masked word" in found.texts["3"]
     assert "10 tested words, 5 classes; 80 to train on" in found.texts["4.1"]

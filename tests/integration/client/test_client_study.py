@@ -52,7 +52,9 @@ def test_a_masked_lm_answers_all_sections(copies: Host, data: Path, tmp_path: Pa
     assert (code, err, out.splitlines()[-1]) == (0, "", f"wrote {page}")
     text = page.read_text(encoding="utf-8")
     found = Sections(text)
-    assert list(found.texts) == ["4.1", "4.2", "4.3", "4.4", "4.5", "4.6"]
+    assert list(found.texts) == ["4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "papers"]
+    papers = found.counts.pop("papers")
+    assert papers["table"] == papers["img"] == 0
     assert all(counts["table"] and counts["img"] for counts in found.counts.values())
     assert "Mean cosine of all heads 1.000" in found.texts["4.3"]  # A model and itself.
     assert "pairs of" in found.texts["4.1"]
