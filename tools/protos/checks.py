@@ -121,7 +121,7 @@ def _body(message: Message, used: set[str], *, is_request: bool) -> Iterator[str
 
 def _single(field: Field, path: str, used: set[str]) -> Iterator[str]:
     value, rules = f"message.{field.name}", field.rules
-    lines = [*_call(field, value, path, used), *_value(rules, value, path, field.name)]
+    lines = [*_call(field, value, path, used), *_value(rules, value, path, field.name, required=not field.optional)]
     given = f'message.HasField("{field.name}")'
     if not lines or not (field.optional or (rules.kind == "message" and not field.required)):
         yield from lines
@@ -183,7 +183,7 @@ def _upper(rules: Rules) -> Iterator[tuple[float | str, str, Refusal]]:
         yield f"limits.{rules.limit}", "this server takes", Refusal() if rules.most is not None else rules.range
 
 
-def _value(rules: Rules, value: str, path: str, field: str) -> Iterator[str]:
+def _value(rules: Rules, value: str, path: str, field: str, *, required: bool = False) -> Iterator[str]:
     """Yields the checks of a number, a text or an enum."""
     if rules.kind == "text":
         for most, takes, refusal in _upper(rules):
@@ -191,7 +191,7 @@ def _value(rules: Rules, value: str, path: str, field: str) -> Iterator[str]:
             yield from _refuse(f"len({value}) > {most}", path, refusal, usual, {"value": f"len({value})", "max": most})
         if rules.not_blank or rules.least:
             condition = f"not {value} or {value}.isspace()" if rules.not_blank else f"not {value}"
-            usual = Refusal("EMPTY_TEXT", "is empty", "leave it out or write some text")
+            usual = Refusal("EMPTY_TEXT", "is empty", f"{'' if required else 'leave it out or '}write some text")
             yield from _refuse(condition, path, rules.empty, usual)
     elif rules.kind == "enum" and rules.numbers:
         usual = Refusal(f"UNKNOWN_{field.upper()}", "is {value}", f"set {_either(rules.values)}")

@@ -72,10 +72,11 @@ class ShownAsTable:
         more = len(frame) - BEST_ROWS
         if more <= 0:
             return frame, ""
+        rest = f"... and {more:,} more {'row' if more == 1 else 'rows'} in to_pandas()"
         if self._best not in frame:
-            return frame.head(BEST_ROWS), f"... and {more:,} more rows in to_pandas()"
+            return frame.head(BEST_ROWS), rest
         order = frame[self._best].abs().sort_values(ascending=False, kind="stable").index[:BEST_ROWS]
-        return frame.loc[order], f"... and {more:,} more rows in to_pandas(); these have the largest {self._best}"
+        return frame.loc[order], f"{rest}; these have the largest {self._best}"
 
     def __repr__(self) -> str:
         try:
@@ -137,6 +138,11 @@ def brief(result: Any, room: int = MAX_LINE) -> str:
     return line if len(line) <= room else f"{line[: room - 4]}...)"
 
 
+def counted(noun: str, *sizes: int) -> str:
+    """Returns numbers with what they count: "1 text", "2 texts", "12 x 12 heads"."""
+    return f"{' x '.join(map(str, sizes))} {noun}{'' if set(sizes) == {1} else 's'}"
+
+
 def _fields(result: Any) -> list[tuple[str, Any]]:
     """Returns the fields that say something, provenance as the model's name and last."""
     found, models = [], []
@@ -154,8 +160,8 @@ def _fields(result: Any) -> list[tuple[str, Any]]:
 def data_frame(rows: Any, columns: list[str] | None = None, whole: Iterable[str] = ()) -> pd.DataFrame:
     """Returns rows, or columns by name, as a pandas table. Raises ImportError, naming it, without pandas.
 
-    Columns have pandas' types with missing values (Int64, Float64, boolean, string); None, NaN and "" become pandas.NA. `whole`
-    names columns of integers of which every one may be missing. Lists, such as vectors, stay objects.
+    Columns have pandas' types with missing values (Int64, Float64, boolean, string, datetime64 in UTC); None, NaN and "" become
+    pandas.NA. `whole` names columns of integers of which every one may be missing. Lists, such as vectors, stay objects.
     """
     try:
         import pandas
@@ -181,12 +187,15 @@ _INFERRED = {
     "mixed-integer-float": "Float64",
     "boolean": "boolean",
     "string": "string",
+    "datetime": "datetime64[us, UTC]",
 }
 _TEXTS = frozenset({
     "text", "text_pair", "filled", "filled_pair", "token", "object", "prime", "answer", "receiver", "name", "partner",
     "pattern", "interval_method", "no_interval", "relation", "subject", "objects", "label", "word",
 })  # fmt: skip
-"""Columns of texts, of which every one may be missing; other columns of which every value is missing are of numbers."""
+"""Columns of texts, of which every one may be missing; other columns of which every value is missing are of numbers,"""
+_TIMES = frozenset({"ready_time", "measured_time"})
+"""or of times."""
 
 
 def _is_numeric(values: Any) -> bool:
@@ -202,7 +211,7 @@ def _kind(column: pd.Series[Any]) -> str:
         # Maps have many weights, of single precision.
         return "Float32" if column.dtype in ("float16", "float32") else _KINDS[column.dtype.kind]
     found = infer_dtype(column, skipna=True)
-    empty = "string" if column.name in _TEXTS else "Float64"
+    empty = "string" if column.name in _TEXTS else _INFERRED["datetime" if column.name in _TIMES else "floating"]
     return empty if found == "empty" else _INFERRED.get(found, "object")
 
 

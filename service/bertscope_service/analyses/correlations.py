@@ -19,7 +19,7 @@ def pearson_values(found: NDArray[np.float64], gold: NDArray[np.float64]) -> NDA
 
     Influence: Devlin, Gnanadesikan and Kettenring 1975, section 2.
     """
-    if _constant(found) or not np.ptp(gold):
+    if _constant(found) or gold.min() == gold.max():
         return np.zeros(len(found))
     first, second = _standardised(found), _standardised(gold)
     correlation = float((first * second).mean())
@@ -34,7 +34,7 @@ def spearman_values(found: NDArray[np.float64], gold: NDArray[np.float64]) -> ND
     Equal numbers have their mean rank. An item also moves the ranks of others, which its influence counts (Croux and Dehon
     2010, section 3).
     """
-    if _constant(found) or not np.ptp(gold):
+    if _constant(found) or gold.min() == gold.max():
         return np.zeros(len(found))
     first, second = _Ranks(found), _Ranks(gold)
     both = first.places * second.places
@@ -67,10 +67,12 @@ class _Ranks:
 
 
 def _constant(found: NDArray[np.float64]) -> bool:
-    return bool(np.ptp(found) <= ROUNDING * np.abs(found).max())
+    largest = np.abs(found).max()
+    return bool(largest == 0 or np.ptp(found / largest) <= ROUNDING)
 
 
 def _standardised(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    centred: NDArray[np.float64] = series - series.mean()
+    scaled = series / np.abs(series).max()  # Sums and squares of large numbers would be infinite.
+    centred: NDArray[np.float64] = scaled - scaled.mean()
     found: NDArray[np.float64] = centred / np.sqrt((centred**2).mean())
     return found

@@ -95,7 +95,7 @@ def check_text_input(message: common_pb2.TextInput, limits: RequestLimits, path:
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("text_pair"):
         if len(message.text_pair) > limits.text_characters:
             raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -264,7 +264,7 @@ def check_mask_target(message: target_pb2.MaskTarget, limits: RequestLimits, pat
     if len(message.answer) > limits.text_characters:
         raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.answer or message.answer.isspace():
-        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.answer", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("other"):
         if len(message.other) > 1000:
             raise invalid(f"{path}.other", f"has {len(message.other)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
@@ -471,11 +471,11 @@ def check_question(message: question_answering_pb2.Question, limits: RequestLimi
     if len(message.question) > limits.text_characters:
         raise invalid(f"{path}.question", f"has {len(message.question)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.question or message.question.isspace():
-        raise invalid(f"{path}.question", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.question", "is empty; write some text", "EMPTY_TEXT")
     if len(message.passage) > limits.text_characters:
         raise invalid(f"{path}.passage", f"has {len(message.passage)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.passage or message.passage.isspace():
-        raise invalid(f"{path}.passage", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.passage", "is empty; write some text", "EMPTY_TEXT")
 
 
 def check_answer_questions_request(message: question_answering_pb2.AnswerQuestionsRequest, limits: RequestLimits) -> None:
@@ -562,7 +562,7 @@ def check_cloze_prompt(message: ablation_pb2.ClozePrompt, limits: RequestLimits,
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if not 1 <= len(message.answers) <= 1000:
         raise invalid(f"{path}.answers", f"has {len(message.answers)} entries; give 1 to 1000", "ANSWERS_OUT_OF_RANGE", limit=1000)
     for index, answer in enumerate(message.answers):
@@ -591,11 +591,11 @@ def check_minimal_pair(message: ablation_pb2.MinimalPair, limits: RequestLimits,
     if len(message.good) > limits.text_characters:
         raise invalid(f"{path}.good", f"has {len(message.good)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.good or message.good.isspace():
-        raise invalid(f"{path}.good", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.good", "is empty; write some text", "EMPTY_TEXT")
     if len(message.bad) > limits.text_characters:
         raise invalid(f"{path}.bad", f"has {len(message.bad)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.bad or message.bad.isspace():
-        raise invalid(f"{path}.bad", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.bad", "is empty; write some text", "EMPTY_TEXT")
 
 
 def check_labelled_texts(message: ablation_pb2.LabelledTexts, limits: RequestLimits, path: str) -> None:
@@ -990,7 +990,7 @@ def check_attributed_text(message: attribution_pb2.AttributedText, limits: Reque
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("text_pair"):
         if len(message.text_pair) > limits.text_characters:
             raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -1205,7 +1205,7 @@ def check_scored_input(message: cloze_scores_pb2.ScoredInput, limits: RequestLim
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("text_pair"):
         if len(message.text_pair) > limits.text_characters:
             raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -1295,7 +1295,7 @@ def check_fact_template(message: cloze_facts_pb2.FactTemplate, limits: RequestLi
     if len(message.text) > 1000:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and may have 1000; shorten it", "TEXT_TOO_LARGE", limit=1000)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
 
 
 def check_fact_relation(message: cloze_facts_pb2.FactRelation, limits: RequestLimits, path: str) -> None:
@@ -1324,7 +1324,7 @@ def check_fact(message: cloze_facts_pb2.Fact, limits: RequestLimits, path: str) 
     if len(message.subject) > 1000:
         raise invalid(f"{path}.subject", f"has {len(message.subject)} characters and may have 1000; shorten it", "TEXT_TOO_LARGE", limit=1000)
     if not message.subject or message.subject.isspace():
-        raise invalid(f"{path}.subject", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.subject", "is empty; write some text", "EMPTY_TEXT")
     if not message.objects:
         raise invalid(f"{path}.objects", "is empty; give at least one", "EMPTY_LIST")
     if len(message.objects) > 1000:
@@ -1595,7 +1595,7 @@ def check_lens_input(message: representation_lens_pb2.LensInput, limits: Request
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("text_pair"):
         if len(message.text_pair) > limits.text_characters:
             raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -1651,7 +1651,7 @@ def check_attributed_input(message: representation_lens_pb2.AttributedInput, lim
     if len(message.text) > limits.text_characters:
         raise invalid(f"{path}.text", f"has {len(message.text)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.text or message.text.isspace():
-        raise invalid(f"{path}.text", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.text", "is empty; write some text", "EMPTY_TEXT")
     if message.HasField("text_pair"):
         if len(message.text_pair) > limits.text_characters:
             raise invalid(f"{path}.text_pair", f"has {len(message.text_pair)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
@@ -1662,13 +1662,13 @@ def check_attributed_input(message: representation_lens_pb2.AttributedInput, lim
     if len(message.answer) > limits.text_characters:
         raise invalid(f"{path}.answer", f"has {len(message.answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.answer or message.answer.isspace():
-        raise invalid(f"{path}.answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.answer", "is empty; write some text", "EMPTY_TEXT")
     if len(message.other_answer) > 1000:
         raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters; a candidate may have 1000", "CANDIDATE_TOO_LARGE", limit=1000)
     if len(message.other_answer) > limits.text_characters:
         raise invalid(f"{path}.other_answer", f"has {len(message.other_answer)} characters and this server takes {limits.text_characters}; shorten it", "TEXT_TOO_LARGE", limit=limits.text_characters)
     if not message.other_answer or message.other_answer.isspace():
-        raise invalid(f"{path}.other_answer", "is empty; leave it out or write some text", "EMPTY_TEXT")
+        raise invalid(f"{path}.other_answer", "is empty; write some text", "EMPTY_TEXT")
 
 
 def check_attribute_logits_request(message: representation_lens_pb2.AttributeLogitsRequest, limits: RequestLimits) -> None:

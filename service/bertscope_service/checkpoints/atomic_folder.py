@@ -6,6 +6,7 @@ import errno
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,16 @@ def check_vacant(folder: Path) -> None:
         raise _unwritable(folder, error) from error
     if taken:
         raise _taken(folder)
+
+
+def check_writable(folder: Path) -> None:
+    """Raises what `check_vacant` raises, and FailedPrecondition where no folder can be made. It makes one, and removes it."""
+    check_vacant(folder)
+    nearest = next(parent for parent in folder.parents if parent.exists())
+    try:
+        tempfile.TemporaryDirectory(prefix=UNFINISHED_PREFIX, dir=nearest).cleanup()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
 
 
 @contextmanager

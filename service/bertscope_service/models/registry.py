@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.checkpoints.atomic_folder import check_vacant
+from bertscope_service.checkpoints.atomic_folder import check_writable
 from bertscope_service.checkpoints.confinement import ANYWHERE, Confinement
 from bertscope_service.checkpoints.sources import Progress, Stage
 from bertscope_service.checkpoints.steps import Heads, RemoveHeads, Step, StepProgress
@@ -240,7 +240,7 @@ class Registry:
                 if rank is None:
                     raise ValueError("a share of heads needs a ranking")
                 if folder is not None:
-                    await asyncio.to_thread(check_vacant, folder)
+                    await asyncio.to_thread(check_writable, folder)
                 report(StepProgress(0, len(made.steps) + len(chosen) + 1, "ranking heads"))
                 chosen = with_heads(chosen, await rank(step, f"steps[{index}].{step.name}.texts"), loaded.subject)
         new = replace(new, derivation=replace(made, steps=(*made.steps, *chosen), folder=folder))

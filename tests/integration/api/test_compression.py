@@ -248,6 +248,13 @@ BAD: dict[str, tuple[grpc.StatusCode, str, str, tuple[Step, ...], dict[str, Any]
     "id in use": (EXISTS, "", "MODEL_EXISTS", (heads(share=0.5, texts=TEXTS),), {"model_id": "roberta"}),
     "unknown model": (grpc.StatusCode.NOT_FOUND, "", "MODEL_NOT_FOUND", (BF16,), {"model": "models/nobody"}),
     "unwritable folder": (FAILED, "", "FOLDER_UNWRITABLE", (BF16,), {"folder": "/proc/bertscope/small"}),
+    "unwritable folder, with a ranking": (
+        FAILED,
+        "",
+        "FOLDER_UNWRITABLE",
+        (heads(share=0.5, texts=TEXTS),),
+        {"folder": "/proc/bertscope/small"},
+    ),
     "layers of ALBERT": (UNSUPPORTED, "", "LAYERS_UNSUPPORTED", (layers(0),), {"model": "models/albert"}),
     "heads of ALBERT": (
         UNSUPPORTED,
@@ -280,12 +287,16 @@ def test_what_can_not_be_done(
     assert names(press) == before
 
 
-def test_a_folder_that_holds_something_is_found_before_heads_are_ranked(press: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize("holds_something", [True, False])
+def test_a_folder_that_takes_no_model_is_found_before_heads_are_ranked(
+    press: Host, tmp_path: Path, holds_something: bool
+) -> None:
     (tmp_path / "mine").write_text("precious")
+    folder = tmp_path if holds_something else tmp_path / "mine" / "small"
     batches = press.metric("bertscope_batch_rows_count", device="cpu")
-    with refused(EXISTS) as failures:
-        responses(press, heads(share=0.5, texts=TEXTS), folder=str(tmp_path))
-    assert failures[0].info.reason == "FOLDER_NOT_EMPTY"
+    with refused(EXISTS if holds_something else FAILED) as failures:
+        responses(press, heads(share=0.5, texts=TEXTS), folder=str(folder))
+    assert failures[0].info.reason == ("FOLDER_NOT_EMPTY" if holds_something else "FOLDER_UNWRITABLE")
     assert press.metric("bertscope_batch_rows_count", device="cpu") == batches
     assert (tmp_path / "mine").read_text() == "precious"
 

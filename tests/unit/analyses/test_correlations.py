@@ -24,6 +24,14 @@ def test_the_mean_is_the_correlation(values: Callable, reference: Callable, item
 
 
 @BOTH
+@pytest.mark.parametrize("size", [1e308, 1e-300])
+def test_numbers_of_any_size_have_the_same_correlation(values: Callable, reference: Callable, size: float) -> None:  # type: ignore[type-arg]
+    found, gold = np.array([0.1, 0.4, 0.35, 0.8]), np.array([-1.0, -0.5, 0.25, 1.0])
+    assert values(found, gold * size).mean() == pytest.approx(reference(found, gold).statistic, abs=1e-12)
+    assert values(gold * size, found).mean() == pytest.approx(reference(found, gold).statistic, abs=1e-12)
+
+
+@BOTH
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_spread_is_that_of_the_jackknife(values: Callable, reference: Callable, ties: bool) -> None:  # type: ignore[type-arg]
     generator = np.random.default_rng(1)

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import json
+import os
 import types
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from bertscope_workbench.command.app import app, run
 from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views import output
+from bertscope_workbench.command.views.files import require_output
 from bertscope_workbench.command.views.wording import in_options
 from typer.testing import CliRunner
 
@@ -366,6 +368,59 @@ def test_wrong_use_is_told_before_the_server_is_asked(capsys, monkeypatch, argum
     code, error = fails(capsys, *arguments, *(() if "--target" in arguments else NOBODY))
     assert code == 2
     assert says in error
+
+
+WRITING = [
+    (("sweep", "--texts", "FILE", "--output"), ".tsv"),
+    (("sweep", "--texts", "FILE", "--plot"), ".png"),
+    (("rank", "--texts", "FILE", "--plot"), ".png"),
+    (("benchmark", "--model", "m", "--output"), ".html"),
+    (("benchmark", "--model", "m", "--model", "n", "--agreement", "FILE", "--plot"), ".png"),
+    (("benchmark", "--studies", "--output"), ".csv"),
+    (("study", "capitals", "--output"), ".html"),
+    (("study", "layers", "--data", "FOLDER", "--output"), ".html"),
+    (("study", "dark-secrets", "--data", "FOLDER", "--output"), ".html"),
+    (("primer", "--output"), ".html"),
+    (("trace", "a", "b", "--answers", "is,are", "--output"), ".tsv"),
+    (("trace", "a", "b", "--answers", "is,are", "--plot"), ".png"),
+    (("probe", "FILE", "--keep"), ".npz"),
+    (("erase", "FILE", "--save"), ".npz"),
+    (("codes", "--layer", "1", "--train", "FILE", "--save"), ".safetensors"),
+    (("lens", "--train", "FILE", "--keep"), ".npz"),
+    (("geometry", "--texts", "FILE", "--word-output"), ".csv"),
+    (("relations", "FILE", "--summary"), ".csv"),
+    (("score", "--pairs", "FILE", "--errors-output"), ".csv"),
+    (("attention", "--describe", "--texts", "FILE", "--output"), ".csv"),
+    (("states", "--texts", "FILE", "--output"), ".parquet"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suffix"), WRITING, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+@pytest.mark.parametrize(
+    ("name", "says"), [("no-such/x{}", "there is no folder"), ("x" * 300 + "{}", "can't be written"), ("x.docx", ".docx")]
+)
+def test_a_file_that_cant_be_written_is_told_before_anything_is_measured(capsys, tmp_path, arguments, suffix, name, says):
+    (tmp_path / "file.txt").write_text("one\n")
+    given = [{"FILE": str(tmp_path / "file.txt"), "FOLDER": str(tmp_path)}.get(part, part) for part in arguments]
+    code, error = fails(capsys, *given, str(tmp_path / name.format(suffix)), *NOBODY)
+    assert (code, says in error) == (2, True), error
+    assert f"{arguments[-1]} " in error
+    assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="this system has no folder that takes no files from anybody")
+def test_a_folder_that_takes_no_files_is_told_before_anything_is_measured(capsys):
+    code, error = fails(capsys, "benchmark", "--model", "m", "--output", "/proc/x.html", *NOBODY)
+    assert (code, "--output /proc/x.html: it can't be written" in error) == (2, True)
+
+
+def test_a_file_that_is_there_keeps_its_content_until_it_is_written(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("kept")
+    require_output(path, (".csv",))
+    assert path.read_text() == "kept"
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def test_a_list_shows_its_first_ones_with_numbers_and_how_many_more_there_are():
     assert "... and 290 more" in shown
 
 
+def test_one_of_a_kind_is_no_plural():
+    ranking = bertscope.HeadRanking(np.ones((1, 1)), np.ones((1, 1)), 1, 0, 2.5, PROVENANCE)
+    assert repr(ranking).startswith("<HeadRanking: 1 x 1 head, 1 item, models/m; loss 2.5>")
+    eleven = bertscope.HeadRanking(np.ones((1, 11)), np.ones((1, 11)), 2, 0, 2.5, PROVENANCE)
+    assert repr(eleven).startswith("<HeadRanking: 1 x 11 heads, 2 items, ")
+    assert "and 1 more row in to_pandas()" in repr(eleven)
+
+
 def test_a_table_shows_its_best_rows_and_how_many_more_there_are(monkeypatch):
     importance = np.linspace(0, 1, 144).reshape(12, 12)
     ranking = bertscope.HeadRanking(importance, importance, 30, 0, 2.5, PROVENANCE)

@@ -31,6 +31,20 @@ def test_options_of_one_model_are_refused_for_several():
     [
         (["score", "a text", "--model", "a", "--model", "b"], "several --model go with --pairs"),
         (["relations", "x.conllu", "--tree", "--model", "a", "--model", "b"], "--tree goes with one --model"),
+        *(
+            (
+                [*command, "--model", "b", "--model", "a", "--model", "models/a"],
+                "--model a and --model models/a are the same model",
+            )
+            for command in (
+                ["score", "--pairs", "x.tsv"],
+                ["relations", "x.conllu"],
+                ["probe", "x.conllu"],
+                ["benchmark"],
+                ["primer"],
+            )
+        ),
+        (["score", "--pairs", "x.tsv", "--model", "a", "--model", "a"], "--model a and --model a are the same model"),
     ],
 )
 def test_commands_refuse_them_before_any_call(capsys, arguments, says):

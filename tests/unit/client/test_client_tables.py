@@ -1,6 +1,7 @@
 """Tables of all results: pandas' types with missing values, and no texts or numbers that stand for them."""
 
 import ast
+import datetime
 import math
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,13 @@ def test_so_has_an_array(values):
 def test_a_column_of_missing_values_keeps_its_type():
     frame = data_frame([(None, None, None)], ["rank", "text_pair", "low"], whole=("rank",))
     assert [str(kind) for kind in frame.dtypes] == ["Int64", "string", "Float64"]
+
+
+@pytest.mark.parametrize("times", [[datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC), None], [None, None]])
+def test_times_are_times(times):
+    frame = data_frame([[time] for time in times], ["ready_time"])
+    assert frame["ready_time"].dtype == "datetime64[us, UTC]"
+    assert frame["ready_time"].isna().tolist() == [time is None for time in times]
 
 
 def test_lists_stay_what_they_are():

@@ -143,4 +143,4 @@ def test_scores_of_texts_add_up() -> None:
     assert frame.directed.tolist() == whole.directed_score().ravel().tolist()
     with pytest.raises(InvalidArgument):
         TreeScores.merge([])
-    assert repr(whole).splitlines()[0] == "<TreeScores: 1 x 1 heads, 3 texts, 9 words, models/mini>"
+    assert repr(whole).splitlines()[0] == "<TreeScores: 1 x 1 head, 3 texts, 9 words, models/mini>"

@@ -1,5 +1,6 @@
 """Defines the kind of every command: it rejects what would otherwise be dropped or misread without a word."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -75,7 +76,7 @@ class Command(_Parameters, TyperCommand):
         for parameter in sorted(self.params, key=lambda parameter: parameter.opts[0] in WRITTEN):
             name, value = parameter.opts[0], values.get(parameter.name or "")
             for path in value if isinstance(value, (list, tuple)) else [value]:
-                if not isinstance(path, Path) or name == "--resume" or path.is_dir():
+                if not isinstance(path, Path) or name == "--resume" or os.path.isdir(path):
                     continue
                 shown = name if parameter.param_type_name == "option" else str(parameter.metavar)
                 other = named.setdefault(path.resolve(), shown)

@@ -10,9 +10,9 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from bertscope import __version__
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
@@ -21,6 +21,8 @@ BERTSCOPE = "bertscope"
 OF_STUDY = ("layers", "dark-secrets")
 """Commands of `bertscope study`, which have entries of their own."""
 ENTRY = re.compile(r"^@\w+\{([^,]+),$")
+RELEASE = re.compile(r"^(version|date-released): *\"?([^\"\s]+)", re.MULTILINE)
+"""The release in CITATION.cff."""
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},$")
 LETTERS = {r"{\"a}": "ä", r"{\"o}": "ö", r"{\"u}": "ü", r"{\c c}": "ç", r"{\~n}": "ñ"}
 
@@ -42,9 +44,11 @@ class Method:
 @cache
 def bibliography() -> Mapping[str, str]:
     """Returns the papers and this software as BibTeX, by their keys."""
+    release = {found[1]: found[2] for found in RELEASE.finditer(_citation_file())}
     software = (
         f"@software{{{BERTSCOPE},\n  author = {{{{The bertscope maintainers}}}},\n"
-        f"  title = {{bertscope: {{BERT}}ology as a Service}},\n  version = {{{__version__}}},\n}}\n"
+        f"  title = {{bertscope: {{BERT}}ology as a Service}},\n  version = {{{release['version']}}},\n"
+        f"  year = {{{release['date-released'][:4]}}},\n}}\n"
     )
     entries = [*files(__name__).joinpath("references.bib").read_text("utf-8").split("\n\n"), software]
     return {_key(entry): entry.strip() + "\n" for entry in entries}
@@ -95,11 +99,17 @@ def citation(entry: str) -> str:
     if values.get("volume"):
         place += f" {values['volume']}" + (f"({values['number']})" if "number" in values else "")
     place += f", {values['pages']}" if "pages" in values else ""
-    year = values.get("year") or f"version {values.get('version')}"
+    year = values["year"] + (f", version {values['version']}" if "version" in values else "")
     line = f"{values['author'].replace(' and ', '; ')} ({year}). {values['title']}. {place}".strip()
     for written, letter in LETTERS.items():
         line = line.replace(written, letter)
     return line.replace("?. ", "? ").replace("--", "-").replace("{", "").replace("}", "").removesuffix(".") + "."
+
+
+def _citation_file() -> str:
+    """Returns CITATION.cff, which a distribution has here and the repository has at its root."""
+    packed = files(__name__).joinpath("CITATION.cff")
+    return (packed if packed.is_file() else Path(__file__).parents[3] / "CITATION.cff").read_text("utf-8")
 
 
 def _key(entry: str) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import ablation_pb2
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
 from bertscope.values.tensors import matrix
@@ -50,8 +50,8 @@ class HeadRanking(ShownAsTable):
     # End of what is generated.
 
     def _heading(self) -> str:
-        layers, heads = self.importance.shape
-        return f"<HeadRanking: {layers} x {heads} heads, {self.items} items, {self.provenance.model}; loss {self.loss:.4g}>"
+        heads, items = counted("head", *self.importance.shape), counted("item", self.items)
+        return f"<HeadRanking: {heads}, {items}, {self.provenance.model}; loss {self.loss:.4g}>"
 
     def order(self) -> list[tuple[int, int]]:
         """Returns (layer, head) of all heads, the least important first; equal ones by their numbers."""

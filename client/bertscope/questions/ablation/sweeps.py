@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.results import Provenance, stored_provenance
 
 if TYPE_CHECKING:
@@ -158,9 +158,10 @@ class SweepTable(ShownAsTable):
     def _heading(self) -> str:
         # One line: a notebook shows a cell's last value, and the effects fill pages.
         scores = ", ".join(f"{metric} {score:.4g}" for metric, score in self.baseline.items())
-        found = f"{len(self.points)} points" if self.points else f"{len(self.effects)} effects"
+        found = counted("point", len(self.points)) if self.points else counted("effect", len(self.effects))
         found += "" if self.complete else f" of {self.start.total}, cut short"
-        return f"<SweepTable: {self.what}, {self.start.items} items, {self.provenance.model}; baseline {scores}; {found}>"
+        items = counted("item", self.start.items)
+        return f"<SweepTable: {self.what}, {items}, {self.provenance.model}; baseline {scores}; {found}>"
 
     @property
     def baseline(self) -> Mapping[str, float]:

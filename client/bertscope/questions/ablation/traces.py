@@ -18,7 +18,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
 from bertscope.questions.ablation.trace_view import heading, trace_html
 from bertscope.questions.ablation.traced_values import PairValues
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
@@ -92,7 +92,8 @@ class Trace(ShownAsTable):
 
     def _heading(self) -> str:
         what, target, values = heading(self)
-        return f"<Trace: {what}; {target}; {values}; {len(self.effects)} effects{'' if self.complete else ', cut short'}>"
+        cut = "" if self.complete else ", cut short"
+        return f"<Trace: {what}; {target}; {values}; {counted('effect', len(self.effects))}{cut}>"
 
     def __add__(self, other: Trace) -> Trace:
         return Trace.merge([self, other])

@@ -14,7 +14,7 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.attention.description import STATISTIC, STATISTICS
 from bertscope.questions.attention.sums import HeadSums, PerHead, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.merging import added, added_by_name, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
@@ -56,8 +56,8 @@ class AttentionComparison(ShownAsTable):
     # End of what is generated.
 
     def _heading(self) -> str:
-        asked = f"{self.layers} x {self.heads} heads, {self.texts} texts, {self.tokens} tokens"
-        return f"<AttentionComparison: {asked}, {self.models}>"
+        asked = counted("head", self.layers, self.heads), counted("text", self.texts), counted("token", self.tokens)
+        return f"<AttentionComparison: {', '.join(asked)}, {self.models}>"
 
     @property
     def models(self) -> str:

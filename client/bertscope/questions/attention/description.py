@@ -15,7 +15,7 @@ from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values.display import ShownAsTable, data_frame, short_repr
+from bertscope.values.display import ShownAsTable, counted, data_frame, short_repr
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
@@ -81,8 +81,8 @@ class AttentionDescription(ShownAsTable):
     # End of what is generated.
 
     def _heading(self) -> str:
-        asked = f"{len(self.layers)} x {self.heads} heads, {self.texts} texts, {self.tokens} tokens"
-        return f"<AttentionDescription: {asked}, {self.provenance.model}>"
+        asked = counted("head", len(self.layers), self.heads), counted("text", self.texts), counted("token", self.tokens)
+        return f"<AttentionDescription: {', '.join(asked)}, {self.provenance.model}>"
 
     def mean(self, statistic: str) -> PerHead:
         """Returns [layers, heads]: the mean of a statistic over the texts that have it. Raises KeyError if none has it."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.sums import HeadSums, PerHead
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
 
@@ -60,8 +60,8 @@ class FeatureScores(ShownAsTable):
     """Provenance of the numbers."""
 
     def _heading(self) -> str:
-        asked = f"{len(self.features)} features, {self.texts} texts"
-        return f"<FeatureScores: {asked}, {self.layers} x {self.heads} heads, {self.provenance.model}>"
+        asked = f"{counted('feature', len(self.features))}, {counted('text', self.texts)}"
+        return f"<FeatureScores: {asked}, {counted('head', self.layers, self.heads)}, {self.provenance.model}>"
 
     def __getitem__(self, feature: str) -> FeatureScore:
         if feature not in self.features:

@@ -23,7 +23,7 @@ from bertscope.questions.attention.selection import (
     percentiles,
 )
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided
-from bertscope.values.display import ShownAsTable, data_frame, short_repr
+from bertscope.values.display import ShownAsTable, counted, data_frame, short_repr
 from bertscope.values.intervals import RESAMPLES, Interval
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
@@ -92,7 +92,7 @@ class RelationScore:
 
     def __repr__(self) -> str:
         fixed = f"{self.offset_accuracy:.3f} at the fixed offset {self.best_offset}"
-        lines = [f"<RelationScore: {self.relation}, {self.pairs} pairs, {fixed}; accuracy of layer:head>"]
+        lines = [f"<RelationScore: {self.relation}, {counted('pair', self.pairs)}, {fixed}; accuracy of layer:head>"]
         directions: tuple[Direction, ...] = ("forward", "backward")
         for direction in directions:
             accuracy, chance = self.accuracy(direction), self.chance(direction)
@@ -214,8 +214,8 @@ class RelationScores(ShownAsTable):
 
     def _heading(self) -> str:
         pairs = sum(relation.pairs for relation in self.relations.values())
-        asked = f"{len(self.relations)} relations, {pairs} pairs, {self.texts} texts"
-        return f"<RelationScores: {asked}, {self.layers} x {self.heads} heads, {self.provenance.model}>"
+        counts = counted("relation", len(self.relations)), counted("pair", pairs), counted("text", self.texts)
+        return f"<RelationScores: {', '.join(counts)}, {counted('head', self.layers, self.heads)}, {self.provenance.model}>"
 
     def __getitem__(self, relation: str) -> RelationScore:
         if relation not in self.relations:

@@ -15,7 +15,7 @@ from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.sums import Counts, PerHead, divided
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token
 from bertscope.values.spans import Span
@@ -69,8 +69,9 @@ class TreeScores(ShownAsTable):
     """Provenance of the maps."""
 
     def _heading(self) -> str:
-        shape = f"{len(self.layers)} layers" if not self.heads else f"{len(self.layers)} x {len(self.heads)} heads"
-        return f"<TreeScores: {shape}, {self.texts} texts, {self.words} words, {self.provenance.model}>"
+        layers = len(self.layers)
+        shape = counted("head", layers, len(self.heads)) if self.heads else counted("layer", layers)
+        return f"<TreeScores: {shape}, {counted('text', self.texts)}, {counted('word', self.words)}, {self.provenance.model}>"
 
     def directed_score(self) -> PerHead:
         """Returns the share of words whose governor is right (unlabelled attachment score), 0 to 1; NaN without a word."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.benchmark import rows
 from bertscope.questions.benchmark.reports import Disturbances, Machine, ModelReport
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ class StudyTable(ShownAsTable):
     def _heading(self) -> str:
         measured = sum(study.measured is not None for study in self.studies)
         where = f"; {self.summary.machine.cpu}" if self.summary.machine.cpu else ""
-        return f"<StudyTable: {len(self.studies)} systems, {measured} measured{where}>"
+        return f"<StudyTable: {counted('system', len(self.studies))}, {measured} measured{where}>"
 
     @property
     def lengths(self) -> tuple[int, ...]:

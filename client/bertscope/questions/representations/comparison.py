@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
@@ -66,7 +66,7 @@ class RepresentationComparison(ShownAsTable):
     # End of what is generated.
 
     def _heading(self) -> str:
-        asked = f"{len(self.layers)} x {len(self.other_layers)} layers, {self.compared_texts} texts"
+        asked = f"{counted('layer', len(self.layers), len(self.other_layers))}, {counted('text', self.compared_texts)}"
         return f"<RepresentationComparison: {asked}, {self.models}>"
 
     @property

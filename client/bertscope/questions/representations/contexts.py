@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, UnitArrays, merged
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.merging import require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
@@ -151,7 +151,7 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
         return len(self.units)
 
     def _heading(self) -> str:
-        return f"<Contexts of {len(self)} units in {self.texts} texts, {self.provenance.model}>"
+        return f"<Contexts of {counted('unit', len(self))} in {counted('text', self.texts)}, {self.provenance.model}>"
 
     @overload
     def __getitem__(self, index: int | str) -> UnitContexts: ...

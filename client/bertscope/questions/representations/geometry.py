@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.values.display import ShownAsTable, data_frame
+from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
@@ -110,7 +110,7 @@ class GeometryDescription(ShownAsTable):
     """Provenance of the numbers."""
 
     def _heading(self) -> str:
-        asked = f"{len(self.layers)} layers, {self.texts} texts, {self.vectors} vectors"
+        asked = f"{counted('layer', len(self.layers))}, {counted('text', self.texts)}, {counted('vector', self.vectors)}"
         return f"<GeometryDescription: {asked}, {self.provenance.model}>"
 
     def anisotropy(self) -> Vector:

@@ -14,7 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.neighbours import NONE_ANSWERED, folded
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class ExplainableVariance(ShownAsTable):
     """Provenance of the states."""
 
     def _heading(self) -> str:
-        return f"<ExplainableVariance: {len(self.words)} words, {self.texts} texts, {self.provenance.model}>"
+        asked = f"{counted('word', len(self.words))}, {counted('text', self.texts)}"
+        return f"<ExplainableVariance: {asked}, {self.provenance.model}>"
 
     def share(self, word: str, *, adjusted: bool = False) -> Vector:
         """Returns [layers]: the share of a word's states along their first singular direction; `adjusted`: less that of as many

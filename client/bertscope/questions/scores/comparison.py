@@ -17,7 +17,7 @@ from bertscope.v1 import common_pb2
 from bertscope.values import validation
 from bertscope.values.bootstrap import mcnemar
 from bertscope.values.choices import Scoring
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.intervals import Interval, ratio_interval, wilson_interval
 from bertscope.values.lazy import made
 from bertscope.values.messages import enum_name, provenance
@@ -139,7 +139,8 @@ class TextComparison(ShownAsTable):
 
     def _heading(self) -> str:
         whole = self.accuracy()
-        return f"<TextComparison: {whole.sets} sets, accuracy {whole.accuracy:.3f}, {len(self.groups)} groups>"
+        groups = counted("group", len(self.groups))
+        return f"<TextComparison: {counted('set', whole.sets)}, accuracy {whole.accuracy:.3f}, {groups}>"
 
     @cached_property
     def _members(self) -> dict[str, list[int]]:

@@ -102,8 +102,9 @@ def attribute(
         raise UsageError("--layer and --top go with --site")
 
     def show(screen: Console, found: WordAttribution) -> None:
+        written = out.write({}, partial(save_word_attribution, found))
         print_attribution(screen, found)
-        print_written(screen, out.write({}, partial(save_word_attribution, found)))
+        print_written(screen, written)
 
     def fields(found: WordAttribution) -> dict[str, Any]:
         out.write({}, partial(save_word_attribution, found))

@@ -130,17 +130,19 @@ def print_measured(
     *,
     json: bool,
 ) -> None:
-    """Prints a benchmark, and writes the requested files."""
-    if json:
-        print_json(benchmark_page.document(measured))
-    elif isinstance(measured, BenchmarkReport):
-        benchmark_view.print_report(console(), measured)
-    else:
-        benchmark_view.print_studies(console(), measured)
-    for path in output:
-        benchmark_files.write(measured, path)
-    if plot is not None and isinstance(measured, BenchmarkReport):
-        output_files.draw(lambda path: save_benchmark(measured, path, **(look or {})), plot)
+    """Prints a benchmark, and writes the requested files, also when nobody reads what it prints."""
+    try:
+        if json:
+            print_json(benchmark_page.document(measured))
+        elif isinstance(measured, BenchmarkReport):
+            benchmark_view.print_report(console(), measured)
+        else:
+            benchmark_view.print_studies(console(), measured)
+    finally:
+        for path in output:
+            benchmark_files.write(measured, path)
+        if plot is not None and isinstance(measured, BenchmarkReport):
+            output_files.draw(lambda path: save_benchmark(measured, path, **(look or {})), plot)
     if not json:
         for path in (*output, *([plot] if plot else [])):
             console().print(f"wrote {path}", soft_wrap=True)

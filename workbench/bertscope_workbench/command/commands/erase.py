@@ -22,7 +22,7 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import kept, reading
+from bertscope_workbench.command.views.files import kept, reading, require_output
 from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers import files
@@ -53,7 +53,9 @@ def erase(
     save: Annotated[Path | None, option("--save FILE", "Keep the erasers for --erase of other commands: a file, .npz.")] = None,
     call: options.LongCallOptions,
 ) -> None:
+    require_output(save, (".npz",), "--save")
     parts = [read_probe_part(path, label, limit) for path in (file, test)]
+    texts = None if loss is None else read_loss_texts(loss)
     with to.connect(call.timeout) as client, training() as show:
         found = client.train_eraser(
             parts[0],
@@ -67,7 +69,7 @@ def erase(
             on_progress=show,
             **call.arguments(),
         )
-        losses = None if loss is None else amnesic(client, found, read_loss_texts(loss), call, to)
+        losses = None if texts is None else amnesic(client, found, texts, call, to)
     columns = eraser_columns(found) | ({} if losses is None else losses.columns())
     written = out.write(columns)
     if save is not None:

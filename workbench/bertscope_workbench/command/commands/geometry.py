@@ -49,7 +49,7 @@ def geometry(
     word_output: Annotated[Path | None, option("--word-output FILE", "Write a row for each word and layer, likewise.")] = None,
     call: options.CallOptions,
 ) -> None:
-    require_table(word_output)
+    require_table(word_output, "--word-output")
     words = {"--word": word, "--frequent": frequent}
     vectors = {"--pieces": pieces, "--special": special, "--rank": rank, "--variance": variance}
     around.require_alone({**words, **vectors, "--plot": out.plot, "--word-output": word_output})

@@ -12,6 +12,7 @@ from bertscope import Client, InvalidArgument
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import option, refuse
 from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_line
+from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.output import Failure, console, print_json, printable
@@ -48,7 +49,8 @@ def primer(
     ),
     resume: Annotated[bool, option("--resume", "Go on with a run that was cut short; begin if there is none.")] = False,
     model: Annotated[
-        list[str] | None, option("--model NAME", "A model to ask; the default model unless set. Repeatable.")
+        list[str] | None,
+        option("--model NAME", "A model to ask; the default model unless set. Repeatable.", callback=distinct),
     ] = None,
     timeout: options.LongTimeout = None,
     as_json: options.Json = False,

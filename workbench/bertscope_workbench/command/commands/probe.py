@@ -20,7 +20,7 @@ from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.models import Models, one_model, side_by_side
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import kept, reading
+from bertscope_workbench.command.views.files import kept, reading, require_output
 from bertscope_workbench.command.views.output import (
     Failure,
     fields_of,
@@ -81,6 +81,7 @@ def probe(
     model: Models = None,
 ) -> None:
     one = one_model(model, plot=out.plot, keep=keep)
+    require_output(keep, (".npz",), "--keep")
     if values and mix:
         raise Failure("--mix is for classes; probes of numbers are of single layers")
     parts = [(_read_values if values else read_probe_part)(path, label, limit) for path in (file, dev, test)]

@@ -12,9 +12,9 @@ from bertscope_workbench.command.groups import Offered
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
-from bertscope_workbench.command.options.results import OutputOptions, print_result, print_written
+from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.output import console, fields_of, print_heading, titled
+from bertscope_workbench.command.views.output import fields_of, print_heading, titled
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.sweep import layer_grid, print_left_out
 from bertscope_workbench.plots.sweeps import save_ranking
@@ -33,10 +33,8 @@ def rank(
 ) -> None:
     with objective.lines_named(), server.connect(call.timeout) as client, waiting("ranking"):
         ranking = client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout, **base.arguments())
-    print_result(ranking, document, print_ranking, json=call.json)
     written = out.write((), partial(save_ranking, ranking))
-    if not call.json:
-        print_written(console(), written)
+    print_result(ranking, document, print_ranking, json=call.json, written=written)
 
 
 def document(ranking: HeadRanking) -> dict[str, Any]:

@@ -112,11 +112,11 @@ def require_matplotlib() -> None:
 def write_page(study: Study, output: Path, *, dark: bool) -> None:
     """Writes a study, and says which sections are left out."""
     missing = [section.question.number for section in study.sections if section.empty]
+    with output_files.written(output) as file:
+        file.write(study_page(study, dark=dark))
     screen = console()
     if missing:
         screen.print(f"left out: {plural(len(missing), 'section')}, {', '.join(missing)}; the page says why", style="yellow")
-    with output_files.written(output) as file:
-        file.write(study_page(study, dark=dark))
     screen.print(printable(f"wrote {output}"), soft_wrap=True)
 
 
@@ -188,8 +188,11 @@ def declared(
             on_stage=on_stage,
         )
     screen = console()
-    print_study(screen, result)
+    try:
+        print_study(screen, result)
+    finally:  # Also when nobody reads what it prints.
+        if output is not None:
+            with output_files.written(output) as file:
+                file.write(study_page(study_report(result, data, dark=dark), dark=dark))
     if output is not None:
-        with output_files.written(output) as file:
-            file.write(study_page(study_report(result, data, dark=dark), dark=dark))
         screen.print(printable(f"wrote {output}"), soft_wrap=True)

@@ -94,11 +94,13 @@ def sweep(
             found, stopped = running.partial(str(error) or "interrupted"), error
             if found.count == (earlier.count if earlier else 0):
                 raise
-    if call.json:
-        print_json(sweep_files.document(found))
-    else:
-        sweep_view.print_sweep(console(), found, found.metric(metric), top)
-    written = drawn.write((), lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
-    sweep_files.write(found, output, written, quiet=call.json)
+    try:
+        if call.json:
+            print_json(sweep_files.document(found))
+        else:
+            sweep_view.print_sweep(console(), found, found.metric(metric), top)
+    finally:  # Also when nobody reads what it prints.
+        written = drawn.write((), lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
+        sweep_files.write(found, output, written, quiet=call.json)
     if stopped is not None:
         raise stopped

@@ -119,12 +119,14 @@ def trace(
             found, stopped = running.partial(str(error) or "interrupted"), error
             if len(found.pairs) == (len(earlier.pairs) if earlier else 0):
                 raise
-    if call.json:
-        print_json(sweep_files.document(found))
-    else:
-        print_trace(console(), found, top)
-    written = drawn.write((), partial(save_trace, found), partial=not found.complete)
-    sweep_files.write(found, output, written, quiet=call.json)
+    try:
+        if call.json:
+            print_json(sweep_files.document(found))
+        else:
+            print_trace(console(), found, top)
+    finally:  # Also when nobody reads what it prints.
+        written = drawn.write((), partial(save_trace, found), partial=not found.complete)
+        sweep_files.write(found, output, written, quiet=call.json)
     if stopped is not None:
         raise stopped
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from bertscope import InvalidArgument
 
 from bertscope_workbench.command.groups import option
+from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
@@ -77,7 +78,9 @@ class MeasuringOptions:
 class ModelOptions:
     """The loaded models to measure, and the texts on which their predictions are compared."""
 
-    models: Annotated[list[str] | None, option("--model NAME", "A loaded model to measure. Repeatable.")] = None
+    models: Annotated[list[str] | None, option("--model NAME", "A loaded model to measure. Repeatable.", callback=distinct)] = (
+        None
+    )
     baseline: Annotated[
         str | None, option("--baseline NAME", "The model that the others are compared with; the first unless set.")
     ] = None

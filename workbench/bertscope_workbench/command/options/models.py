@@ -4,10 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from bertscope_workbench.command.groups import option, refuse
+from bertscope_workbench.command.views.output import UsageError
+
+
+def distinct(models: Sequence[str] | None) -> Sequence[str] | None:
+    """Returns the models as they are named. Raises UsageError for one that is named twice: "x" and "models/x" are the same."""
+    named = dict[str, str]()
+    for model in models or ():
+        short = model.removeprefix("models/")
+        if short in named:
+            raise UsageError(f"--model {named[short]} and --model {model} are the same model; name each once")
+        named[short] = model
+    return models
+
 
 Models = Annotated[
     list[str] | None,
-    option("--model NAME", "The model to ask; the server's default model unless set. Repeatable: one table of all."),
+    option(
+        "--model NAME",
+        "The model to ask; the server's default model unless set. Repeatable: one table of all.",
+        callback=distinct,
+    ),
 ]
 
 

@@ -98,10 +98,25 @@ def _require_writable(option: str, path: Path, check: Callable[[], None]) -> Non
     folder = path.absolute().parent
     if not folder.is_dir():
         raise typer.BadParameter(f"{option} {path}: there is no folder {folder}")
-    if path.is_dir():
+    if os.path.isdir(path):  # Path.is_dir raises OSError for a name that is too long.
         raise typer.BadParameter(f"{option} {path}: it is a folder")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    if not _is_writable(path):
         raise typer.BadParameter(f"{option} {path}: it can't be written")
+
+
+def _is_writable(path: Path) -> bool:
+    """Says whether a file can be written. It opens the file, and removes one that it made: rights don't say all of a folder
+    that takes no files, or of a name that is too long."""
+    try:
+        if path.exists() and not path.is_file():  # To open a pipe would wait for its reader.
+            return os.access(path, os.W_OK)
+        made = not path.exists()
+        path.open("ab").close()
+        if made:
+            path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def partial_name(path: Path) -> Path:
