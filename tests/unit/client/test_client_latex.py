@@ -30,7 +30,10 @@ def body(text: str) -> list[str]:
 
 def test_an_estimate_and_its_interval_are_one_column():
     text = latex_table(COLUMNS, ROWS)
-    assert text.startswith("% \\usepackage{booktabs}\n\\begin{tabular}{lrrrr}\n\\toprule\n")
+    assert text.startswith("% \\usepackage{booktabs,graphicx}\n")
+    assert "{!}{%\n\\begin{tabular}{lrrrr}\n\\toprule\n" in text
+    narrow = latex_table(COLUMNS[:5], [row[:5] for row in ROWS])
+    assert narrow.startswith("% \\usepackage{booktabs}\n\\begin{tabular}{lrr}\n\\toprule\n")
     assert r"relation & layer & accuracy [low, high] & loss (nats) & seed [low, high] \\" in text
     assert body(text) == [
         r"det \& 50\_\% & 3 & 0.713 [0.660, 0.761] & $-$1.25 & {[0.700, 0.720]} \\",
@@ -89,20 +92,23 @@ def test_units_are_of_columns_that_are_written():
     assert [name for name in names if f'"{name}"' not in sources] == []
 
 
-def test_latex_takes_every_letter_that_it_would_read_otherwise(tmp_path):
+def test_latex_takes_every_letter_that_it_would_read_otherwise_and_no_table_is_wider_than_a_page(tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed here: it is what reads the tables")
     write_table(
         COLUMNS, [*ROWS, ["".join(map(chr, ESCAPES)) + "é–##ing", 1, 0.1, 0.0, 0.2, 1.0, 0.1, 0.1]], tmp_path / "rows.tex"
     )
     write_table(["word", "p"], [["x", 0.1]] * 100, tmp_path / "long.tex")
-    message = reports.report(reports.model("big_one"), reports.model("small", 2.0, kept=0.9))
+    write_table([f"quantity {number}" for number in range(20)], [[0.123] * 20], tmp_path / "wide.tex")
+    models = [reports.model(f"{name}_with_a_long_name", speed, kept=0.9) for name, speed in (("small", 2.0), ("same", 1.01))]
+    message = reports.report(reports.model("big_one"), *models)
     measured = benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
     (tmp_path / "benchmark.tex").write_text(benchmark_files.latex(measured))
-    inputs = "\n\n".join(rf"\input{{{name}}}" for name in ("rows.tex", "long.tex", "benchmark.tex"))
-    packages = r"\usepackage{booktabs,longtable,textcomp}"
+    inputs = "\n\n".join(rf"\input{{{name}}}" for name in ("rows.tex", "long.tex", "wide.tex", "benchmark.tex"))
+    packages = r"\usepackage{booktabs,graphicx,longtable,textcomp}\parindent0pt"
     (tmp_path / "page.tex").write_text(rf"\documentclass{{article}}{packages}\begin{{document}}{inputs}\end{{document}}")
     found = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"], cwd=tmp_path, capture_output=True, text=True
     )
     assert found.returncode == 0, found.stdout[-2000:]
+    assert "Overfull" not in found.stdout, found.stdout

@@ -38,4 +38,4 @@ def _printable(value: Any) -> Any:
     """Returns a text without control characters, which HTML does not allow; another value as it is."""
     if type(value) is not str:  # The markup of a macro has been through here.
         return value
-    return "".join(char if char.isprintable() or char == "\n" else "�" for char in value)
+    return "".join(char if char.isprintable() or char in "\n\N{NO-BREAK SPACE}" else "�" for char in value)

@@ -1,6 +1,6 @@
 """Prints benchmarks in the terminal: sheets, in as few tables as fit the screen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from bertscope import BenchmarkReport, StudyTable
 from rich.console import Console
@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets
-from bertscope_workbench.command.views.benchmark_sheets import BASELINE, NOT_DISTINGUISHABLE, Group, Sheet
+from bertscope_workbench.command.views.benchmark_sheets import BASELINE, NOT_DISTINGUISHABLE, Sheet
 from bertscope_workbench.command.views.output import fits, printable, table, titled
 
 
@@ -34,24 +34,14 @@ def print_studies(screen: Console, studies: StudyTable) -> None:
 
 def print_sheet(screen: Console, sheet: Sheet) -> None:
     """Prints the groups of a sheet, as many side by side as fit the screen."""
-    shown: list[Group] = []
-    for group in sheet.groups:
-        if shown and not fits(screen, _table(sheet, [*shown, group])):
-            _print_table(screen, sheet, shown)
-            shown = []
-        shown.append(group)
-    _print_table(screen, sheet, shown)
+    for part in benchmark_sheets.parts(sheet, lambda part: fits(screen, _table(part))):
+        screen.print(titled(part.title, _table(part)))
 
 
-def _print_table(screen: Console, sheet: Sheet, groups: Sequence[Group]) -> None:
-    titles = ", ".join(filter(None, (group.title for group in groups)))
-    screen.print(titled(f"{sheet.title}: {titles}" if titles else sheet.title, _table(sheet, groups)))
-
-
-def _table(sheet: Sheet, groups: Sequence[Group]) -> Table:
-    result = table([sheet.key, *(column for group in groups for column in group.columns)])
+def _table(sheet: Sheet) -> Table:
+    result = table([sheet.key, *(column for group in sheet.groups for column in group.columns)])
     for index, name in enumerate(sheet.names):
-        result.add_row(printable(name), *(_cell(cell) for group in groups for cell in group.rows[index]))
+        result.add_row(printable(name), *(_cell(cell) for group in sheet.groups for cell in group.rows[index]))
     return result
 
 

@@ -13,7 +13,7 @@ from bertscope_workbench.command.views.benchmark_page import document, html_page
 from bertscope_workbench.command.views.benchmark_pdf import pdf_page
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.files import kept
-from bertscope_workbench.command.views.latex import MISSING, escaped, tabular
+from bertscope_workbench.command.views.latex import MISSING, escaped, fits_page, tabular
 from bertscope_workbench.command.views.method import with_method
 from bertscope_workbench.command.views.output import json_text
 
@@ -54,7 +54,8 @@ def markdown(measured: Measured) -> str:
 
 def latex(measured: Measured) -> str:
     """Returns the tables of the terminal as LaTeX, one after the other."""
-    return "\n".join(map(_latex_sheet, _sheets(measured)))
+    sheets = (part for sheet in _sheets(measured) for part in benchmark_sheets.parts(sheet, _fits_page))
+    return "\n".join(map(_latex_sheet, sheets))
 
 
 def _sheets(measured: Measured) -> list[Sheet]:
@@ -96,24 +97,21 @@ PAGES = (".html", ".pdf")
 
 
 def _markdown_sheet(sheet: Sheet) -> str:
-    heading, rows = _flat(sheet)
+    heading, *rows = benchmark_sheets.cells(sheet)
     rule = ["---:" if name.endswith("#") else "---" for name in heading]
     names = [name.removesuffix("#") for name in heading]
     lines = [f"## {_escaped(sheet.title)}", "", _markdown_row(names), _markdown_row(rule, escape=False)]
     return "\n".join([*lines, *map(_markdown_row, rows)])
 
 
+def _fits_page(sheet: Sheet) -> bool:
+    return fits_page(benchmark_sheets.cells(sheet))
+
+
 def _latex_sheet(sheet: Sheet) -> str:
-    heading, rows = _flat(sheet)
+    heading, *rows = benchmark_sheets.cells(sheet)
     heads = [escaped(name.removesuffix("#")) + name[len(name.removesuffix("#")) :] for name in heading]
     return tabular(heads, [[escaped(cell) or MISSING for cell in row] for row in rows], caption=" ".join(sheet.title.split()))
-
-
-def _flat(sheet: Sheet) -> tuple[list[str], list[list[str]]]:
-    """Returns the heads on one line, with their "#", and the rows of all groups."""
-    names = [sheet.key, *(column for group in sheet.groups for column in group.columns)]
-    rows = [[name, *(cell for group in sheet.groups for cell in group.rows[index])] for index, name in enumerate(sheet.names)]
-    return [" ".join(name.split("\n")).strip() for name in names], rows
 
 
 def _markdown_row(cells: Iterable[str], *, escape: bool = True) -> str:

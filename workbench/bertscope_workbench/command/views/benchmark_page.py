@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets,
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.studies.page import page_templates
+
+INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
+"""Spaces inside of intervals and before a unit, at which no line may end."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +59,7 @@ def html_page(measured: BenchmarkReport | StudyTable) -> str:
     pages = page_templates("command/views", "studies")
     return pages.get_template("benchmark.html").render(
         page=decision(measured),
+        whole=lambda text: INSIDE.sub("\\1\N{NO-BREAK SPACE}", text),
         picture=base64.b64encode(picture).decode("ascii") if (picture := _picture(measured)) else "",
         # "<" would end the script.
         document=json_text(document(measured), indent=None).replace("<", "\\u003c"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bertscope import BenchmarkReport, StudyTable
 
 from bertscope_workbench.command.views.benchmark_page import Decision, decision, drawable, quiet
-from bertscope_workbench.command.views.benchmark_sheets import Group, Sheet
+from bertscope_workbench.command.views.benchmark_sheets import Sheet, cells, parts
 from bertscope_workbench.plots.theme import FAINT, INK, shown
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _blocks(page: Decision, measured: BenchmarkReport | StudyTable) -> Iterator[
     if isinstance(measured, BenchmarkReport) and drawable(measured):
         yield _picture(measured)
     for sheet in page.sheets:
-        yield from (_table(sheet, groups) for groups in _fitting(sheet))
+        yield from map(_table, parts(sheet, lambda part: sum(_widths(part)) * _letter(SMALL) <= WIDTH))
     for note in page.notes:
         yield _text(note, SMALL, color="#5a6a7a")
 
@@ -118,43 +118,25 @@ def _picture(report: BenchmarkReport) -> Block:
     return Block(PANEL + 0.15, draw)
 
 
-def _fitting(sheet: Sheet) -> Iterator[list[Group]]:
-    """Yields groups that fit side by side."""
-    shown_groups: list[Group] = []
-    for group in sheet.groups:
-        if shown_groups and sum(_widths(sheet, [*shown_groups, group])) * _letter(SMALL) > WIDTH:
-            yield shown_groups
-            shown_groups = []
-        shown_groups.append(group)
-    yield shown_groups
-
-
-def _cells(sheet: Sheet, groups: list[Group]) -> list[list[str]]:
-    head = [" ".join(name.split()) for group in groups for name in group.columns]
-    rows = [[name, *(cell for group in groups for cell in group.rows[index])] for index, name in enumerate(sheet.names)]
-    return [[sheet.key, *head], *rows]
-
-
-def _widths(sheet: Sheet, groups: list[Group]) -> list[int]:
+def _widths(sheet: Sheet) -> list[int]:
     """Returns the letters of each column, and of the gap after it."""
-    columns = zip(*_cells(sheet, groups), strict=True)
-    return [max(math.ceil(BOLD * len(head)), *map(len, cells)) + GAP for head, *cells in columns]
+    columns = zip(*cells(sheet), strict=True)
+    return [max(math.ceil(BOLD * len(head)), *map(len, below)) + GAP for head, *below in columns]
 
 
-def _table(sheet: Sheet, groups: list[Group]) -> Block:
+def _table(sheet: Sheet) -> Block:
     from matplotlib.lines import Line2D
 
-    rows, letter, line = _cells(sheet, groups), _letter(SMALL), LINE * 1.15 * SMALL / 72
-    titles = ", ".join(filter(None, (group.title for group in groups)))
+    rows, letter, line = cells(sheet), _letter(SMALL), LINE * 1.15 * SMALL / 72
 
     def draw(figure: Figure, top: float) -> None:
         def write(x: float, row: float, text: str, **look: Any) -> None:
             place = ((MARGIN + x) / PAPER[0], (top - row * line) / PAPER[1])
             figure.text(*place, shown(text), color=INK, **look)
 
-        write(0, 1, f"{sheet.title}: {titles}" if titles else sheet.title, size=SMALL + 1, weight="bold")
+        write(0, 1, sheet.title, size=SMALL + 1, weight="bold")
         edges = [0.0]
-        for width in _widths(sheet, groups):
+        for width in _widths(sheet):
             edges.append(edges[-1] + width * letter)
         for number, row in enumerate(rows):
             below = (top - (number + 2.5) * line) / PAPER[1]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from bertscope import BenchmarkReport, ModelReport, Provenance, Ratio, Speed, StudyRow, StudyTable
@@ -35,6 +35,29 @@ class Sheet:
     key: str
     names: tuple[str, ...]
     groups: tuple[Group, ...]
+
+
+def parts(sheet: Sheet, fits: Callable[[Sheet], bool]) -> Iterator[Sheet]:
+    """Yields a sheet as sheets of as many groups as fit side by side, which their titles name."""
+    shown = list[Group]()
+    for group in sheet.groups:
+        if shown and not fits(_part(sheet, [*shown, group])):
+            yield _part(sheet, shown)
+            shown = []
+        shown.append(group)
+    yield _part(sheet, shown)
+
+
+def _part(sheet: Sheet, groups: Sequence[Group]) -> Sheet:
+    titles = ", ".join(filter(None, (group.title for group in groups)))
+    return replace(sheet, title=f"{sheet.title}: {titles}" if titles else sheet.title, groups=tuple(groups))
+
+
+def cells(sheet: Sheet) -> list[list[str]]:
+    """Returns the heads on one line, with their "#", and the rows of all groups."""
+    names = [sheet.key, *(column for group in sheet.groups for column in group.columns)]
+    rows = [[name, *(cell for group in sheet.groups for cell in group.rows[index])] for index, name in enumerate(sheet.names)]
+    return [[" ".join(name.split()) for name in names], *rows]
 
 
 def report_sheets(report: BenchmarkReport, *, full: bool) -> list[Sheet]:

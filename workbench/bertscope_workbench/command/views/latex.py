@@ -16,6 +16,10 @@ PAGE_ROWS = 40
 """Rows of a table that fits a page. A longer one is a longtable, which breaks between pages."""
 LINE_LETTERS = 40
 """Letters of a cell that stands on one line. Longer ones are paragraphs of a narrow column."""
+PAGE_LETTERS, GAP_LETTERS = 68, 2
+"""Letters of a line of a page of 345 points, as that of `article`, and letters in place of the gap between two columns."""
+SHRUNK = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""The beginning of a table that is made as narrow as the page, where it is wider."""
 LARGEST_DECIMALS = 5
 ESCAPES = str.maketrans(
     {char: f"\\{char}" for char in "&%$#_{}"}
@@ -26,6 +30,9 @@ ESCAPES = str.maketrans(
 """Letters that mean something to LaTeX, or that its old encoding of fonts draws as others."""
 LIGATURES = re.compile(r"-(?=-)|'(?=')|`(?=`)|,(?=,)|[?!](?=`)")
 """Letters that would join with the next one: two hyphens to a dash, "?`" to a question mark of Spanish."""
+
+COMMANDS = re.compile(r"(?<=\\)[a-z]+(?=\{\})|[{}$#]|\\(?=\W)")
+"""The parts of a cell that are not printed, but for a letter of each command."""
 
 
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str] | None = None) -> str:
@@ -60,12 +67,20 @@ def tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = 
         for head, wide in zip(heads, widest, strict=True)
     )
     long = len(rows) > PAGE_ROWS
+    wide = not long and not fits_page([heads, *rows])
     environment, packages = ("longtable", "booktabs,longtable") if long else ("tabular", "booktabs")
-    lines = [f"% \\usepackage{{{packages}}}", *([f"% {caption}"] if caption else [])]
+    lines = [f"% \\usepackage{{{packages}{',graphicx' if wide else ''}}}", *([f"% {caption}"] if caption else [])]
+    lines += [SHRUNK] if wide else []
     lines += [f"\\begin{{{environment}}}{{{kinds}}}", r"\toprule", _line(head.removesuffix("#") for head in heads), r"\midrule"]
     lines += [r"\endhead", r"\bottomrule", r"\endfoot"] if long else []
-    lines += [*map(_line, rows), *([] if long else [r"\bottomrule"]), f"\\end{{{environment}}}"]
+    lines += [*map(_line, rows), *([] if long else [r"\bottomrule"]), f"\\end{{{environment}}}{'}%' if wide else ''}"]
     return "\n".join(lines) + "\n"
+
+
+def fits_page(rows: Sequence[Sequence[str]]) -> bool:
+    """Says whether a table with these cells, the heads among them, is about as wide as a page or less."""
+    widths = (min(LINE_LETTERS, max(len(COMMANDS.sub("", cell)) for cell in column)) for column in zip(*rows, strict=True))
+    return sum(width + GAP_LETTERS for width in widths) <= PAGE_LETTERS
 
 
 def escaped(text: str) -> str:
