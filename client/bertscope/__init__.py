@@ -187,6 +187,7 @@ if TYPE_CHECKING:
         Ratio,
         Score,
         Speed,
+        VectorAgreement,
     )
     from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
     from bertscope.questions.cloze.answers import FilledText, FilledTexts
@@ -559,6 +560,7 @@ _PLACES = {
     "UnitContexts": "bertscope.questions.representations.contexts",
     "UnlabelledText": "bertscope.values.labelled_texts",
     "ValuedText": "bertscope.values.labelled_texts",
+    "VectorAgreement": "bertscope.questions.benchmark.reports",
     "ViewedMaps": "bertscope.questions.inspection.results",
     "WordAlignment": "bertscope.questions.representations.alignment",
     "WordAttribution": "bertscope.questions.attribution.words",
@@ -955,6 +957,7 @@ __all__ = [
     "UnitContexts",
     "UnlabelledText",
     "ValuedText",
+    "VectorAgreement",
     "ViewedMaps",
     "WordAlignment",
     "WordAttribution",

@@ -59,13 +59,16 @@ def model(
     precision: int = common_pb2.PRECISION_FLOAT32,
     runtime: int = common_pb2.RUNTIME_TORCH,
     agreement: bool = True,
+    vectors: bool = False,
+    cosine: float | None = 0.97,
     scores: bool = True,
     lengths: tuple[int, ...] = LENGTHS,
     steps: tuple[str, ...] = (),
     caveat: str = "",
     loaded_runtime: int | None = None,
 ) -> benchmark_pb2.ModelReport:
-    """A model that is so much faster than the baseline, and keeps so much; the baseline itself without a speed-up."""
+    """A model that is so much faster than the baseline, and keeps so much; the baseline itself without a speed-up. `vectors`
+    are compared in place of predictions."""
     found = benchmark_pb2.ModelReport(
         provenance=common_pb2.Provenance(
             model=f"models/{name}",
@@ -87,7 +90,22 @@ def model(
     found.loaded_runtime = runtime if loaded_runtime is None else loaded_runtime
     found.loaded_precision = precision
     found.copied = found.loaded_runtime != runtime
-    if agreement and speedup is not None:
+    if vectors and speedup is not None:
+        ends = {} if cosine is None else {"cosine": cosine, "cosine_low": cosine - 0.01, "cosine_high": cosine + 0.01}
+        found.vectors.CopyFrom(
+            benchmark_pb2.VectorAgreement(
+                **ends,
+                neighbours=kept,
+                neighbours_low=kept - 0.1,
+                neighbours_high=1,
+                k=5,
+                rank_correlation=kept / 2,
+                rank_correlation_low=kept / 4,
+                rank_correlation_high=kept,
+                texts=40,
+            )
+        )
+    elif agreement and speedup is not None:
         found.agreement.CopyFrom(
             benchmark_pb2.Agreement(
                 top_1=kept, top_k=kept / 2, k=5, divergence=1 - kept, divergence_low=0, divergence_high=1, places=120

@@ -280,6 +280,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("UnloadModel", model_pb2.UnloadModelRequest(name="models/none")),
     ("BenchmarkModels", measure(measurement=benchmark_pb2.Measurement(texts=[LONG.text], **BRIEF))),
     ("BenchmarkModels", measure(measurement=benchmark_pb2.Measurement(**BRIEF), agreement_texts=[LONG.text])),
+    ("BenchmarkModels", measure(measurement=benchmark_pb2.Measurement(**BRIEF), agreement_texts=[WORD, WORD], embed=True)),
     ("BenchmarkStudies", benchmark_pb2.BenchmarkStudiesRequest(measurement=benchmark_pb2.Measurement(texts=[WORD]))),
     ("ModelInfer", infer("bert", LONG.text)),
     ("ModelInfer", infer("sorter", "")),

@@ -61,6 +61,7 @@ class BenchmarkCalls(Connection):
         agreement_texts: Texts | None = None,
         top_k: SupportsIndex | None = None,
         objective: Objective | None = None,
+        embed: bool = False,
         as_loaded: bool = False,
         runtime: Runtime | None = None,
         others: Others = "wait",
@@ -76,6 +77,10 @@ class BenchmarkCalls(Connection):
         at the best of `batch_sizes`; each model and length runs `min_runs` times (20) and `min_seconds` (1) at least, and
         the whole `max_seconds` (600) at most. `agreement_texts` compare predictions with the baseline's, `top_k` (5) of
         them; `objective` scores every model. What is left out costs nothing.
+
+        With `embed`, and where the baseline has no head that predicts, models make a vector of each text, as `embed_texts`
+        does: that is timed, and `agreement_texts` compare vectors and their `top_k` nearest texts with the baseline's
+        (`ModelReport.vectors`).
 
         All models run by the library that runs the baseline, or by `runtime` ("torch", "onnx"), and in its number format; the
         server copies those that are loaded otherwise, for as long as this takes. With `as_loaded` every model runs as it is
@@ -97,6 +102,7 @@ class BenchmarkCalls(Connection):
             objective=objective,
             as_loaded=as_loaded,
             runtime=runtime,
+            embed=embed,
         )
         messages = self._stream(request, benchmark_pb2.BenchmarkModelsResponse, timeout)
         return last(messages, benchmark_event, on_progress, BenchmarkReport, "benchmark without a report")

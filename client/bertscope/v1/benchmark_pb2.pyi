@@ -134,6 +134,7 @@ class BenchmarkModelsRequest(_message.Message):
     OBJECTIVE_FIELD_NUMBER: _builtins.int
     AS_LOADED_FIELD_NUMBER: _builtins.int
     RUNTIME_FIELD_NUMBER: _builtins.int
+    EMBED_FIELD_NUMBER: _builtins.int
     baseline: _builtins.str
     """The one that the others are compared with, one of models; empty means the first."""
     top_k: _builtins.int
@@ -144,6 +145,12 @@ class BenchmarkModelsRequest(_message.Message):
     """
     runtime: _common_pb2.Runtime.ValueType
     """The library that all models run by; unset or RUNTIME_AUTO means that of the baseline. Must be unset with as_loaded."""
+    embed: _builtins.bool
+    """True: models are measured as EmbedTexts uses them, with the pooling that each declares, else the mean. Timed are all layers
+    and one vector of each sequence; agreement_texts, at least 3, compare vectors with the baseline's (ModelReport.vectors), and
+    top_k is the number of neighbours, at most 2 less than the texts. So it is in any case where the baseline has no head that
+    predicts. False: each model's head predicts.
+    """
     @_builtins.property
     def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Resource names, "models/{id}", 1 to 32, none twice; at least one."""
@@ -178,10 +185,11 @@ class BenchmarkModelsRequest(_message.Message):
         objective: _ablation_pb2.Objective | None = ...,
         as_loaded: _builtins.bool = ...,
         runtime: _common_pb2.Runtime.ValueType = ...,
+        embed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["measurement", b"measurement", "objective", b"objective"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement_texts", b"agreement_texts", "as_loaded", b"as_loaded", "baseline", b"baseline", "measurement", b"measurement", "models", b"models", "objective", b"objective", "runtime", b"runtime", "top_k", b"top_k"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agreement_texts", b"agreement_texts", "as_loaded", b"as_loaded", "baseline", b"baseline", "embed", b"embed", "measurement", b"measurement", "models", b"models", "objective", b"objective", "runtime", b"runtime", "top_k", b"top_k"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -500,6 +508,88 @@ class Agreement(_message.Message):
 Global___Agreement: _TypeAlias = Agreement  # noqa: Y015
 
 @_typing.final
+class VectorAgreement(_message.Message):
+    """How far vectors of texts moved from the baseline's. Similarities of texts are cosines of their vectors by one model. Each mean
+    is over the texts, with the ends of its interval: a studentized bootstrap over the texts of the mean and each text's influence
+    on it. The ends are the least and the most possible where the texts are too few, or hardly differ, so that nothing is known.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COSINE_FIELD_NUMBER: _builtins.int
+    COSINE_LOW_FIELD_NUMBER: _builtins.int
+    COSINE_HIGH_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_LOW_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_HIGH_FIELD_NUMBER: _builtins.int
+    K_FIELD_NUMBER: _builtins.int
+    RANK_CORRELATION_FIELD_NUMBER: _builtins.int
+    RANK_CORRELATION_LOW_FIELD_NUMBER: _builtins.int
+    RANK_CORRELATION_HIGH_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
+    cosine: _builtins.float
+    """Mean cosine of a text's vector with the baseline's of the same text, -1 to 1. Unset, as its ends are, where the models' vectors
+    have other sizes. Where the models weren't made from each other, their axes differ and it says nothing.
+    """
+    cosine_low: _builtins.float
+    """Lower end of the cosine's interval, -1 to 1."""
+    cosine_high: _builtins.float
+    """Upper end of the cosine's interval, -1 to 1."""
+    neighbours: _builtins.float
+    """Mean share of the k texts most similar to a text by the baseline that are among the k most similar by this model, 0 to 1.
+    Chance gives k / (texts - 1). The text itself is none of them; of equal ones the first count.
+    """
+    neighbours_low: _builtins.float
+    """Lower end of the neighbours' interval, 0 to 1. It is longer than it need be: it held the truth in 99 % of simulations or more."""
+    neighbours_high: _builtins.float
+    """Upper end of the neighbours' interval, 0 to 1."""
+    k: _builtins.int
+    """The k of neighbours."""
+    rank_correlation: _builtins.float
+    """Mean of Spearman's rank correlation, over all other texts, of their similarity to a text by the baseline with that by this
+    model, -1 to 1; 0 for a text that all others are equally similar to.
+    """
+    rank_correlation_low: _builtins.float
+    """Lower end of the rank correlation's interval, -1 to 1."""
+    rank_correlation_high: _builtins.float
+    """Upper end of the rank correlation's interval, -1 to 1."""
+    texts: _builtins.int
+    """Texts that were compared."""
+    def __init__(
+        self,
+        *,
+        cosine: _builtins.float | None = ...,
+        cosine_low: _builtins.float | None = ...,
+        cosine_high: _builtins.float | None = ...,
+        neighbours: _builtins.float = ...,
+        neighbours_low: _builtins.float = ...,
+        neighbours_high: _builtins.float = ...,
+        k: _builtins.int = ...,
+        rank_correlation: _builtins.float = ...,
+        rank_correlation_low: _builtins.float = ...,
+        rank_correlation_high: _builtins.float = ...,
+        texts: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cosine", b"_cosine", "_cosine_high", b"_cosine_high", "_cosine_low", b"_cosine_low", "cosine", b"cosine", "cosine_high", b"cosine_high", "cosine_low", b"cosine_low"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cosine", b"_cosine", "_cosine_high", b"_cosine_high", "_cosine_low", b"_cosine_low", "cosine", b"cosine", "cosine_high", b"cosine_high", "cosine_low", b"cosine_low", "k", b"k", "neighbours", b"neighbours", "neighbours_high", b"neighbours_high", "neighbours_low", b"neighbours_low", "rank_correlation", b"rank_correlation", "rank_correlation_high", b"rank_correlation_high", "rank_correlation_low", b"rank_correlation_low", "texts", b"texts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cosine: _TypeAlias = _typing.Literal["cosine"]  # noqa: Y015
+    _WhichOneofArgType__cosine: _TypeAlias = _typing.Literal["_cosine", b"_cosine"]  # noqa: Y015
+    _WhichOneofReturnType__cosine_high: _TypeAlias = _typing.Literal["cosine_high"]  # noqa: Y015
+    _WhichOneofArgType__cosine_high: _TypeAlias = _typing.Literal["_cosine_high", b"_cosine_high"]  # noqa: Y015
+    _WhichOneofReturnType__cosine_low: _TypeAlias = _typing.Literal["cosine_low"]  # noqa: Y015
+    _WhichOneofArgType__cosine_low: _TypeAlias = _typing.Literal["_cosine_low", b"_cosine_low"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cosine) -> _WhichOneofReturnType__cosine | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cosine_high) -> _WhichOneofReturnType__cosine_high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cosine_low) -> _WhichOneofReturnType__cosine_low | None: ...
+
+Global___VectorAgreement: _TypeAlias = VectorAgreement  # noqa: Y015
+
+@_typing.final
 class Score(_message.Message):
     """One metric of one model."""
 
@@ -557,6 +647,7 @@ class ModelReport(_message.Message):
     COPIED_FIELD_NUMBER: _builtins.int
     LOADED_RUNTIME_FIELD_NUMBER: _builtins.int
     LOADED_PRECISION_FIELD_NUMBER: _builtins.int
+    VECTORS_FIELD_NUMBER: _builtins.int
     parameters: _builtins.int
     """Number of parameters."""
     nonzero_parameters: _builtins.int
@@ -603,6 +694,10 @@ class ModelReport(_message.Message):
     def compared_with(self) -> _common_pb2.Provenance:
         """The baseline that it was compared with, and how that ran. Unset for the baseline."""
 
+    @_builtins.property
+    def vectors(self) -> Global___VectorAgreement:
+        """Unset for the baseline, without agreement_texts, and where predictions are compared."""
+
     def __init__(
         self,
         *,
@@ -621,10 +716,11 @@ class ModelReport(_message.Message):
         copied: _builtins.bool = ...,
         loaded_runtime: _common_pb2.Runtime.ValueType = ...,
         loaded_precision: _common_pb2.Precision.ValueType = ...,
+        vectors: Global___VectorAgreement | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "nonzero_parameters", b"nonzero_parameters", "provenance", b"provenance"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "nonzero_parameters", b"nonzero_parameters", "provenance", b"provenance", "vectors", b"vectors"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "compression", b"compression", "copied", b"copied", "loaded_precision", b"loaded_precision", "loaded_runtime", b"loaded_runtime", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "speeds", b"speeds", "steps", b"steps", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "compression", b"compression", "copied", b"copied", "loaded_precision", b"loaded_precision", "loaded_runtime", b"loaded_runtime", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "speeds", b"speeds", "steps", b"steps", "vectors", b"vectors", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__nonzero_parameters: _TypeAlias = _typing.Literal["nonzero_parameters"]  # noqa: Y015
     _WhichOneofArgType__nonzero_parameters: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters"]  # noqa: Y015

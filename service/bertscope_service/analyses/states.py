@@ -28,13 +28,14 @@ from bertscope_service.encoders.state import State
 @dataclass(frozen=True, slots=True)
 class StatesQuery:
     """An ExtractHiddenStates request; `layers` are in the requested order, never empty. Of states, 0 is the embeddings, k the
-    output of layer k - 1. `pooling` is of no matter for pieces. `declared`, the pooling of texts that a model declares, takes
-    its place; the unit is the text then, and there are no pairs if it has a prompt."""
+    output of layer k - 1. `truncate` is None where the call can't cut texts. `pooling` is of no matter for pieces. `declared`,
+    the pooling of texts that a model declares, takes its place; the unit is the text then, and there are no pairs if it has a
+    prompt."""
 
     inputs: tuple[StatesInput, ...]
     layers: tuple[int, ...]
     dtype: torch.dtype
-    truncate: bool
+    truncate: bool | None
     unit: Unit = Unit.PIECE
     pooling: Pooling = Pooling.MEAN
     declared: DeclaredPooling | None = None

@@ -12,7 +12,15 @@ from operator import itemgetter
 from bertscope.v1 import benchmark_pb2, benchmark_pb2_grpc
 
 from bertscope_service.api.answer import Call, Context
-from bertscope_service.api.benchmark_plan import Plan, Resources, make_plan, require_agreement
+from bertscope_service.api.benchmark_plan import (
+    Plan,
+    Resources,
+    embeds,
+    make_plan,
+    require_agreement,
+    require_embedding,
+    subject_of,
+)
 from bertscope_service.api.benchmark_reports import Result, render_progress, render_report
 from bertscope_service.api.benchmark_requests import parse_asked, parse_benchmark, parse_models
 from bertscope_service.api.field_checks import check_fields
@@ -21,9 +29,9 @@ from bertscope_service.api.requirements import require_objective
 from bertscope_service.api.studies import run_studies
 from bertscope_service.benchmark.agreement import Agreement
 from bertscope_service.benchmark.copies import ComparedModels, Copies
-from bertscope_service.benchmark.inputs import Subject
 from bertscope_service.benchmark.losses import Score, ScoredModel, measure_agreement, measure_scores
 from bertscope_service.benchmark.measure import measure
+from bertscope_service.benchmark.vectors import VectorAgreement, measure_vectors
 from bertscope_service.models.loaded import LoadedModel
 
 Report = Callable[[tuple[str, float]], None]
@@ -87,8 +95,11 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
         """Checks the whole request before anything runs. Raises InvalidArgument, Unsupported."""
         max_tokens = min(model.tokenizer.max_tokens for model in models)
         call = Call.of(self._backend, models[baseline], context)
-        query = await call.compute(partial(parse_benchmark, request, max_tokens))
-        if query.agreement_texts:
+        embed = request.embed or embeds(models, baseline)
+        query = await call.compute(partial(parse_benchmark, request, max_tokens, embed=embed))
+        if embed:
+            require_embedding(models)
+        elif query.agreement_texts:
             require_agreement(models, baseline)
         for model in models:
             if query.objective is not None:
@@ -105,7 +116,7 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
 
         runs = [compared_model.runs for compared_model in compared_models.every]
         measured = await measure(
-            [Subject(model.encoder, model.tokenizer) for model in runs],
+            [subject_of(compared.runs, compared.loaded, embed=plan.query.embed) for compared in compared_models.every],
             plan.query.measurement,
             engine,
             partial(tick, 0),
@@ -117,13 +128,18 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
             for model in runs[: compared_models.models]
         ]
         agreements: Sequence[Agreement | None] = [None] * len(contenders)
+        vectors: Sequence[VectorAgreement | None] = [None] * len(contenders)
         scores: Sequence[Sequence[Score]] = [()] * len(contenders)
         if plan.questions:
             agreements = await measure_agreement(
                 contenders, baseline, plan.questions, plan.shared, plan.top_k, bootstrap, partial(tick, 1, "agreement")
             )
+        if plan.vectors:
+            vectors = await measure_vectors(
+                contenders, baseline, plan.vectors, plan.top_k, bootstrap, partial(tick, 1, "agreement")
+            )
         if plan.objectives:
             scores = await measure_scores(
                 contenders, baseline, plan.objectives, bootstrap, partial(tick, plan.losses, "scores")
             )
-        return Result(compared_models, measured, agreements, scores)
+        return Result(compared_models, measured, agreements, vectors, scores)

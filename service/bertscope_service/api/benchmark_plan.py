@@ -10,24 +10,30 @@ from typing import Protocol
 
 from bertscope_service.analyses.label_distributions import labelling_of
 from bertscope_service.analyses.objectives.base import Objective
+from bertscope_service.analyses.states import StatesPlan
+from bertscope_service.analyses.text_vectors import plan_vectors
 from bertscope_service.api.answer import Backend
 from bertscope_service.api.benchmark_requests import USUAL_TOP_K, BenchmarkQuery
 from bertscope_service.api.intervals import check_draws
 from bertscope_service.api.models import LoadDefaults
 from bertscope_service.api.objectives import build
-from bertscope_service.api.requirements import require_cloze, require_distribution
-from bertscope_service.benchmark.agreement import Question, Shared, label_questions, mask_questions, shared_pieces
+from bertscope_service.api.requirements import require_cloze, require_declared_pooling, require_distribution, require_states
+from bertscope_service.benchmark.agreement import FIELD, Question, Shared, label_questions, mask_questions, shared_pieces
 from bertscope_service.benchmark.building import Building
 from bertscope_service.benchmark.inputs import Inputs, Subject, make_inputs
 from bertscope_service.benchmark.losses import build_objectives
+from bertscope_service.benchmark.vectors import MIN_TEXTS
+from bertscope_service.checkpoints.declared_pooling import UnusableDeclaration
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
+from bertscope_service.models.timed_runs import Embedding
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A benchmark whose texts are all tokenized and checked."""
+    """A benchmark whose texts are all tokenized and checked. Agreement is asked by questions or by vectors; both are empty
+    without it."""
 
     query: BenchmarkQuery
     models: Sequence[LoadedModel]
@@ -35,6 +41,7 @@ class Plan:
     inputs: Sequence[Inputs]
     questions: Sequence[Question]
     shared: Sequence[Shared]
+    vectors: Sequence[StatesPlan]
     top_k: int
     objectives: Sequence[Objective]
 
@@ -45,7 +52,7 @@ class Plan:
     @property
     def losses(self) -> int:
         """Number of parts after the speeds."""
-        return bool(self.questions) + bool(self.objectives)
+        return bool(self.query.agreement_texts) + bool(self.objectives)
 
 
 class BenchmarkSettings(LoadDefaults, Protocol):
@@ -83,15 +90,69 @@ def require_agreement(models: Sequence[LoadedModel], baseline: int) -> None:
             raise InvalidArgument("agreement_texts", message, "LABELS_DIFFER", model=model.name)
 
 
+def embeds(models: Sequence[LoadedModel], baseline: int) -> bool:
+    """Returns whether models make vectors of texts though nobody asks for it: the baseline has no head, and all can."""
+    heads = models[baseline].encoder.capabilities
+    predicts = heads.masked_lm or heads.sequence_head or heads.token_classification or heads.question_answering
+    return not predicts and all(
+        model.encoder.capabilities.hidden_states
+        and not model.encoder.capabilities.drops_tokens
+        and not isinstance(model.declared, UnusableDeclaration)
+        for model in models
+    )
+
+
+def require_embedding(models: Sequence[LoadedModel]) -> None:
+    """Raises Unsupported for a model that makes no vectors of texts."""
+    for model in models:
+        require_states(model)
+        embedding_of(model)
+
+
+def embedding_of(model: LoadedModel) -> Embedding:
+    """Returns the way in which EmbedTexts makes a model's vectors. Raises Unsupported for a pooling that can't be used."""
+    return Embedding(None if model.declared is None else require_declared_pooling(model))
+
+
+def subject_of(model: LoadedModel, loaded: LoadedModel, *, embed: bool) -> Subject:
+    """Returns what is measured of a model, which may be a copy of the loaded one."""
+    return Subject(model.encoder, model.tokenizer, embedding_of(loaded) if embed else None)
+
+
 def make_plan(query: BenchmarkQuery, models: Sequence[LoadedModel], baseline: int) -> Plan:
     """Tokenizes and checks all texts, which takes seconds for many of them. Raises InvalidArgument."""
-    inputs = make_inputs([Subject(model.encoder, model.tokenizer) for model in models], query.measurement)
-    questions, shared, top_k = make_questions(query, models, baseline)
+    inputs = make_inputs([subject_of(model, model, embed=query.embed) for model in models], query.measurement)
+    questions: Sequence[Question] = ()
+    shared: Sequence[Shared] = ()
+    vectors: Sequence[StatesPlan] = ()
+    if query.embed:
+        vectors, top_k = make_vectors(query, models)
+    else:
+        questions, shared, top_k = make_questions(query, models, baseline)
     objectives: Sequence[Objective] = ()
     if query.objective is not None:
         objectives = build_objectives(query.objective, [partial(build, model=model) for model in models])
         check_draws(query.measurement.bootstrap, objectives[0].items, "measurement.bootstrap")
-    return Plan(query, models, baseline, inputs, questions, shared, top_k, objectives)
+    return Plan(query, models, baseline, inputs, questions, shared, vectors, top_k, objectives)
+
+
+def make_vectors(query: BenchmarkQuery, models: Sequence[LoadedModel]) -> tuple[Sequence[StatesPlan], int]:
+    """Returns the plans of each model's vectors, and the number of neighbours. Raises InvalidArgument."""
+    texts = query.agreement_texts
+    if not texts:
+        return (), 0
+    if len(texts) < MIN_TEXTS:
+        message = f"{FIELD} has {len(texts)} texts, whose neighbours can't be compared; give at least {MIN_TEXTS}"
+        raise InvalidArgument(FIELD, message, "TOO_FEW_NEIGHBOURS", limit=MIN_TEXTS)
+    most = len(texts) - 2
+    if query.top_k is not None and query.top_k > most:
+        message = f"top_k is {query.top_k} and {FIELD} has {len(texts)} texts; use at most {most}: all others agree always"
+        raise InvalidArgument("top_k", message, "TOP_K_OUT_OF_RANGE", limit=most)
+    fields = [f"{FIELD}[{index}]" for index in range(len(texts))]
+    plans = [
+        plan_vectors(texts, fields, model.tokenizer, model.encoder.shape, embedding_of(model).declared) for model in models
+    ]
+    return plans, query.top_k or min(USUAL_TOP_K, most)
 
 
 def make_questions(

@@ -18,6 +18,7 @@ from bertscope_service.benchmark.integer_speed import integer_warnings
 from bertscope_service.benchmark.losses import Score
 from bertscope_service.benchmark.measure import Measured, ModelMeasures, Speed
 from bertscope_service.benchmark.timings import Ratio, Verdict
+from bertscope_service.benchmark.vectors import VectorAgreement
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.observability.machine import Machine
 
@@ -29,12 +30,13 @@ VERDICTS = numbers(Verdict, benchmark_pb2.Ratio.Verdict, "VERDICT_")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a benchmark: measurements of each model and reference; agreement and scores of each model, None and empty
-    if not requested."""
+    """The result of a benchmark: measurements of each model and reference; agreement of predictions or vectors and scores of
+    each model, None and empty if not requested."""
 
     compared_models: ComparedModels
     measured: Measured
     agreements: Sequence[Agreement | None]
+    vectors: Sequence[VectorAgreement | None]
     scores: Sequence[Sequence[Score]]
 
 
@@ -51,9 +53,12 @@ def render_report(result: Result, baseline: int, seconds: float, bootstrap: Boot
         render_compared_model(compared_model, base.loaded, every[compared_model.compared], own)
         for compared_model, own in zip(every, measured.models, strict=True)
     ]
-    for report, agreement, own_scores in zip(reports, result.agreements, result.scores, strict=False):
+    lost = zip(reports, result.agreements, result.vectors, result.scores, strict=False)
+    for report, agreement, vectors, own_scores in lost:
         if agreement is not None:
             report.agreement.CopyFrom(_agreement(agreement))
+        if vectors is not None:
+            report.vectors.CopyFrom(_vectors(vectors))
         report.scores.extend(map(_score, own_scores))
     return benchmark_pb2.BenchmarkReport(
         machine=benchmark_pb2.Machine(**asdict(measured.machine)),
@@ -172,6 +177,23 @@ def _agreement(agreement: Agreement) -> benchmark_pb2.Agreement:
         divergence_low=agreement.low,
         divergence_high=agreement.high,
         places=agreement.places,
+    )
+
+
+def _vectors(found: VectorAgreement) -> benchmark_pb2.VectorAgreement:
+    cosine, neighbours, ranks = found.cosine, found.neighbours, found.rank_correlation
+    return benchmark_pb2.VectorAgreement(
+        cosine=None if cosine is None else cosine.value,
+        cosine_low=None if cosine is None else cosine.low,
+        cosine_high=None if cosine is None else cosine.high,
+        neighbours=neighbours.value,
+        neighbours_low=neighbours.low,
+        neighbours_high=neighbours.high,
+        k=found.k,
+        rank_correlation=ranks.value,
+        rank_correlation_low=ranks.low,
+        rank_correlation_high=ranks.high,
+        texts=found.texts,
     )
 
 

@@ -26,12 +26,14 @@ REFUSE = {
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkQuery:
-    """A BenchmarkModels request without its models; `top_k` is None if it was not set."""
+    """A BenchmarkModels request without its models; `top_k` is None if it was not set. `embed`: models make vectors of texts,
+    which are compared; else their heads predict."""
 
     measurement: Measurement
     agreement_texts: tuple[str, ...]
     top_k: int | None
     objective: ObjectiveQuery | None
+    embed: bool = False
 
 
 def parse_models(request: benchmark_pb2.BenchmarkModelsRequest) -> tuple[list[str], int]:
@@ -57,12 +59,13 @@ def parse_asked(request: benchmark_pb2.BenchmarkModelsRequest) -> CopyRequest:
     return CopyRequest(request.as_loaded, "" if runtime == "auto" else runtime)
 
 
-def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: int) -> BenchmarkQuery:
-    """Converts the request without its models, which all read `max_tokens` tokens. Raises InvalidArgument."""
+def parse_benchmark(request: benchmark_pb2.BenchmarkModelsRequest, max_tokens: int, *, embed: bool = False) -> BenchmarkQuery:
+    """Converts the request without its models, which all read `max_tokens` tokens, and which `embed` texts or predict. Raises
+    InvalidArgument."""
     measurement = parse_measurement(request.measurement, max_tokens)
     texts = tuple(request.agreement_texts)
     check_draws(measurement.bootstrap, len(texts) or 1, "measurement.bootstrap")
-    return BenchmarkQuery(measurement, texts, request.top_k or None, _objective(request, measurement))
+    return BenchmarkQuery(measurement, texts, request.top_k or None, _objective(request, measurement), embed)
 
 
 def parse_measurement(given: benchmark_pb2.Measurement, max_tokens: int) -> Measurement:

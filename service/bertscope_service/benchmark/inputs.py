@@ -14,6 +14,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.models.timed_runs import Embedding
 
 FIELD = "measurement.texts"
 POOL = 16
@@ -28,10 +29,17 @@ UNKNOWN_SPECIALS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model to measure. Texts need its tokenizer; without one, any id but the first thousand counts as a word."""
+    """A model to measure. Texts need its tokenizer; without one, any id but the first thousand counts as a word. With
+    `embedding` it makes vectors of texts; without, its head predicts."""
 
     encoder: Encoder
     tokenizer: TextTokenizer | None = None
+    embedding: Embedding | None = None
+
+    @property
+    def prompt(self) -> str:
+        """The text that it reads before each."""
+        return "" if self.embedding is None or self.embedding.declared is None else self.embedding.declared.prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +131,17 @@ def _random(ids: NDArray[np.int64], length: int, count: int, *, seed: Sequence[i
 
 
 def _of_texts(models: Sequence[Subject], texts: Sequence[str]) -> Inputs:
-    read = [_read(model.tokenizer, texts) for model in models]
+    read = [_read(model.tokenizer, texts, model.prompt) for model in models]
     order = sorted(range(len(texts)), key=lambda index: len(read[0][index]))
     return Inputs(0, [[sequences[index] for index in order] for sequences in read])
 
 
-def _read(tokenizer: TextTokenizer | None, texts: Sequence[str]) -> list[TokenSequence]:
+def _read(tokenizer: TextTokenizer | None, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
     if tokenizer is None:
         raise InvalidArgument(FIELD, f"{FIELD} can't be read: a model has no tokenizer; give lengths instead", "NO_TOKENIZER")
     sequences = []
     for index, text in enumerate(texts):
-        tokenized = tokenizer.encode(text)
+        tokenized = tokenizer.encode(prompt + text)
         check_length(tokenized, f"{FIELD}[{index}]", tokenizer.max_tokens, cuttable=False)
         if not len(tokenized):
             message = f"{FIELD}[{index}] holds no token of a model's vocabulary; write some text"

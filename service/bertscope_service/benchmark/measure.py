@@ -97,7 +97,9 @@ async def measure(
         inputs = await _compute(engine, partial(make_inputs, models, measurement))
     meter = LoadMeter()
     async with _leased(models, engine, measurement, report) as leases:
-        bench = Bench([Trial(model.encoder, leases[model.encoder.device]) for model in models], measurement, report)
+        bench = Bench(
+            [Trial(model.encoder, leases[model.encoder.device], model.embedding) for model in models], measurement, report
+        )
         with meter.running():
             runs = [await bench.run(one, 2 * number, 2 * len(inputs)) for number, one in enumerate(inputs)]
         held = [await _weights(trial) for trial in bench.trials]

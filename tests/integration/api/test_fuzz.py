@@ -950,6 +950,7 @@ BENCHES = st.builds(
     agreement_texts=mostly(st.just([]), lists(MASKED | PLAIN | TEXTS)) | lists(MASKED),
     top_k=mostly(st.integers(0, 5), NUMBERS),
     objective=mostly(st.none(), OBJECTIVES),
+    embed=st.booleans(),
 )
 STUDIES = st.builds(
     benchmark.BenchmarkStudiesRequest,

@@ -71,7 +71,7 @@ def test_benchmark(command, server, texts, tmp_path):
         *("benchmark", "--baseline", "a", "--model", "b", "--model", "models/c", "--length", 8, "--length", 16),
         *("--batch-size", 4, "--min-runs", 5, "--min-seconds", 0.5, "--max-seconds", 9, "--others", "refuse"),
         *("--resamples", 200, "--confidence", 0.9, "--seed", 3),
-        *("--agreement", texts, "--top-k", 2, "--prompts", prompts, "--skip-multi-piece"),
+        *("--agreement", texts, "--embed", "--top-k", 2, "--prompts", prompts, "--skip-multi-piece"),
     )
     assert (code, err) == (0, "")
     assert out.startswith("benchmark against models/a, all run by torch\n")
@@ -83,7 +83,7 @@ def test_benchmark(command, server, texts, tmp_path):
     assert (list(measurement.lengths), list(measurement.batch_sizes), measurement.min_runs) == ([8, 16], [4], 5)
     assert (measurement.min_seconds, measurement.max_seconds, measurement.others) == (0.5, 9, benchmark_pb2.OTHERS_REFUSE)
     assert (measurement.bootstrap.resamples, measurement.bootstrap.confidence, measurement.bootstrap.seed) == (200, 0.9, 3)
-    assert (list(request.agreement_texts), request.top_k) == (["one", "two", "three"], 2)
+    assert (list(request.agreement_texts), request.top_k, request.embed) == (["one", "two", "three"], 2, True)
     assert request.objective.cloze.skip_multi_piece
 
 

@@ -48,6 +48,7 @@ def test_what_is_left_out_is_unset():
     request = ask()
     assert (list(request.models), request.baseline, request.top_k) == (["models/a"], "", 0)
     assert not request.HasField("objective")
+    assert not request.embed
     measurement = request.measurement
     assert list(measurement.lengths) == list(measurement.texts) == list(measurement.batch_sizes) == []
     assert not measurement.HasField("min_seconds")
@@ -73,6 +74,7 @@ def test_every_argument_is_sent():
         confidence=0.9,
         agreement_texts="a [MASK]",
         top_k=3,
+        embed=True,
         objective=bertscope.MinimalPairs([("a", "b")]),
     )
     measurement = request.measurement
@@ -82,7 +84,7 @@ def test_every_argument_is_sent():
     assert measurement.HasField("min_seconds")
     assert measurement.others == benchmark_pb2.OTHERS_REFUSE
     assert (measurement.bootstrap.resamples, measurement.bootstrap.seed, measurement.bootstrap.confidence) == (200, 7, 0.9)
-    assert (list(request.agreement_texts), request.top_k) == (["a [MASK]"], 3)
+    assert (list(request.agreement_texts), request.top_k, request.embed) == (["a [MASK]"], 3, True)
     assert request.objective.WhichOneof("kind") == "minimal_pairs"
     studies = ask_studies("DistilBERT", heavy=True, runtime="onnx")
     assert (list(studies.systems), studies.heavy, studies.runtime) == (["DistilBERT"], True, common_pb2.RUNTIME_ONNX)

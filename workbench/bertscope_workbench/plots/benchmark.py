@@ -43,10 +43,10 @@ def plot_benchmark(report: BenchmarkReport, *, offline: bool = False, **look: Un
     """Draws speed-up against quality kept: a panel for each length, a dot for each model, its area the number of parameters.
 
     Quality is the share of the baseline's score that is kept, of the objective's first metric; without an objective the share
-    of places where the likeliest prediction is the baseline's. Speed is that of one sequence at a time or, with `offline`, of
-    batches. Lines are intervals, which cover noise only; a hollow dot's speed can't be distinguished from the baseline's. A
-    ratio's caveat is written at its dot, which is dotted, and the report's warnings are at the top. Raises ValueError for a
-    report without either quality.
+    of places where the likeliest prediction is the baseline's or, of vectors, that of a text's nearest texts which are. Speed
+    is that of one sequence at a time or, with `offline`, of batches. Lines are intervals, which cover noise only; a hollow
+    dot's speed can't be distinguished from the baseline's. A ratio's caveat is written at its dot, which is dotted, and the
+    report's warnings are at the top. Raises ValueError for a report without any quality.
     """
     quality = require_quality(report)
     lengths = report.lengths
@@ -87,6 +87,8 @@ def require_quality(report: BenchmarkReport) -> str:
         return f"{report.metrics[0].replace('_', ' ')} kept"
     if any(model.agreement for model in report.models):
         return "same likeliest prediction"
+    if vectors := next((model.vectors for model in report.models if model.vectors), None):
+        return f"same of {vectors.k} nearest texts"
     raise ValueError("nothing says what the models lost: measure them with an objective or agreement_texts")
 
 
@@ -178,6 +180,9 @@ def _dot(report: BenchmarkReport, model: ModelReport, length: int, most: int, *,
 def _kept(model: ModelReport, *, scored: bool) -> Ratio | None:
     if scored:
         return model.scores[0].retained if model.scores else None
+    if model.vectors is not None:
+        found = model.vectors
+        return Ratio(found.neighbours, found.neighbours_low, found.neighbours_high, "not_distinguishable")
     if model.agreement is None:
         return None
     # A share of places has no interval in the report.

@@ -18,6 +18,7 @@ from bertscope.questions.benchmark.reports import (
     Ratio,
     Score,
     Speed,
+    VectorAgreement,
 )
 from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
 from bertscope.v1 import ablation_pb2, benchmark_pb2
@@ -98,6 +99,7 @@ def _model(message: benchmark_pb2.ModelReport) -> ModelReport:
         compared_with=wire.provenance(message.compared_with) if message.HasField("compared_with") else None,
         loaded_runtime=wire.runtime(message.loaded_runtime),
         loaded_precision=wire.precision(message.loaded_precision),
+        vectors=wire.read(VectorAgreement, message.vectors) if message.HasField("vectors") else None,
     )
 
 

@@ -67,6 +67,7 @@ def benchmark_models(
     objective: Objective | None,
     as_loaded: bool = False,
     runtime: str | None = None,
+    embed: bool = False,
 ) -> benchmark_pb2.BenchmarkModelsRequest:
     """Returns the request of BenchmarkModels."""
     if as_loaded and runtime is not None:
@@ -84,6 +85,7 @@ def benchmark_models(
         objective=None if objective is None else objective_message(objective),
         as_loaded=validation.flag("as_loaded", as_loaded),
         runtime=runtime_of(runtime),
+        embed=validation.flag("embed", embed),
     )
 
 

@@ -16,6 +16,10 @@ TIMES = ("p50_seconds", "p90_seconds", "p95_seconds", "p99_seconds", "runs", "be
 SPEEDUPS = ("latency_speedup", "throughput_speedup")
 RATIO = ("low", "high", "verdict", "caveat", "interval_method", "no_interval")
 AGREEMENT = ("top_1", "top_k", "k", "divergence", "divergence_low", "divergence_high", "places")
+VECTORS = (
+    *("cosine", "cosine_low", "cosine_high", "neighbours", "neighbours_low", "neighbours_high"),
+    *("rank_correlation", "rank_correlation_low", "rank_correlation_high"),
+)
 PUBLISHED = ("system", "technique", "compression", "performance", "speedup", "relative_to", "evaluated_on")
 
 
@@ -31,6 +35,7 @@ def report_rows(report: BenchmarkReport) -> list[Row]:
             **_fields(model, SIZES),
             **_speed(speed),
             **_fields(model.agreement, AGREEMENT),
+            **_vectors(report, model),
             **_scores(model.scores, report.metrics),
         }
         for model in (*report.models, *report.references)
@@ -74,6 +79,13 @@ def _speed(speed: Speed | None) -> Row:
     for name in SPEEDUPS:
         row |= _ratio(name, getattr(speed, name, None))
     return row
+
+
+def _vectors(report: BenchmarkReport, model: ModelReport) -> Row:
+    """Returns the agreement of vectors, of which the places are texts; nothing where no model's were compared."""
+    if not any(each.vectors for each in report.models):
+        return {}
+    return _fields(model.vectors, ("k", *VECTORS)) | {"places": getattr(model.vectors, "texts", None)}
 
 
 def _scores(scores: tuple[Score, ...], metrics: tuple[str, ...]) -> Row:

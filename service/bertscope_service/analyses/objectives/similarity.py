@@ -10,18 +10,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.correlations import pearson_values, spearman_values
 from bertscope_service.analyses.layer_steps import LayerStep
-from bertscope_service.analyses.observers.declared_pooling import SHORTEST
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.predictions import LossObserver
-from bertscope_service.analyses.state_units import StatesInput, Unit
-from bertscope_service.analyses.states import StatesPlan, StatesQuery
-from bertscope_service.analyses.texts import check_finite
+from bertscope_service.analyses.text_vectors import plan_vectors, unit_vectors
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
@@ -58,17 +54,10 @@ class SimilarityObjective:
         self, query: SimilarityQuery, tokenizer: TextTokenizer, shape: Shape, declared: DeclaredPooling | None
     ) -> None:
         """`declared`: the pooling in place of the query's, if it asks for that."""
-        states = StatesQuery(
-            inputs=tuple(StatesInput(text) for pair in query.pairs for text in pair),
-            layers=(shape.layers,),
-            dtype=torch.float32,
-            truncate=query.truncate,
-            unit=Unit.TEXT,
-            pooling=query.pooling or Pooling.MEAN,
-            declared=declared,
-        )
+        texts = [text for pair in query.pairs for text in pair]
         fields = [f"{FIELD}[{index}].input.{part}" for index in range(len(query.pairs)) for part in PARTS]
-        plan = StatesPlan(states, tokenizer, (shape.hidden_size,), fields)
+        pooling = query.pooling or Pooling.MEAN
+        plan = plan_vectors(texts, fields, tokenizer, shape, declared, pooling=pooling, truncate=query.truncate)
         self.items = len(query.pairs)
         self.truncated = sum(bool(text.truncated) for text in plan.texts)
         self.sequences: Sequence[TokenSequence] = [sequence for sequence, _ in plan.rows]
@@ -80,8 +69,6 @@ class SimilarityObjective:
 
     def measure(self, seen: Sequence[LayerStep]) -> NDArray[np.float64]:
         """Returns [2, pairs]: values whose means are the correlations of the cosines with the gold values."""
-        vectors = np.stack([step.values[0, 0] for step in seen]).astype(np.float64)
-        check_finite([vectors], "states", "STATES_NOT_FINITE")
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SHORTEST)
+        vectors = unit_vectors(seen)
         cosines = (vectors[0::2] * vectors[1::2]).sum(axis=1)
         return np.stack([pearson_values(cosines, self._golds), spearman_values(cosines, self._golds)])

@@ -4,6 +4,7 @@ Models take turns, and have the device to themselves. All run by one library, th
 says otherwise. A difference that its interval doesn't support is not distinguishable.
 
 What they lost is measured on texts (--agreement), and on one FILE of prompts, pairs, labelled texts or texts (--loss).
+Models that embed texts are compared by their vectors (--embed; without a head in any case).
 
 With --studies, published compressed models are built as shapes with random weights, and measured beside BERT-base.
 
@@ -54,7 +55,7 @@ def benchmark(
     output_files.require_plot(plot)
     looks.require_plot_for_look(plot)
     if studies.studies:
-        loaded = values_of(compared, "models", "baseline", "agreement", "top_k", "as_loaded")
+        loaded = values_of(compared, "models", "baseline", "agreement", "embed", "top_k", "as_loaded")
         scored = dict.fromkeys([*score.given, *score.extra], True)
         others = loaded | scored | values_of(measuring, "run_texts") | {"--plot": plot}
         refuse(others, "goes without --studies only")
@@ -91,6 +92,7 @@ def measure_models(
             agreement_texts=None if compared.agreement is None else texts(compared.agreement),
             top_k=compared.top_k,
             objective=score.objective() if score.given else None,
+            embed=compared.embed,
             as_loaded=compared.as_loaded,
             runtime=measuring.runtime,
             seed=score.seed,

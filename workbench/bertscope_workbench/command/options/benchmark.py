@@ -87,6 +87,9 @@ class ModelOptions:
     agreement: Annotated[
         Path | None, option("--agreement FILE", 'Compare predictions on these texts: .txt, or column "text".')
     ] = None
+    embed: Annotated[
+        bool, option("--embed", "Time and compare vectors of texts, as without a head; not what heads predict.")
+    ] = False
     top_k: Annotated[int | None, option("--top-k", "With --agreement: its k; 5 unless set.", min=1)] = None
     as_loaded: Annotated[
         bool, option("--as-loaded", "Run each model by the library it is loaded for, not all by the baseline's.")

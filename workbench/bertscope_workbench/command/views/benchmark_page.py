@@ -80,7 +80,7 @@ def drawable(measured: BenchmarkReport | StudyTable) -> bool:
     """Returns whether there is a speed-up and a quality to draw."""
     if isinstance(measured, StudyTable) or len(measured.models) < 2:
         return False
-    return bool(measured.metrics) or any(model.agreement for model in measured.models)
+    return bool(measured.metrics) or any(model.agreement or model.vectors for model in measured.models)
 
 
 def quiet(report: BenchmarkReport) -> BenchmarkReport:

@@ -14,6 +14,7 @@ from bertscope_workbench.command.views.output import plural
 NOT_DISTINGUISHABLE = "not distinguishable"
 BASELINE = "baseline"
 NOTHING = ""
+UNDEFINED = "-"
 MOSTLY_NOT_ZERO = 0.98
 """If this share of the parameters is not zero, zeros (rows for padding and the like) are not mentioned."""
 
@@ -72,7 +73,7 @@ def report_sheets(report: BenchmarkReport, *, full: bool) -> list[Sheet]:
         baselines = [model.name == report.baseline for model in ran]
         groups = _latency(speeds, baselines, full=full), _throughput(speeds, baselines, full=full)
         sheets.append(Sheet(_length(length), "model", all_names, groups))
-    lost = (*_agreement(report), *(_score(report, metric, full=full) for metric in report.metrics))
+    lost = (*_agreement(report), *_vectors(report), *(_score(report, metric, full=full) for metric in report.metrics))
     return [*sheets, Sheet("what was lost", "model", names, lost)] if lost else sheets
 
 
@@ -223,6 +224,34 @@ def _agreement(report: BenchmarkReport) -> Iterable[Group]:
     )
     title = f"agreement at {plural(first.places, 'place')}"
     yield Group(title, ("same top 1#", f"of top {first.k}#", "KL, nats"), rows)
+
+
+def _vectors(report: BenchmarkReport) -> Iterable[Group]:
+    found = [model.vectors for model in report.models]
+    first = next(filter(None, found), None)
+    if first is None:
+        return
+    rows = tuple(
+        (
+            _estimate(vectors.cosine, vectors.cosine_low, vectors.cosine_high),
+            _estimate(vectors.neighbours, vectors.neighbours_low, vectors.neighbours_high, percent=True),
+            _estimate(vectors.rank_correlation, vectors.rank_correlation_low, vectors.rank_correlation_high),
+        )
+        if vectors
+        else (NOTHING, NOTHING, BASELINE if model.name == report.baseline else NOTHING)
+        for vectors, model in zip(found, report.models, strict=True)
+    )
+    title = f"vectors of {plural(first.texts, 'text')}"
+    yield Group(title, ("cosine", f"same of {first.k} nearest", "rank correlation"), rows)
+
+
+def _estimate(value: float | None, low: float | None, high: float | None, *, percent: bool = False) -> str:
+    """Returns a mean with its interval; "-" for one that is not defined."""
+    if value is None or low is None or high is None:
+        return UNDEFINED
+    if percent:
+        return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def _score(report: BenchmarkReport, metric: str, *, full: bool) -> Group:

@@ -28,7 +28,11 @@ def verdict(report: BenchmarkReport) -> str:
         return f"No model is measurably faster than {_short(report.baseline)}, one text at a time, {_place(report)}."
     ordered = sorted(faster, key=_gain, reverse=True)
     if not report.metrics:
-        lost = "" if ordered[0].agreement else " What the models lost was not measured: a file to score them on says it."
+        lost = (
+            ""
+            if ordered[0].agreement or ordered[0].vectors
+            else " What the models lost was not measured: a file to score them on says it."
+        )
         return f"{_sentence(report, ordered[0], 'is the fastest')}{lost}"
     safe = [model for model in ordered if (kept := _kept(model)) and kept.low >= ENOUGH]
     if not safe:
@@ -77,6 +81,9 @@ def _loss(report: BenchmarkReport, model: ModelReport) -> str:
         return f"with {100 * kept.value:.1f} %{_bounds(kept, 100)} of {_quality(report)}"
     if model.agreement is not None:
         return f"with the same likeliest prediction at {100 * model.agreement.top_1:.1f} % of {model.agreement.places} places"
+    if model.vectors is not None:
+        nearest = f"{100 * model.vectors.neighbours:.1f} % of each text's {model.vectors.k} nearest the same"
+        return f"with {nearest}, and a rank correlation of similarities of {model.vectors.rank_correlation:.2f}"
     return "with nothing known of what it lost"
 
 

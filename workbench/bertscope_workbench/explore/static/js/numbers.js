@@ -63,6 +63,7 @@ export const NUMBERS = {
   parameters: known("parameters", "count", "the numbers that the model learned; k is 1,000, M a million"),
   longest: known("longest text", "tokens", "special tokens included; a longer text is cut, or rejected"),
   agreement: known("same first answer", "%", "how often the likeliest word is that of the baseline"),
+  neighbours: known("same nearest texts", "%", "share of each text's most similar texts, by their vectors, that are the same as the baseline's"),
   effect: known("effect", "of the metric", "the metric with the head changed less that without; faint where its 95 % interval holds 0"),
   importance: known("importance", "nats", "how much the loss would change if the head were turned down, by its gradient"),
 };

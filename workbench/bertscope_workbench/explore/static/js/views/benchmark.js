@@ -10,7 +10,7 @@ import {create as createStatus} from "../parts/status_line.js";
 
 const LENGTHS = ["8", "32", "128", "512", "32,128"];
 /** The numbers of the table's columns, by their keys in `NUMBERS`. */
-const MEANT = [null, null, "latency", "speedup", "throughput", "weights", "agreement"];
+const MEANT = [null, null, "latency", "speedup", "throughput", "weights"];
 const SECONDS = ["1", "5", "20"];
 
 /** The newest report, which outlives a look at another view. @type {any} */
@@ -126,9 +126,11 @@ export function resultOf(found) {
 /** @param {any} found @param {number} index Of the length. */
 function tableOf(found, index) {
   const agreement = found.models.some((/** @type {any} */ model) => model.agreement);
-  const heads = ["Model", "Runs on", "Latency, median", "Times as fast", "Throughput", "Weights", ...(agreement ? ["Same first answer"] : [])];
+  const vectors = found.models.find((/** @type {any} */ model) => model.vectors)?.vectors;
+  const meant = [...MEANT, agreement ? "agreement" : "neighbours"];
+  const heads = ["Model", "Runs on", "Latency, median", "Times as fast", "Throughput", "Weights", ...(agreement ? ["Same first answer"] : []), ...(vectors ? [`Same of ${vectors.k} nearest`] : [])];
   return h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Speeds"}, h("table", null,
-    h("thead", null, h("tr", null, heads.map((text, column) => h("th", {scope: "col", class: column > 1 && "number", ...(MEANT[column] && means(MEANT[column]))}, text)))),
+    h("thead", null, h("tr", null, heads.map((text, column) => h("th", {scope: "col", class: column > 1 && "number", ...(meant[column] && means(/** @type {string} */ (meant[column])))}, text)))),
     h("tbody", null, found.models.map((/** @type {any} */ model) => {
       const speed = model.speeds[index];
       const ratio = speed.latency_speedup;
@@ -137,7 +139,8 @@ function tableOf(found, index) {
         h("td", {class: "number"}, `${(1000 * speed.p50_seconds).toFixed(2)} ms`),
         h("td", {class: "number"}, ratio ? said(ratio) : "baseline", ratio?.caveat && h("div", {class: "caveat"}, ratio.caveat)),
         h("td", {class: "number"}, `${Math.round(speed.throughput)} texts/s`), h("td", {class: "number"}, count(model.weight_bytes, "B")),
-        agreement && h("td", {class: "number"}, model.agreement ? percent(model.agreement.top_1) : ""));
+        agreement && h("td", {class: "number"}, model.agreement ? percent(model.agreement.top_1) : ""),
+        vectors && h("td", {class: "number"}, model.vectors ? percent(model.vectors.neighbours) : ""));
     }))));
 }
 
