@@ -8,8 +8,7 @@
 # %% [markdown]
 # # Which words and which states carry an answer
 # A model completes *The keys to the cabinet [MASK] on the table* with *are*. Which words of the sentence made it say
-# so, and where inside the model is
-# that answer held?
+# so, and where inside the model is that answer held?
 #
 # The notebook starts a server of its own with the embedded model. Open it with `jupytext --to notebook answers.py`,
 # from `examples/notebooks`.
@@ -41,13 +40,12 @@ client
 # %%
 text, other = "The keys to the cabinet [MASK] on the table.", "The key to the cabinet [MASK] on the table."
 answers = client.fill_mask([text, other], candidates=["are", "is"])
-answers[0]
+answers
 
 # %% [markdown]
 # ## Which words made it?
 # Shapley values divide the difference between all words and none among the words; they add up to it. A notebook shows
-# them as coloured words.
-# A positive value speaks for *are*, a negative one for *is*.
+# them as coloured words. A positive value speaks for *are*, a negative one for *is*.
 
 # %%
 (words,) = client.attribute_words(text, bertscope.Answer("are", "is"))
@@ -56,9 +54,9 @@ words
 
 # %% [markdown]
 # ## Which states carry it?
-# Put one state of the first sentence into the run of the second, which says *is*, and see how much of the answer comes
-# back: 0 nothing, 1 all of it (activation patching; Vig et al. 2020). A row is a layer, a column a token: follow where
-# the largest number lies from the first layer to the last.
+# Put one state of the first sentence into the run of the second, which says *is*, and see how much of the answer
+# comes back: 0 nothing, 1 all of it (activation patching; Vig et al. 2020). A row is a layer, a column a token:
+# follow where the largest number lies from the first layer to the last.
 
 # %%
 trace = client.trace(text, other, bertscope.Answer("are", "is"))
@@ -67,8 +65,8 @@ recovery.astype(float).round(2)
 
 # %% [markdown]
 # ## And where is it readable?
-# The output head, applied to the state of the mask at every layer, says from which layer on the answer is written there
-# (the logit lens).
+# The output head, applied to the state of the mask at every layer, says from which layer on the answer is written
+# there (the logit lens).
 
 # %%
 client.read_layers([text], candidates=["are", "is"]).to_pandas()

@@ -8,11 +8,10 @@
 # %% [markdown]
 # # What is lost by compression
 # A smaller model is faster, and worse at something. Accuracy on one task does not say at what. This notebook removes
-# half of the layers of a
-# model and measures speed and loss side by side.
+# half of the layers of a model and measures speed and loss side by side.
 #
-# The notebook starts a server of its own with the embedded model. Open it with `jupytext --to notebook compression.py`,
-# from `examples/notebooks`.
+# The notebook starts a server of its own with the embedded model. Open it with `jupytext --to notebook
+# compression.py`, from `examples/notebooks`.
 
 # %%
 import json
@@ -36,8 +35,8 @@ client
 
 # %% [markdown]
 # ## Make a smaller model
-# Every second layer goes, without any training afterwards: it is the crudest cut, and shows what training has to bring
-# back.
+# Every second layer goes, without any training afterwards: it is the crudest cut, and shows what training has to
+# bring back.
 
 # %%
 model = client.compress_model("half", [bertscope.keep_layers([0, 2, 4])])
@@ -64,8 +63,8 @@ half
 
 # %% [markdown]
 # ## Which layers still hold what they held?
-# CKA compares the states of two layers over many texts: 1 is alike up to a rotation (Kornblith et al. 2019). The rows
-# are the most similar layers.
+# CKA compares the states of two layers over many texts: 1 is alike up to a rotation and a scale (Kornblith et al.
+# 2019). The rows are the most similar layers.
 
 # %%
 texts = bertscope.read_texts(examples / "sentences.txt")

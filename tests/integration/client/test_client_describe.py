@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,20 @@ def test_the_command_prints_statistics_and_classes(command: Any, server: FakeSer
         assert word in out
     request = server.requests[-1]
     assert (list(request.layers), list(request.punctuation), request.head_distances) == ([0, 1, 2], ["!"], False)
+
+
+def test_the_command_puts_several_models_into_one_table(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    file = tmp_path / "heads.csv"
+    code, out, err = command("attention", "--describe", "a b", "--model", "one", "--model", "two", "--output", file)
+    assert (code, err) == (0, "")
+    assert [request.model for request in server.requests] == ["models/one", "models/two"]
+    heads = re.search(r"statistic +(.+)", out)
+    assert heads is not None and heads[1].split() == ["one", "two"]
+    with file.open() as rows:
+        models = [row["model"] for row in csv.DictReader(rows)]
+    assert models == sorted(models) and set(models) == {"one", "two"} and models.count("one") == models.count("two")
+    code, out, err = command("attention", "--describe", "a b", "--model", "one", "--model", "two", "--json")
+    assert len(json.loads(out)["models"]) == 2
 
 
 def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServer, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def test_a_paper_says_who_wrote_it_when_and_where(key: str) -> None:
     assert fields >= {"author", "title", "year"} | ({"version"} if key == "bertscope" else set())
     assert key == "bertscope" or fields & {"booktitle", "journal", "howpublished", "publisher"}
     assert not set("{}\\") & set(citation(entry))
+    assert "others" not in citation(entry)
 
 
 def test_an_option_has_a_method_of_its_own() -> None:

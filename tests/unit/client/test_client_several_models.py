@@ -30,6 +30,12 @@ def test_options_of_one_model_are_refused_for_several():
     ("arguments", "says"),
     [
         (["score", "a text", "--model", "a", "--model", "b"], "several --model go with --pairs"),
+        (["attention", "a text", "--model", "a", "--model", "b"], "several --model go with --describe"),
+        (["attention", "--compare", "c", "a text", "--model", "a", "--model", "b"], "--compare goes with one --model"),
+        (
+            ["attention", "--describe", "x", "--picture", "statistics", "--model", "a", "--model", "b"],
+            "--picture goes with one",
+        ),
         (["relations", "x.conllu", "--tree", "--model", "a", "--model", "b"], "--tree goes with one --model"),
         *(
             (

@@ -100,7 +100,8 @@ def citation(entry: str) -> str:
         place += f" {values['volume']}" + (f"({values['number']})" if "number" in values else "")
     place += f", {values['pages']}" if "pages" in values else ""
     year = values["year"] + (f", version {values['version']}" if "version" in values else "")
-    line = f"{values['author'].replace(' and ', '; ')} ({year}). {values['title']}. {place}".strip()
+    authors = values["author"].replace(" and others", " et al.").replace(" and ", "; ")
+    line = f"{authors} ({year}). {values['title']}. {place}".strip()
     for written, letter in LETTERS.items():
         line = line.replace(written, letter)
     return line.replace("?. ", "? ").replace("--", "-").replace("{", "").replace("}", "").removesuffix(".") + "."

@@ -1,5 +1,6 @@
 """Show what the heads of a model attend to in a text or, with --describe, over many texts; --compare two models."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,10 @@ from bertscope_workbench.command.groups import DASHED, Offered, option, refuse
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import DescribeOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
+from bertscope_workbench.command.options.models import Models, one_model
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.parts.compare_attention import compare_texts
-from bertscope_workbench.command.parts.describe import describe_texts
+from bertscope_workbench.command.parts.describe import describe_models, describe_texts
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.attention import document, print_maps
 from bertscope_workbench.command.views.output import UsageError
@@ -35,8 +37,10 @@ def attention(
     fixed_scale: Annotated[
         bool, option("--fixed-scale", "With --plot: colours from 0 to 1, and not to the largest weight.")
     ] = False,
-    call: options.CallOptions,
+    call: Annotated[options.CallOptions, Offered("truncate", "timeout", "json")],
+    model: Models = None,
 ) -> None:
+    call = replace(call, model=one_model(model, compare=describing.compare, plot=plot))
     layers = specifications.numbers("--layer", layer)
     changes = to.arguments()
     if describing.describe or describing.compare is not None:
@@ -46,12 +50,16 @@ def attention(
         compared = {"--layer": layer, "--quantity": quantity != "weights", **unused}
         refuse(unused if describing.compare is None else compared, f"does not go with {mode}")
         source = describing.source(pair)
-        if describing.compare is None:
+        if model is not None and len(model) > 1:
+            describe_models(to, describing, source, call, model, layers=layers, quantity=quantity, **changes)
+        elif describing.compare is None:
             describe_texts(to, describing, source, plot, call, layers=layers, quantity=quantity, **changes)
         else:
             compare_texts(to, describing, source, plot, call, **changes)
         return
     describing.require_describe()
+    if model is not None and len(model) > 1:
+        raise UsageError("several --model go with --describe: the maps of a text are of one model")
     if plot is None:
         describing.require_plot_for_look(plot)
         refuse({"--hide-special": hide_special, "--fixed-scale": fixed_scale}, "goes with --plot")

@@ -1,22 +1,25 @@
 """`bertscope attention --describe`: what heads attend to over many texts."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bertscope import AttentionDescription
+from bertscope import AttentionDescription, Client
 from bertscope.questions.attention.description import description_columns, document
 from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
 from rich.text import Text
 
+from bertscope_workbench.command.groups import refuse, values_of
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.describing import DescribeOptions
+from bertscope_workbench.command.options.models import side_by_side
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.attention import shade
-from bertscope_workbench.command.views.output import fits, plural, print_heading, table, titled
+from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.sweep import layer_grid
 from bertscope_workbench.plots.attention_statistics import save_description
@@ -39,18 +42,59 @@ def describe_texts(
     """Describes heads over texts, prints the description, and writes the requested files."""
     out = asked.files(plot)
     picture = asked.picture or "patterns"
-    with server.connect(call.timeout) as client, source.some_left(), answering("describing") as show:
-        found = client.describe_attention(
-            source.items,
-            punctuation=asked.punctuation or None,
-            head_distances=asked.head_distances or picture == "clusters",
-            on_progress=show,
-            on_rejected=source.reject,
-            **call.arguments(),
-            **arguments,
-        )
+    with server.connect(call.timeout) as client:
+        found = described(client, asked, source, **call.arguments(), **arguments)
     written = out.write(description_columns(found), lambda path, **look: save_description(found, path, picture, **look))
     print_result(found, document, print_description, json=call.json, written=written, source=source)
+
+
+def describe_models(
+    server: ServerOptions,
+    asked: DescribeOptions,
+    source: Source[TextOrPair],
+    call: CallOptions,
+    models: Sequence[str],
+    **arguments: Any,
+) -> None:
+    """Describes the heads of several models, of any shapes, each over the texts that it reads, in one table."""
+    refuse(values_of(asked, "picture"), "goes with one --model")
+    out, arguments = asked.files(None), call.arguments() | arguments
+    with server.connect(call.timeout) as client:
+        found = {model: described(client, asked, source, **arguments | {"model": model}) for model in models}
+    written = out.write(side_by_side({model: description_columns(each) for model, each in found.items()}))
+    documents = {"models": [document(each) for each in found.values()]}
+    print_result(found, lambda _: documents, print_models, json=call.json, written=written, source=source)
+
+
+def described(client: Client, asked: DescribeOptions, source: Source[TextOrPair], **arguments: Any) -> AttentionDescription:
+    """Returns the description of a model's heads, and shows the progress."""
+    with source.some_left(), answering("describing") as show:
+        return client.describe_attention(
+            source.items,
+            punctuation=asked.punctuation or None,
+            head_distances=asked.head_distances or asked.picture == "clusters",
+            on_progress=show,
+            on_rejected=source.reject,
+            **arguments,
+        )
+
+
+def print_models(screen: Console, models: Mapping[str, AttentionDescription]) -> None:
+    """Prints a column for each model: the means of statistics over all heads, and the share of each class among all maps."""
+    heads = [f"{printable(model)}#" for model in models]
+    means, shares = table(["statistic", *heads]), table(["class", *heads])
+    for name in dict.fromkeys(name for each in models.values() for name in each.statistics):
+        values = (f"{np.nanmean(each.mean(name)):.2f}" if name in each.statistics else "" for each in models.values())
+        means.add_row(name.replace("_", " "), *values)
+    counts = [{name: int(pattern.texts.sum()) for name, pattern in each.patterns.items()} for each in models.values()]
+    for name in dict.fromkeys(name for each in counts for name in each):
+        cells = (percent(each.get(name, 0) / max(sum(each.values()), 1)) for each in counts)
+        shares.add_row(name.replace("_", " + "), *cells)
+    texts = ", ".join(dict.fromkeys(plural(each.texts, "text") for each in models.values()))
+    screen.print(
+        titled(f"{texts}: means over all heads (entropies in nats, distance in tokens; --output has each head)", means)
+    )
+    screen.print(titled("classes of maps", shares))
 
 
 def print_description(screen: Console, description: AttentionDescription) -> None:
