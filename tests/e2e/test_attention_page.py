@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import bertscope
@@ -70,3 +71,16 @@ def test_a_long_text_has_no_lines(browser: Browser) -> None:
     assert watched.tab.locator("#map").is_visible()
     watched.tab.context.close()
     watched.check()
+
+
+@pytest.mark.parametrize("width", [320, 700, 1400])
+def test_in_a_notebook_it_is_as_high_as_its_content_and_no_wider_than_its_cell(browser: Browser, width: int) -> None:
+    tab = browser.new_page(viewport={"width": width, "height": 600})
+    many = dataclasses.replace(maps(WORDS), attention=np.zeros((2, 12, 5, 5), np.float32), heads=tuple(range(12)))
+    tab.set_content(f"<body style='margin: 0'>{many._repr_html_()}")
+    frame = "document.querySelector('iframe')"
+    inner = f"{frame}.contentDocument.documentElement"
+    tab.wait_for_function(f"{frame}.clientHeight > {inner}.getBoundingClientRect().height")
+    assert tab.evaluate(f"{inner}.scrollHeight - {frame}.clientHeight") == 0
+    assert tab.evaluate(f"{inner}.scrollWidth") == width
+    tab.context.close()
