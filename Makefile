@@ -64,8 +64,8 @@ check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, 
 	$(BIN)/python -m tools.deploy.check
 	$(BIN)/python -m tools.deploy.audit
 
-docs: $(READY)  ## Build the site from docs/ into build/site: pages, references, search
-	$(BIN)/python -m tools.site
+docs: $(READY)  ## Build the site from docs/ into build/site: pages, references, search; FULL=1 with the gallery
+	$(BIN)/python -m tools.site $(if $(FULL),--full) $(foreach model,$(MODELS),--model $(model))
 
 format: $(READY)  ## Format the code and mend what lint can mend
 	$(BIN)/ruff format .

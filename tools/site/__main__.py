@@ -1,4 +1,5 @@
-"""`python -m tools.site [FOLDER]` builds the site, by default in build/site; `--quick` leaves out the Python reference."""
+"""`python -m tools.site [FOLDER]` builds the site, by default in build/site; `--quick` leaves out the Python reference, and
+`--full` adds the gallery: studies and the Primer of models, which a server that it starts and stops answers."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tools.site.gallery import EMBEDDED, PAGE, write_gallery
 from tools.site.pages import ROOT, navigation, titles, write_pages
 
 REFERENCE = {
@@ -33,7 +36,8 @@ REFERENCE = {
 
 
 def configuration(pages: Path, site: Path, *, quick: bool) -> dict[str, Any]:
-    """Returns the generator's settings: links and anchors are checked, fonts are the system's, nothing comes from a network."""
+    """Returns the generator's settings: links and anchors are checked, fonts are the system's, nothing comes from a network.
+    A gallery among the pages is in the menu."""
     plugins: list[Any] = ["search"] if quick else ["search", {"mkdocstrings": REFERENCE}]
     palette = [
         {"media": f"(prefers-color-scheme: {name})", "scheme": scheme, "toggle": {"icon": icon, "name": f"{other} colours"}}
@@ -49,7 +53,7 @@ def configuration(pages: Path, site: Path, *, quick: bool) -> dict[str, Any]:
         "use_directory_urls": False,
         "theme": {"name": "materialx", "font": False, "palette": palette, "features": ["navigation.top", "content.code.copy"]},
         "plugins": plugins,
-        "nav": navigation(),
+        "nav": navigation() + ([{"Gallery": PAGE}] if (pages / PAGE).exists() else []),
         "markdown_extensions": [
             "tables",
             "sane_lists",
@@ -75,14 +79,17 @@ def llms_text() -> str:
     return "\n".join([*lines, ""])
 
 
-def build(site: Path, *, quick: bool) -> int:
-    """Builds the site into a folder. Returns the generator's exit code, not 0 for a link that leads nowhere."""
+def build(site: Path, *, quick: bool, models: Sequence[str] = ()) -> int:
+    """Builds the site into a folder, with a gallery of `models`. Returns the generator's exit code, not 0 for a link that leads
+    nowhere."""
     with tempfile.TemporaryDirectory() as folder:
         pages, settings = Path(folder, "pages"), Path(folder, "properdocs.yml")
         pages.mkdir()
         write_pages(pages)
         if quick:
             (pages / "reference.md").write_text("# Python reference\n", encoding="utf-8")
+        if models:
+            write_gallery(pages, models)
         settings.write_text(yaml.safe_dump(configuration(pages, site, quick=quick)), encoding="utf-8")
         command = [sys.executable, "-m", "properdocs", "build", "--strict", "--config-file", str(settings)]
         # With --quiet the generator counts no warnings, and so fails on none.
@@ -91,7 +98,8 @@ def build(site: Path, *, quick: bool) -> int:
     if code != 0:
         print("\n".join(line for line in done.stderr.splitlines() if "INFO" not in line), file=sys.stderr)
     else:
-        (site / "llms.txt").write_text(llms_text(), encoding="utf-8")
+        gallery = f"\n## Gallery\n\n- [Gallery]({PAGE.removesuffix('.md')}.html)\n" if models else ""
+        (site / "llms.txt").write_text(llms_text() + gallery, encoding="utf-8")
     return code
 
 
@@ -99,5 +107,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build" / "site")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument(
+        "--model", action="append", metavar="NAME=SOURCE", help="of the gallery, as `serve` takes them; repeatable"
+    )
     given = parser.parse_args()
-    sys.exit(build(given.folder.resolve(), quick=given.quick))
+    asked = (given.model or [EMBEDDED]) if given.full else []
+    sys.exit(build(given.folder.resolve(), quick=given.quick, models=asked))

@@ -1,12 +1,13 @@
 """The site has every page of docs/, holds no link that leads nowhere, and loads nothing from a network."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tools.site import __main__ as site
-from tools.site import pages
+from tools.site import gallery, pages
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,20 @@ def test_the_contract_has_its_comments(built: Path) -> None:
     text = (built / "contract.html").read_text(encoding="utf-8")
     assert "FillMaskRequest" in text
     assert "candidates" in text
+
+
+def test_a_gallery_is_in_the_menu_and_the_site_is_whole_without(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not (built / "gallery.html").exists()
+    piece = gallery.Piece("study capitals", "Capitals", "studies.md")
+    monkeypatch.setattr(site, "write_gallery", partial(gallery.write_gallery, pieces=[piece]))
+    assert site.build(tmp_path, quick=True, models=[gallery.EMBEDDED]) == 0
+    listed = (tmp_path / "gallery.html").read_text(encoding="utf-8")
+    assert "gallery/bertscope-mini/capitals.html" in listed and "studies.html" in listed
+    assert "gallery.html" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "reproduced" in (tmp_path / "gallery" / gallery.EMBEDDED / "capitals.html").read_text(encoding="utf-8")
+    test_pages_load_nothing_from_a_network(tmp_path)
 
 
 @pytest.mark.parametrize("link", ["nowhere.md", "cloze.md#no-such-heading"])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -67,14 +67,17 @@ def demo(
 
 
 @contextmanager
-def running_server(screen: Console, start_seconds: float) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Starts a server process on free ports, and yields it with its address; stops it however the block ends."""
+def running_server(
+    screen: Console, start_seconds: float, flags: Sequence[str] = ()
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """Starts a server process on free ports, with these flags of `serve`, and yields it with its address; stops it however the
+    block ends."""
     with tempfile.TemporaryDirectory(prefix="bertscope-demo-") as folder:
         port_file, log_file = Path(folder, "ports.json"), Path(folder, "server.log")
         command = [sys.executable, "-m", "bertscope_service", "--host", "127.0.0.1", "--port", "0"]
         command += ["--metrics-port", "0", "--port-file", str(port_file)]
         # The default runtime exports the model first, into a cache in the user's home.
-        command += ["--runtime", "torch"]
+        command += ["--runtime", "torch", *flags]
         with log_file.open("wb") as log:
             # In its own session: Ctrl-C reaches this process alone, which then stops the server.
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
