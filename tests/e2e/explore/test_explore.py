@@ -270,6 +270,7 @@ def test_pictures(visit: Visit, client: bertscope.Client) -> None:
     saved.set_content(files["Whole view, HTML"].read_text())
     expect(saved.locator("body")).to_contain_text(TEXT)
     expect(saved.locator(".headline")).to_be_visible()
+    expect(saved.locator("pre")).to_contain_text("@inproceedings{clark-etal-2019-bert,")
     assert saved.locator(".head img").count() == client.get_model().layers * client.get_model().heads
 
 

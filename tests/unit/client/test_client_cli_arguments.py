@@ -353,6 +353,7 @@ def asked_once(monkeypatch):
     [
         (("attention", "x", "--plot", "/no/such/folder/a.png"), "there is no folder /no/such/folder"),
         (("attention", "x", "--plot", "a.jpeg"), "--plot"),
+        (("fill", "--texts", "x.txt", "--output", "a.tex"), "can't be; write .csv, .jsonl or .parquet"),
         (("attention", "x", "--plot", "a.html", "--fixed-scale"), "must end with .png, .svg or .pdf"),
         (("attention", "x", "--hide-special"), "--hide-special goes with --plot"),
         (("attention", "x", "--plot", "a.png", "--fixed-scale", "--quantity", "norms"), "goes with --quantity weights"),

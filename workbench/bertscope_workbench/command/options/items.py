@@ -15,7 +15,7 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.options.sources import MAX_REPORTED, why_rejected
 from bertscope_workbench.command.views.files import require_output
-from bertscope_workbench.command.views.output import Failure, Interrupted, Terminated, console, plural, printable
+from bertscope_workbench.command.views.output import Failure, Interrupted, Terminated, UsageError, console, plural, printable
 from bertscope_workbench.readers.files import ItemKind
 from bertscope_workbench.readers.items.row_file import ROW_FORMATS
 from bertscope_workbench.readers.items.run import PATIENCE_SECONDS, Answer, RowsProgress, WrittenItems, write_items
@@ -54,6 +54,10 @@ class RowOptions:
         """Rejects, before any call, options without a file, and files that could not be written after it."""
         if self.rows is None:
             refuse(values_of(self, "resume", "skip_broken", "patience"), f"goes with {self.flag} FILE")
+        elif self.rows.suffix.lower() == ".tex":  # Rows come one by one, and decimals and the width need all of them.
+            others = f"write {', '.join(ROW_FORMATS[:-1])} or {ROW_FORMATS[-1]}"
+            why = "rows are written as they come, which a table of LaTeX can't be"
+            raise UsageError(f"{self.flag} {self.rows}: {why}; {others}")
         require_output(self.rows, ROW_FORMATS, self.flag)
 
 

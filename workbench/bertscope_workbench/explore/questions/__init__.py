@@ -16,6 +16,7 @@ from bertscope_workbench.explore.questions.find import corpus, find, find_means,
 from bertscope_workbench.explore.questions.find_files import directions
 from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
+from bertscope_workbench.explore.questions.methods import methods
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
 from bertscope_workbench.explore.questions.results import results
 from bertscope_workbench.explore.questions.sentences import describe, sentences
@@ -49,6 +50,7 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             patched,
             benchmark,
             results,
+            methods,
             models,
             load,
             unload,

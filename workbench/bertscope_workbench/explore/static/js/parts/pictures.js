@@ -1,5 +1,6 @@
 // Saves what a view shows: a drawing as SVG or PNG, the whole view as one HTML file that opens without a server.
 
+import {createApi} from "../api.js";
 import {h} from "../dom.js";
 
 const PAINT = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "opacity",
@@ -8,7 +9,8 @@ const PNG_SCALE = 2;
 const MARGIN = 12;
 const CAPTION_PIXELS = 22;
 
-/** @typedef {{name: string, caption: string}} Labels The file's name without its end, and a line that says what it shows. */
+/** @typedef {{name: string, caption: string, commands?: string[]}} Labels The file's name without its end, a line that says what it
+ * shows, and the commands that compute it, whose papers the page ends with. */
 
 /**
  * Makes the buttons that save pictures of a view.
@@ -68,7 +70,7 @@ export async function savePng(drawing, labels) {
 }
 
 /** Saves the view as it stands, without what only works with a server. @param {Element} view @param {Labels} labels */
-export function saveHtml(view, labels) {
+export async function saveHtml(view, labels) {
   const copy = /** @type {Element} */ (view.cloneNode(true));
   const canvases = view.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((each, index) => {
@@ -97,10 +99,17 @@ export function saveHtml(view, labels) {
   const caption = page.createElement("h1");
   caption.textContent = labels.caption;
   main.append(caption, page.importNode(copy, true));
+  if (labels.commands?.length) main.append(...(await method(labels.commands)).map(part => page.importNode(part, true)));
   page.body.append(main);
   // As text: this page's own policy forbids elements of style.
   const whole = page.documentElement.outerHTML.replace("</head>", () => `<style>${rules}</style></head>`);
   save(new Blob(["<!doctype html>\n" + whole], {type: "text/html"}), `${labels.name}.html`);
+}
+
+/** What commands compute, and its papers. @param {string[]} commands */
+async function method(commands) {
+  const {numbers, bibtex} = await createApi().ask("methods", {commands}, {retry: false});
+  return [h("h2", null, "Method"), ...numbers.map((/** @type {string} */ number) => h("p", null, number)), h("pre", null, bibtex)];
 }
 
 /** Saves a text as a file. @param {string} content @param {string} name */

@@ -32,7 +32,7 @@ export function mount(container, context) {
   const results = h("section", {class: "panel benchmark-results", "aria-label": "Result", hidden: true});
   const pictures = createPictures(() => ({
     drawings: [...results.querySelectorAll("svg")].map((drawing, index) => ({label: `Speed ${index + 1}`, svg: () => drawing})), view: results,
-    labels: {name: "bertscope-benchmark", caption: `Speed against ${short(report?.baseline ?? "")}, ${report?.machine.cpu ?? ""}`},
+    labels: {name: "bertscope-benchmark", caption: `Speed against ${short(report?.baseline ?? "")}, ${report?.machine.cpu ?? ""}`, commands: ["benchmark"]},
   }), status.error);
   replace(container, h("section", {class: "panel benchmark-form", "aria-label": "What to measure"}, h("h2", null, "How fast, how large, and at what price"), boxes,
     h("div", {class: "line"}, length.element, seconds.element, h("label", {class: "inline"}, loaded, "each as it is loaded, not all by one library"), button), texts, bar, status.element),

@@ -58,7 +58,7 @@ export function mount(container, context) {
   const whole = h("div", null, words.element, panels);
   const pictures = createPictures(() => ({
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Attention", svg: detail.toSvg}], view: whole,
-    labels: {name: `bertscope-${modelName()}`, caption: `${modelName()}: ${now().text}`},
+    labels: {name: `bertscope-${modelName()}`, caption: `${modelName()}: ${now().text}`, commands: ["fill", "attention", ...(now().why ? ["attribute"] : [])]},
   }), status.error);
   const copies = [linkButton(context), copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce)];
   replace(container, sentence.element, whole, h("footer", {class: "page-footer"}, status.element, copies, pictures.element));

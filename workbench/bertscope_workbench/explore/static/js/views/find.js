@@ -50,7 +50,7 @@ export function mount(container, context) {
   const stop = h("button", {type: "button", hidden: true, onclick: () => asker.stop()}, "Stop");
   const results = h("div", null, h("div", {class: "find-numbers"}, sums, spread), tagged, table.element);
   const contexts = h("section", {class: "panel", "aria-label": "Contexts of the unit"}, h("header", null, title, show.element, only), none, does, why, results);
-  const pictures = createPictures(() => ({drawings: [{label: "Values", svg: () => spread.querySelector("svg")}], view: contexts, labels: {name: `bertscope-find-${units.write(chosen())}`, caption: `${modelName()}: ${units.said(chosen())}`}}), status.error);
+  const pictures = createPictures(() => ({drawings: [{label: "Values", svg: () => spread.querySelector("svg")}], view: contexts, labels: {name: `bertscope-find-${units.write(chosen())}`, caption: `${modelName()}: ${units.said(chosen())}`, commands: ["find"]}}), status.error);
   replace(container, h("div", {class: "find-panels"}, h("div", {class: "find-side"}, unit.element, corpus.element), contexts), h("footer", {class: "page-footer"}, status.element, bar, stop, linkButton(context),
     copyButton("Copy command", shellLine, context.announce), copyButton("Copy Python", pythonText, context.announce), pictures.element));
 

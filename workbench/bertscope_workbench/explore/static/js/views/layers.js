@@ -55,7 +55,7 @@ export function mount(container, context) {
   const panels = h("div", {class: "layers-panels"}, lensPanel, top, probes.element);
   const pictures = createPictures(() => ({
     drawings: [{label: "Words by layer", svg: grid.toSvg}, {label: "Probes", svg: probes.toSvg, labels: {name: "bertscope-probes", caption: "Probes of each layer"}}], view: panels,
-    labels: {name: `bertscope-layers-${modelName()}`, caption: `${modelName()}: ${now().text}`},
+    labels: {name: `bertscope-layers-${modelName()}`, caption: `${modelName()}: ${now().text}`, commands: ["lens"]},
   }), status.error);
   replace(container, sentence.element, panels, h("footer", {class: "page-footer"}, status.element,
     linkButton(context), copyButton("Copy command", shellLine, context.announce),

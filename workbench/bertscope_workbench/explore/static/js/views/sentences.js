@@ -47,7 +47,7 @@ export function mount(container, context) {
     h("section", {class: "panel", "aria-label": "What fills the masks"}, h("header", null, h("h2", null, "What fills the masks")), answers));
   const pictures = createPictures(() => ({
     drawings: [{label: "Heads", svg: grid.toSvg}, {label: "Kinds of maps", svg: () => bars.querySelector("svg")}], view: panels,
-    labels: {name: "bertscope-sentences", caption: `${short(kept.model)}, ${kept.events.length} sentences: ${kept.statistic && withUnit(STATISTICS[kept.statistic])}`},
+    labels: {name: "bertscope-sentences", caption: `${short(kept.model)}, ${kept.events.length} sentences: ${kept.statistic && withUnit(STATISTICS[kept.statistic])}`, commands: ["attention --describe"]},
   }), status.error);
   const parts = /** @type {Record<string, any>} */ ({pairs: createPairs(context), relations: createRelations(context)});
   const kind = choice("Ask about", [["sentences", "Sentences"], ["pairs", "Pairs"], ["relations", "Relations"]], "sentences", value => state.set({sentences_kind: value === "sentences" ? null : value}, {push: true}));

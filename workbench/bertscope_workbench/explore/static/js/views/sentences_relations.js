@@ -28,7 +28,7 @@ export function createRelations(context) {
     h("section", {class: "panel", "aria-label": "Best heads"}, h("header", null, h("h2", null, "The best head of each relation")), table));
   const form = createForm(context, {title: "Linked words", label: "Sentences with their dependencies, CoNLL-U", placeholder: "The contents of a .conllu file", text: kept.conllu,
     accept: ".conllu,.txt,text/plain", file: "A treebank, .conllu", action: "Score", run: score});
-  const pictures = createPictures(() => ({drawings: [{label: "Heads", svg: grid.toSvg}], view: panels, labels: {name: "bertscope-relations", caption: `${chosen()?.relation ?? ""}, ${kept.texts} sentences`}}), () => {});
+  const pictures = createPictures(() => ({drawings: [{label: "Heads", svg: grid.toSvg}], view: panels, labels: {name: "bertscope-relations", caption: `${chosen()?.relation ?? ""}, ${kept.texts} sentences`, commands: ["relations"]}}), () => {});
   const element = h("div", null, form.element, panels, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."),
     copyButton("Copy command", () => command("relations", null, "treebank.conllu", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines("client.score_relations(bertscope.read_conllu(\"treebank.conllu\")).best_heads()"), context.announce), pictures.element));

@@ -38,7 +38,7 @@ export function mount(container, context) {
   const panels = h("div", {class: "layers-panels"}, gridPanel, cell);
   const pictures = createPictures(() => ({
     drawings: [{label: "Places by layer", svg: grid.toSvg}], view: panels,
-    labels: {name: `bertscope-trace-${modelName()}`, caption: `${modelName()}: ${now().text} / ${now().traceother}`},
+    labels: {name: `bertscope-trace-${modelName()}`, caption: `${modelName()}: ${now().text} / ${now().traceother}`, commands: ["trace"]},
   }), status.error);
   replace(container, h("div", {class: "trace-texts"}, Object.values(fields).map(({label, input}) => h("label", null, h("span", null, label), input))), panels,
     h("footer", {class: "page-footer"}, status.element, linkButton(context), copyButton("Copy command", shellLine, context.announce),
