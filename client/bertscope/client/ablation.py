@@ -142,7 +142,7 @@ class AblationCalls(Connection):
         """Ranks all heads by gradient importance, one forward and one backward pass over the items.
 
         `objective` is one that has a loss: `MaskedLmLoss`, `ClozePrompts`, `LabelledTexts`, `LabelledWords`, `RatedTexts` or
-        `LabelledQuestions`.
+        `LabelledQuestions`. By others (`SimilarTexts`, `MinimalPairs`), and without gradients, `SweepTable.order` ranks.
         """
         request = requests.rank_heads(objective, model=model, interventions=interventions, reference_texts=reference_texts)
         response = self._call_long(request, ablation_pb2.RankHeadsResponse, timeout)

@@ -96,7 +96,7 @@ class AblationServiceServicer(object):
         respect to a gate on the head's context, taken for each text and then averaged.
 
         Takes one forward and one backward pass over all texts. Errors: as SweepHeads; INVALID_ARGUMENT for an objective that has no
-        loss (minimal pairs, divergence), UNIMPLEMENTED for a runtime without gradients.
+        loss (minimal pairs, similarity, divergence), UNIMPLEMENTED for a runtime without gradients; SweepHeads ranks by these.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -60,7 +60,7 @@ class AblationServiceStub:
     respect to a gate on the head's context, taken for each text and then averaged.
 
     Takes one forward and one backward pass over all texts. Errors: as SweepHeads; INVALID_ARGUMENT for an objective that has no
-    loss (minimal pairs, divergence), UNIMPLEMENTED for a runtime without gradients.
+    loss (minimal pairs, similarity, divergence), UNIMPLEMENTED for a runtime without gradients; SweepHeads ranks by these.
     """
     PruneHeads: _grpc.UnaryUnaryMultiCallable[_ablation_pb2.PruneHeadsRequest, _ablation_pb2.PruneHeadsResponse]
     """Removes heads from the weights and loads the result as a new model. The remaining heads keep their numbers.
@@ -102,7 +102,7 @@ class AblationServiceAsyncStub(AblationServiceStub):
     respect to a gate on the head's context, taken for each text and then averaged.
 
     Takes one forward and one backward pass over all texts. Errors: as SweepHeads; INVALID_ARGUMENT for an objective that has no
-    loss (minimal pairs, divergence), UNIMPLEMENTED for a runtime without gradients.
+    loss (minimal pairs, similarity, divergence), UNIMPLEMENTED for a runtime without gradients; SweepHeads ranks by these.
     """
     PruneHeads: _aio.UnaryUnaryMultiCallable[_ablation_pb2.PruneHeadsRequest, _ablation_pb2.PruneHeadsResponse]  # type: ignore[assignment]
     """Removes heads from the weights and loads the result as a new model. The remaining heads keep their numbers.
@@ -159,7 +159,7 @@ class AblationServiceServicer(metaclass=_abc_1.ABCMeta):
         respect to a gate on the head's context, taken for each text and then averaged.
 
         Takes one forward and one backward pass over all texts. Errors: as SweepHeads; INVALID_ARGUMENT for an objective that has no
-        loss (minimal pairs, divergence), UNIMPLEMENTED for a runtime without gradients.
+        loss (minimal pairs, similarity, divergence), UNIMPLEMENTED for a runtime without gradients; SweepHeads ranks by these.
         """
 
     @_abc_1.abstractmethod

@@ -58,7 +58,7 @@ def check_rankable(objective: ObjectiveQuery) -> None:
     """Raises InvalidArgument for an objective without a loss to differentiate."""
     if not objective.has_loss:
         kinds = "masked_lm_loss, cloze, classification, token_classification, regression, multi_label or question_answering"
-        message = f"objective has no loss to differentiate; set {kinds}"
+        message = f"objective has no loss to differentiate; set {kinds}, or call SweepHeads, which ranks by any score"
         raise InvalidArgument("objective", message, "OBJECTIVE_WITHOUT_LOSS")
 
 

@@ -7,8 +7,10 @@ import threading
 import grpc
 import pytest
 from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope.v1 import ablation_pb2
 from bertscope_workbench.command.app import run
 from bertscope_workbench.plots.theme import DARK
+from google.rpc import code_pb2
 
 from tests.support.fake_server import IMPORTANCE, difference_of
 from tests.support.patience import granted
@@ -240,6 +242,64 @@ def test_rank_json(command, prompts):
     assert document["order"][0] == {"layer": 0, "head": 3}
     assert document["importance"][2] == pytest.approx(IMPORTANCE[2].tolist())
     assert (document["items"], document["loss"]) == (7, 1.5)
+
+
+def test_rank_by_ablation(command, server, prompts, tmp_path):
+    figure = tmp_path / "rank.svg"
+    code, out, err = command("rank", "--prompts", prompts, "--ablation", "--zero", "1", "--metric", "loss", "--plot", figure)
+    assert (code, err) == (0, "")
+    (sweep,) = server.requests
+    assert (sweep.scope, sweep.interventions[0].layer) == (ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_HEAD, 1)
+    differences = {f"{layer}:{head}": difference_of(layer, head) for layer in range(3) for head in range(4)}
+    assert "least important first, by loss: " in out
+    assert figure.exists()
+    code, out, _ = command("rank", "--prompts", prompts, "--ablation")
+    first = out.splitlines()[-1].removeprefix("least important first, by accuracy: ").split()
+    assert first == sorted(differences, key=lambda name: -differences[name])[:10]
+
+
+def test_a_runtime_without_gradients_names_the_way_that_needs_none(command, server, prompts, abort):
+    server.fail = abort(code_pb2.UNIMPLEMENTED, "models/fake has no gradients", reason="NO_GRADIENTS")
+    code, out, err = command("rank", "--prompts", prompts)
+    assert (code, out) == (1, "")
+    assert err.startswith("bertscope: models/fake has no gradients; or add --ablation, which needs none")
+
+
+def test_rank_layers_as_json(command, prompts):
+    code, out, _ = command("rank", "--prompts", prompts, "--ablation", "--scope", "layers", "--json")
+    document = json.loads(out)
+    assert (code, document["scope"], document["metric"]) == (0, "layers", "accuracy")
+    assert {entry["layer"] for entry in document["order"]} == {0, 1, 2}
+    assert all(entry["head"] is None for entry in document["order"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rank", "--scope", "layers"], "--scope goes with --ablation"),
+        (["rank", "--metric", "loss"], "--metric goes with --ablation"),
+        (["rank", "--ablation", "--metric", "spearman"], "--metric spearman: this file measures accuracy, loss"),
+        (["prune", "--name", "n", "--least", "0.5", "--metric", "loss"], "--metric goes with --ablation"),
+    ],
+)
+def test_options_of_the_other_way_are_refused(command, prompts, arguments, said):
+    code, out, err = command(*arguments, "--prompts", prompts)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"bertscope: {said}")
+
+
+def test_heads_that_are_named_are_not_ranked(command):
+    code, _, err = command("prune", "--heads", "1:0", "--ablation", "--name", "n")
+    assert code == 2
+    assert err.startswith("bertscope: --ablation goes with --least, not with --heads")
+
+
+def test_prune_by_ablation(command, server, prompts):
+    assert command("prune", "--least", 0.25, "--prompts", prompts, "--ablation", "--name", "small", "--json")[0] == 0
+    _, prune = server.requests
+    differences = {(layer, head): difference_of(layer, head) for layer in range(3) for head in range(4)}
+    best = sorted(differences, key=lambda place: -differences[place])[:3]
+    assert {(each.layer, head) for each in prune.heads for head in each.heads} == set(best)
 
 
 def test_prune(command, server):

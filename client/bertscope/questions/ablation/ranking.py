@@ -6,6 +6,7 @@ Layers and heads count from 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, SupportsIndex
 
@@ -67,18 +68,7 @@ class HeadRanking(ShownAsTable):
 
         Raises InvalidArgument unless one of the two is given, `share` 0 to 1, `count` 0 to the number of heads.
         """
-        if (share is None) == (count is None):
-            raise invalid_argument("share", "give share or count, one of them")
-        total = self.importance.size
-        number = total if count is None else validation.uint32("count", count)
-        if number > total:
-            raise invalid_argument("count", f"must be 0 to {total}, the number of heads, not {number}")
-        if share is not None:
-            number = _count_of_share(share, total)
-        chosen: dict[int, list[int]] = {}
-        for layer, head in sorted(self.order()[:number]):
-            chosen.setdefault(layer, []).append(head)
-        return {layer: tuple(heads) for layer, heads in chosen.items()}
+        return by_layer(self.order()[: number_of(self.importance.size, share, count)])
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each head: layer, head, importance, gradient, order (1 is the least important). Needs the extra
@@ -87,6 +77,25 @@ class HeadRanking(ShownAsTable):
         order = np.argsort(np.argsort(self.importance, axis=None, kind="stable")) + 1
         columns = {"importance": self.importance.reshape(-1), "gradient": self.gradient.reshape(-1), "order": order}
         return data_frame({"layer": layer, "head": head, **columns})
+
+
+def by_layer(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
+    """Returns heads, (layer, head) each, by layer."""
+    chosen: dict[int, list[int]] = {}
+    for layer, head in sorted(places):
+        chosen.setdefault(layer, []).append(head)
+    return {layer: tuple(heads) for layer, heads in chosen.items()}
+
+
+def number_of(total: int, share: float | None, count: SupportsIndex | None, what: str = "heads") -> int:
+    """Returns the number of heads that a share (rounded down) or a count is. Raises InvalidArgument unless one of the two is
+    given, and for one that is out of range."""
+    if (share is None) == (count is None):
+        raise invalid_argument("share", "give share or count, one of them")
+    number = total if count is None else validation.uint32("count", count)
+    if number > total:
+        raise invalid_argument("count", f"must be 0 to {total}, the number of {what}, not {number}")
+    return number if share is None else _count_of_share(share, total)
 
 
 def _count_of_share(share: float, total: int) -> int:

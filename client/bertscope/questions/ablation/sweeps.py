@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
+from bertscope.questions.ablation.ranking import by_layer, number_of
 from bertscope.values.display import ShownAsTable, counted, data_frame, record
 from bertscope.values.results import Provenance, stored_provenance
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Bootstrap", "SweepStart", "SweepSummary", "SweepTable"]
 
 MEASURES = ("score", "difference", "low", "high", "mcnemar_p")
+
+ORDER_DIGITS = 12
+"""Digits after the point of the differences that are in order; others are rounding."""
 
 CHANGED = {"zero": "zeroed", "uniform": "made uniform", "mean": "replaced by its mean", "scale": "scaled"}
 SCOPES = {"heads": "head", "layers": "layer", "sets": "set of heads"}
@@ -184,6 +188,27 @@ class SweepTable(ShownAsTable):
         if name is not None and name not in self.baseline:
             raise KeyError(f"{name} is not among the metrics of the sweep: {', '.join(self.baseline)}")
         return name or next(iter(self.baseline))
+
+    def order(self, metric: str | None = None) -> list[HeadEffect]:
+        """Returns the effects, that of the least important head or layer first, whose change leaves the best score (of a
+        divergence, the smallest). It ranks by any objective, and needs no gradient; equal ones are in the order of the sweep.
+
+        Raises ValueError for a sweep that was cut short and for a curve, KeyError for a metric of another objective.
+        """
+        name = self.metric(metric)
+        if self.points or not self.complete:
+            raise ValueError("only a whole sweep over heads, layers or sets has an order; a curve is one")
+        # Equal correlations differ by rounding.
+        return sorted(self.effects, key=lambda effect: -round(effect.metrics[name].benefit, ORDER_DIGITS))
+
+    def least(
+        self, *, share: float | None = None, count: SupportsIndex | None = None, metric: str | None = None
+    ) -> dict[int, tuple[int, ...]]:
+        """Returns the least important of the heads, or layers, that were changed, by layer, ready for `prune_heads`: a share of
+        them (rounded down), or a number. Raises what `order` raises, and InvalidArgument as `HeadRanking.least` does."""
+        number = number_of(len(self.effects), share, count, self.scope)
+        chosen = self.order(metric)[:number]
+        return by_layer({(layer, head) for effect in chosen for layer, heads in effect.heads.items() for head in heads})
 
     def matrix(self, metric: str | None = None, what: str = "difference") -> npt.NDArray[np.float64]:
         """Returns [layers, heads], or [layers, 1] for a sweep over layers; NaN where nothing was measured.

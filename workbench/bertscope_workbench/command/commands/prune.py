@@ -9,6 +9,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
+from bertscope_workbench.command.options.ranking import RankingOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.models import document, print_models
@@ -25,6 +26,7 @@ def prune(
     least: Annotated[
         float | None, option("--least SHARE", "Remove this share, the least important by a FILE.", min=0, max=1)
     ] = None,
+    way: RankingOptions,
     folder: Annotated[str | None, option("--folder DIR", "Where the server saves it, too.")] = None,
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
@@ -32,12 +34,17 @@ def prune(
         raise UsageError("say which heads: --heads, or --least with a file to rank them on")
     if heads is not None and objective.given:
         raise UsageError("a file to rank heads on goes with --least, not with --heads")
-    with objective.lines_named(), server.connect(call.timeout) as client, waiting("pruning"):
+    if heads is not None and way.ablation:
+        raise UsageError("--ablation goes with --least, not with --heads")
+    way.check()
+    with objective.lines_named(), server.connect(call.timeout) as client:
         if least is None:
             chosen = specifications.all_heads("--heads", heads or [])
         else:
-            chosen = dict(client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout).least(share=least))
+            ranking = way.rank(client, objective, model=call.model, timeout=call.timeout)
+            chosen = dict(way.least(ranking, least))
             if not chosen:
                 raise Failure(f"--least {least:g} is less than one head; say more")
-        pruned = client.prune_heads(name, chosen, model=call.model, folder=folder, timeout=call.timeout)
+        with waiting("pruning"):
+            pruned = client.prune_heads(name, chosen, model=call.model, folder=folder, timeout=call.timeout)
     print_result(pruned, document, lambda screen, model: print_models(screen, [model]), json=call.json)

@@ -1,26 +1,32 @@
-"""Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated)."""
+"""Rank all heads by gradient importance, in one pass over a FILE that has a loss (prompts, texts, labelled, rated).
+
+--ablation ranks heads or layers by what a score loses without each, and takes any FILE and any runtime.
+"""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from bertscope import HeadRanking
+from bertscope import HeadRanking, SweepTable
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command import options
-from bertscope_workbench.command.groups import Offered
+from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
+from bertscope_workbench.command.options.ranking import RankingOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.output import fields_of, print_heading, titled
-from bertscope_workbench.command.views.progress import waiting
-from bertscope_workbench.command.views.sweep import layer_grid, print_left_out
-from bertscope_workbench.plots.sweeps import save_ranking
+from bertscope_workbench.command.views import sweep_files
+from bertscope_workbench.command.views.output import UsageError, fields_of, print_heading, titled
+from bertscope_workbench.command.views.sweep import layer_grid, print_left_out, print_sweep
+from bertscope_workbench.plots.sweeps import save_ranking, save_sweep
 
 LEAST = 10
 """The number of heads named under the table."""
+ROWS = 14
+"""The number of effects in a table of ablations."""
 
 
 def rank(
@@ -28,13 +34,26 @@ def rank(
     server: ServerOptions,
     objective: ObjectiveOptions,
     base: InterventionOptions,
+    way: RankingOptions,
+    scope: Annotated[
+        Literal["heads", "layers"] | None, option("--scope", "With --ablation: what is ranked; heads unless set.")
+    ] = None,
     out: Annotated[OutputOptions, Offered(*LOOKS)],
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
-    with objective.lines_named(), server.connect(call.timeout) as client, waiting("ranking"):
-        ranking = client.rank_heads(objective.objective(), model=call.model, timeout=call.timeout, **base.arguments())
-    written = out.write((), partial(save_ranking, ranking))
-    print_result(ranking, document, print_ranking, json=call.json, written=written)
+    way.check()
+    if scope and not way.ablation:
+        raise UsageError("--scope goes with --ablation")
+    with objective.lines_named(), server.connect(call.timeout) as client:
+        ranking = way.rank(client, objective, scope or "heads", model=call.model, timeout=call.timeout, **base.arguments())
+    if isinstance(ranking, HeadRanking):
+        written = out.write((), partial(save_ranking, ranking))
+        print_result(ranking, document, print_ranking, json=call.json, written=written)
+        return
+    metric = ranking.metric(way.metric)
+    written = out.write((), lambda path, **look: save_sweep(ranking, path, metric, **look))
+    show, in_json = partial(print_order, metric=metric), partial(order_document, metric=metric)
+    print_result(ranking, in_json, show, json=call.json, written=written)
 
 
 def document(ranking: HeadRanking) -> dict[str, Any]:
@@ -42,6 +61,20 @@ def document(ranking: HeadRanking) -> dict[str, Any]:
     order = {"order": [{"layer": layer, "head": head} for layer, head in ranking.order()]}
     counts = fields_of(ranking, "items", "skipped_items", "loss", "provenance")
     return fields_of(ranking, "importance", "gradient") | order | counts
+
+
+def order_document(found: SweepTable, *, metric: str) -> dict[str, Any]:
+    """Returns the effects in JSON types, the least important head or layer first in `order`."""
+    order = {"order": [{"layer": effect.layer, "head": effect.head} for effect in found.order(metric)]}
+    return {"metric": metric, **order, **sweep_files.document(found)}
+
+
+def print_order(screen: Console, found: SweepTable, *, metric: str) -> None:
+    """Prints the effects of leaving out each head or layer, and which are the least important."""
+    print_sweep(screen, found, metric, ROWS)
+    first = found.order(metric)[:LEAST]
+    least = " ".join(str(effect.layer) if found.scope == "layers" else effect.name for effect in first)
+    screen.print(f"least important first, by {metric.replace('_', ' ')}: {least}")
 
 
 def print_ranking(screen: Console, ranking: HeadRanking) -> None:
