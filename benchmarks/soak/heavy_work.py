@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import secrets
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,7 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
         "TrainEraser, 17 classes, INLP": Heavy(lambda client: client.train_eraser(few, method="inlp", rank=256)),
         "TrainLens": Heavy(lambda client: client.train_lens(texts, **forever)),
         "TrainCodes": Heavy(lambda client: client.train_codes(texts, layer=3, epochs=1000)),
+        "DistillModel": Heavy(lambda client: _distill(client, texts)),
         "MeasureCodeLength": Heavy(lambda client: client.measure_code_length(few, hidden_units=256)),
         "RankHeads": Heavy(lambda client: client.rank_heads(prompts)),
         "AnswerQuestions, long answers": Heavy(
@@ -70,6 +74,16 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
         ),
         "16 x TrainProbe, 1.4 MB, late": Heavy(late, 16),
     }
+
+
+async def _distill(client: bertscope.AsyncClient, texts: Sequence[str]) -> object:
+    name = f"student-{secrets.token_hex(4)}"
+    folder = Path(tempfile.gettempdir()) / name
+    try:
+        return await client.distill_model(name, texts, folder=str(folder), steps=bertscope.keep_layers([0, 2, 4]), epochs=1000)
+    finally:
+        for left in (folder, folder.with_name(f"{name}.training")):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def write_tiny_answerer(folder: Path) -> Path:

@@ -45,6 +45,7 @@ SERVICES = {
             "Benchmark",
             "Classification",
             "Cloze",
+            "Distillation",
             "Inspection",
             "Model",
             "QuestionAnswering",

@@ -1,4 +1,4 @@
-"""On a GPU: probes, lenses and sparse codes are trained through a server."""
+"""On a GPU: probes, lenses, sparse codes and smaller models are trained through a server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from tests.support.on_gpu import serving
 
 
-@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes"])
+@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes", "DistillModel"])
 def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
-    from bertscope.v1 import representation_pb2_grpc
+    from bertscope.v1 import distillation_pb2_grpc, representation_pb2_grpc
 
     from tests.support.requests import good
 
@@ -24,7 +24,8 @@ def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: st
 
     async def run() -> list[Any]:
         async with serving(folder) as channel:
-            call = getattr(representation_pb2_grpc.RepresentationServiceStub(channel), name)
+            of_states = representation_pb2_grpc.RepresentationServiceStub(channel)
+            call = getattr(of_states, name, None) or distillation_pb2_grpc.DistillationServiceStub(channel).DistillModel
             return [response async for response in call(request)]
 
     responses = asyncio.run(run())

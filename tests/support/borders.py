@@ -146,7 +146,7 @@ class Borders:
 def _usual(rules: Rules) -> Any:
     """Returns a value for a field that may not keep its own; None if it may."""
     if rules.kind == "text" and (rules.not_blank or rules.least):
-        return "a"
+        return "/a" if rules.bound == "an absolute path" else "a"
     if rules.kind == "text" and rules.bound and not rules.default:
         return "a"
     if rules.kind == "enum" and rules.numbers and 0 not in rules.numbers:

@@ -19,6 +19,7 @@ from bertscope.v1 import (
     classification_pb2_grpc,
     cloze_pb2_grpc,
     common_pb2,
+    distillation_pb2_grpc,
     inspection_pb2_grpc,
     model_pb2,
     model_pb2_grpc,
@@ -76,6 +77,7 @@ class Host:
         self.inspection = inspection_pb2_grpc.InspectionServiceStub(self.channel)
         self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
         self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
+        self.distillation = distillation_pb2_grpc.DistillationServiceStub(self.channel)
         self.models = model_pb2_grpc.ModelServiceStub(self.channel)
         self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
         self.answering = question_answering_pb2_grpc.QuestionAnsweringServiceStub(self.channel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from bertscope.v1 import (
     classification_pb2,
     cloze_pb2,
     common_pb2,
+    distillation_pb2,
     model_pb2,
     site_pb2,
     target_pb2,
@@ -54,6 +56,8 @@ LABELLED = ablation_pb2.LabelledText(input=INPUT, label=WORD)
 MISLABELLED = ablation_pb2.Objective(classification=ablation_pb2.LabelledTexts(texts=[LABELLED]))
 BRIEF = {"min_runs": 3, "min_seconds": 0.0, "batch_sizes": [1]}
 HEADS = [common_pb2.LayerHeads(layer=0, heads=[0])]
+FIRST_LAYERS = compression.CompressionStep(layers=compression.LayerSelection(layers=[0, 1]))
+LEARNED = distillation_pb2.DistillationText(input=INPUT)
 SOME_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=0.2, texts=[SAID]))
 TOO_MANY_HEADS = compression.CompressionStep(heads=compression.HeadRemoval(share=1.5, texts=[SAID]))
 
@@ -154,6 +158,16 @@ def good(folder: Path) -> dict[str, Message]:
         "PruneHeads": ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="pruned"),
         "LoadModel": model_pb2.LoadModelRequest(model_id="spare", source=str(folder)),
         "CompressModel": model_pb2.CompressModelRequest(model_id="small", steps=[SOME_HEADS]),
+        "DistillModel": distillation_pb2.DistillModelRequest(
+            model_id="student",
+            folder=str(folder.with_name(f"student-{secrets.token_hex(4)}")),
+            steps=[FIRST_LAYERS],
+            train=[LEARNED],
+            dev=[LEARNED],
+            test=[LEARNED],
+            epochs=1,
+            evaluations=1,
+        ),
         "ListModels": model_pb2.ListModelsRequest(),
         "GetModel": model_pb2.GetModelRequest(name="models/bert"),
         "UnloadModel": model_pb2.UnloadModelRequest(name="models/spare"),
@@ -275,6 +289,7 @@ REFUSED: Sequence[tuple[str, Message]] = [
     ("PruneHeads", ablation_pb2.PruneHeadsRequest(heads=HEADS, model_id="bert")),
     ("LoadModel", model_pb2.LoadModelRequest(model_id="spare", source="/nowhere")),
     ("CompressModel", model_pb2.CompressModelRequest(model_id="small", steps=[TOO_MANY_HEADS])),
+    ("DistillModel", distillation_pb2.DistillModelRequest(model_id="student", folder="/nowhere/student", train=[LEARNED])),
     ("ListModels", model_pb2.ListModelsRequest(page_token=WORD)),
     ("GetModel", model_pb2.GetModelRequest(name="models/none")),
     ("UnloadModel", model_pb2.UnloadModelRequest(name="models/none")),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bertscope.client.benchmark import BenchmarkCalls
     from bertscope.client.cloze_protein import ProteinCalls
     from bertscope.client.compression import CompressionCalls
+    from bertscope.client.distillation import DistillationCalls
     from bertscope.client.facts import FactCalls
     from bertscope.client.health import HealthCalls
     from bertscope.client.inspection import InspectionCalls
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         CompressionCalls,
         ContactCalls,
         ContextCalls,
+        DistillationCalls,
         EmbeddingCalls,
         EraserCalls,
         FactCalls,
@@ -115,6 +117,7 @@ else:
         compress_model = Deferred("bertscope.client.compression", "CompressionCalls")
         describe_attention = Deferred("bertscope.client.attention_statistics", "AttentionStatisticsCalls")
         describe_geometry = Deferred("bertscope.client.representations_geometry", "GeometryCalls")
+        distill_model = Deferred("bertscope.client.distillation", "DistillationCalls")
         embed_texts = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
         explainable_variance = Deferred("bertscope.client.representations_word_state", "WordStatesCalls")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
     from bertscope.questions.cloze.protein_calls import AsyncProteinCalls
     from bertscope.questions.compression.calls import AsyncCompressionCalls
+    from bertscope.questions.distillation.calls import AsyncDistillationCalls
     from bertscope.questions.facts.calls import AsyncFactCalls
     from bertscope.questions.inspection.calls import AsyncInspectionCalls
     from bertscope.questions.labels.answer_calls import AsyncAnswerCalls
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         AsyncCompressionCalls,
         AsyncContactCalls,
         AsyncContextCalls,
+        AsyncDistillationCalls,
         AsyncEmbeddingCalls,
         AsyncEraserCalls,
         AsyncFactCalls,
@@ -114,6 +116,7 @@ else:
         compress_model = Deferred("bertscope.questions.compression.calls", "AsyncCompressionCalls")
         describe_attention = Deferred("bertscope.questions.attention.statistics_calls", "AsyncAttentionStatisticsCalls")
         describe_geometry = Deferred("bertscope.questions.representations.geometry_calls", "AsyncGeometryCalls")
+        distill_model = Deferred("bertscope.questions.distillation.calls", "AsyncDistillationCalls")
         embed_texts = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
         explainable_variance = Deferred("bertscope.questions.representations.word_state_calls", "AsyncWordStatesCalls")

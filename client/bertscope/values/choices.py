@@ -30,6 +30,7 @@ __all__ = [
     "Scope",
     "Scoring",
     "Site",
+    "StateLoss",
     "StatePooling",
     "StateQuantity",
     "StateUnit",
@@ -93,6 +94,8 @@ MapFormat = Literal["float16", "float32", "uint8"]
 """How weights of maps travel in `inspect`: as numbers, or as 255 levels of 0 to 1."""
 Picture = Literal["patterns", "statistics", "clusters"]
 """Pictures of a description of attention."""
+StateLoss = Literal["cosine", "mse"]
+"""The distance of a student's hidden states from its teacher's."""
 LensNormalisation = Literal["none", "final"]
 """The states between layers that the masked-LM head reads: as they are, or after the model's last normalisation."""
 Decoding = Literal["independent", "left_to_right", "confidence_first", "beam"]

@@ -71,8 +71,13 @@ def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, model:
     Raises InvalidArgument.
     """
     model_id, folder = check_model_id(request.model_id), check_folder(request.folder)
+    return CompressQuery(model_id, parse_steps(request.steps, shape, model), folder)
+
+
+def parse_steps(given: Sequence[compression_pb2.CompressionStep], shape: Shape, model: str) -> tuple[Step, ...]:
+    """Converts the steps of a request, checking each by itself. Raises InvalidArgument."""
     steps: dict[str, Step] = {}
-    for index, entry in enumerate(request.steps):
+    for index, entry in enumerate(given):
         field, kind = f"steps[{index}]", entry.WhichOneof("step")
         if kind is None:
             raise InvalidArgument(field, f"{field} is empty; set one of {', '.join(KINDS)}", "STEP_MISSING")
@@ -80,7 +85,7 @@ def parse_compress(request: model_pb2.CompressModelRequest, shape: Shape, model:
             message = f"{field} is a second step {kind}; give each kind at most once"
             raise InvalidArgument(field, message, "DUPLICATE_STEP")
         steps[kind] = KINDS[kind](getattr(entry, kind), Where(f"{field}.{kind}", shape, model))
-    return CompressQuery(model_id, tuple(steps.values()), folder)
+    return tuple(steps.values())
 
 
 def _weight_only(given: compression_pb2.WeightOnlyQuantization, _: Where) -> Step:

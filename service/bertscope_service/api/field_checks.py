@@ -25,6 +25,7 @@ from bertscope.v1 import (
     cloze_scores_pb2,
     common_pb2,
     compression_pb2,
+    distillation_pb2,
     inspection_pb2,
     model_pb2,
     question_answering_pb2,
@@ -73,6 +74,15 @@ QUERY_FACTS_TOP_K = 1
 FILL_MASK_TOP_K = 5
 FILL_MASK_BEAM_WIDTH = 5
 FILL_MASK_MAX_PIECES = 1
+DISTILL_MODEL_LEARNING_RATE = 0.0003
+DISTILL_MODEL_WARM_UP = 0.05
+DISTILL_MODEL_WEIGHT_DECAY = 0.01
+DISTILL_MODEL_MASK_RATE = 0.15
+DISTILLATION_OBJECTIVE_SOFT = 1
+DISTILLATION_OBJECTIVE_TEMPERATURE = 2
+DISTILLATION_OBJECTIVE_HARD = 0
+DISTILLATION_OBJECTIVE_STATES = 1
+DISTILLATION_OBJECTIVE_ATTENTION = 0
 INSPECT_TOP_K = 5
 TRAIN_PROBE_SEEDS = 1
 READ_LAYERS_TOP_K = 5
@@ -1471,6 +1481,62 @@ def check_candidate_list(message: cloze_pb2.CandidateList, limits: RequestLimits
         seen_words.add(word)
 
 
+def check_distill_model_request(message: distillation_pb2.DistillModelRequest, limits: RequestLimits) -> None:
+    if not message.folder:
+        raise invalid("folder", "is empty; say where the server saves the new model", "FOLDER_MISSING")
+    if len(message.steps) > 16:
+        raise invalid("steps", f"has {len(message.steps)} entries and may have 16; leave some out, or send them in parts", "STEPS_OUT_OF_RANGE", limit=16)
+    for index, step in enumerate(message.steps):
+        cancellation.check()
+        check_compression_step(step, limits, f"steps[{index}]")
+    if not message.train:
+        raise invalid("train", "is empty; give texts to train on", "NO_TEXT")
+    for index, train_ in enumerate(message.train):
+        cancellation.check()
+        check_distillation_text(train_, limits, f"train[{index}]")
+    for index, dev_ in enumerate(message.dev):
+        cancellation.check()
+        check_distillation_text(dev_, limits, f"dev[{index}]")
+    for index, test_ in enumerate(message.test):
+        cancellation.check()
+        check_distillation_text(test_, limits, f"test[{index}]")
+    if message.HasField("objective"):
+        check_distillation_objective(message.objective, limits, "objective")
+    if message.epochs and not 1 <= message.epochs <= 1000:
+        raise invalid("epochs", f"is {message.epochs}; use 1 to 1000", "EPOCHS_OUT_OF_RANGE", limit=1000)
+    if message.batch_tokens and not 1 <= message.batch_tokens <= 1000000:
+        raise invalid("batch_tokens", f"is {message.batch_tokens}; use 1 to 1000000", "BATCH_TOKENS_OUT_OF_RANGE", limit=1000000)
+    if message.HasField("learning_rate") and not 0 < message.learning_rate <= 1:
+        raise invalid("learning_rate", f"is {message.learning_rate}; use more than 0, at most 1", "LEARNING_RATE_OUT_OF_RANGE", limit=1)
+    if message.HasField("warm_up") and not 0 <= message.warm_up <= 1:
+        raise invalid("warm_up", f"is {message.warm_up}; use 0 to 1", "WARM_UP_OUT_OF_RANGE", limit=1)
+    if message.HasField("weight_decay") and not 0 <= message.weight_decay <= 1:
+        raise invalid("weight_decay", f"is {message.weight_decay}; use 0 to 1", "WEIGHT_DECAY_OUT_OF_RANGE", limit=1)
+    if message.HasField("mask_rate") and not 0 < message.mask_rate <= 1:
+        raise invalid("mask_rate", f"is {message.mask_rate}; use more than 0, at most 1", "MASK_RATE_OUT_OF_RANGE", limit=1)
+    if message.evaluations and not 1 <= message.evaluations <= 1000:
+        raise invalid("evaluations", f"is {message.evaluations}; use 1 to 1000", "EVALUATIONS_OUT_OF_RANGE", limit=1000)
+
+
+def check_distillation_text(message: distillation_pb2.DistillationText, limits: RequestLimits, path: str) -> None:
+    check_text_input(message.input, limits, f"{path}.input")
+
+
+def check_distillation_objective(message: distillation_pb2.DistillationObjective, limits: RequestLimits, path: str) -> None:
+    if message.HasField("soft") and not 0 <= message.soft <= 1000000:
+        raise invalid(f"{path}.soft", f"is {message.soft}; use 0 to 1000000", "SOFT_OUT_OF_RANGE", limit=1000000)
+    if message.HasField("temperature") and not 0 < message.temperature <= 1000:
+        raise invalid(f"{path}.temperature", f"is {message.temperature}; use more than 0, at most 1,000", "TEMPERATURE_OUT_OF_RANGE", limit=1000)
+    if message.HasField("hard") and not 0 <= message.hard <= 1000000:
+        raise invalid(f"{path}.hard", f"is {message.hard}; use 0 to 1000000", "HARD_OUT_OF_RANGE", limit=1000000)
+    if message.HasField("states") and not 0 <= message.states <= 1000000:
+        raise invalid(f"{path}.states", f"is {message.states}; use 0 to 1000000", "STATES_OUT_OF_RANGE", limit=1000000)
+    if message.state_loss not in (0, 1, 2):
+        raise invalid(f"{path}.state_loss", f"is {message.state_loss}; set STATE_LOSS_COSINE or STATE_LOSS_MSE", "UNKNOWN_STATE_LOSS")
+    if message.HasField("attention") and not 0 <= message.attention <= 1000000:
+        raise invalid(f"{path}.attention", f"is {message.attention}; use 0 to 1000000", "ATTENTION_OUT_OF_RANGE", limit=1000000)
+
+
 def check_inspect_request(message: inspection_pb2.InspectRequest, limits: RequestLimits) -> None:
     check_text_input(message.input, limits, "input")
     if len(message.candidates) > limits.candidates:
@@ -2075,6 +2141,7 @@ CHECKS: Mapping[str, Callable[[Any, RequestLimits], None]] = {
     "bertscope.v1.CompareTextsRequest": check_compare_texts_request,
     "bertscope.v1.QueryFactsRequest": check_query_facts_request,
     "bertscope.v1.FillMaskRequest": check_fill_mask_request,
+    "bertscope.v1.DistillModelRequest": check_distill_model_request,
     "bertscope.v1.InspectRequest": check_inspect_request,
     "bertscope.v1.TrainProbeRequest": check_train_probe_request,
     "bertscope.v1.ReadLayersRequest": check_read_layers_request,

@@ -33,7 +33,7 @@ def check_vacant(folder: Path) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:  # ValueError: not a possible path
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
     if taken:
         raise _taken(folder)
 
@@ -67,7 +67,7 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     except (OSError, SafetensorError) as error:
         if getattr(error, "errno", None) in TAKEN:
             raise _taken(folder) from error
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         with suppress(OSError):  # not empty: the new folder is there
@@ -91,7 +91,8 @@ def _taken(folder: Path) -> AlreadyExists:
     return AlreadyExists(f"{folder} is not empty; name a folder that is not there yet", "FOLDER_NOT_EMPTY", folder=folder)
 
 
-def _unwritable(folder: Path, error: Exception) -> FailedPrecondition:
+def unwritable(folder: Path, error: Exception) -> FailedPrecondition:
+    """Returns the error of a folder that can't be written, or whose disk is full."""
     # safetensors has neither a class nor an errno for it, only a message.
     if getattr(error, "errno", None) in FULL or any(f"(os error {number})" in str(error) for number in FULL):
         message = f"the disk of {folder} is full; make room, or name a folder on another disk"

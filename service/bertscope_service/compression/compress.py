@@ -52,12 +52,19 @@ LIBRARIES = ("safetensors", "tokenizers", "torch", "transformers")
 """Libraries that write a checkpoint."""
 
 
-def compress(source: Source, steps: Sequence[Step], target: Path, report: Report, digest: str) -> None:
+def compress(
+    source: Source,
+    steps: Sequence[Step],
+    target: Path,
+    report: Report,
+    digest: str,
+    documents: Callable[[Sequence[Applied]], Mapping[str, str]] | None = None,
+) -> None:
     """Applies steps to the checkpoint of `source`, in the order of `in_order`, and writes the result into the folder `target`.
 
     The folder appears at the end, complete. `digest` is that of the source's weights. The steps fit each other and the source
     (see `plan`); a share of heads is spelled out. Unused parts are left out: a pooler without a classifier, a next-sentence
-    head.
+    head. `documents` makes files of the folder, by name, from all steps that led to it.
 
     Blocks for seconds, or minutes with importance on many texts; runs PyTorch in the calling thread. Raises AlreadyExists for
     a target that is not empty, FailedPrecondition for one that can't be written, a full disk or a source that can't be read,
@@ -79,14 +86,17 @@ def compress(source: Source, steps: Sequence[Step], target: Path, report: Report
                 applied = _change(source, changes, checkpoint, report, total)
             again = partial(report, StepProgress(len(changes), total, ", ".join(step.name for step in exported)))
             again()
-            done, details = _export(checkpoint, source.architecture, exported, folder, again)
-            applied = (*applied, *done)
+            written, details = _export(checkpoint, source.architecture, exported, folder, again)
+            applied = (*applied, *written)
             copy_description(checkpoint, folder)
             if changes:
                 shutil.rmtree(checkpoint)
         before = read_manifest(source.folder) or Manifest("torch", digest)
         runtime = "onnx" if export else "torch"
-        write_manifest(folder, Manifest(runtime, before.source_digest, (*before.steps, *applied), written_by(export), details))
+        done = (*before.steps, *applied)
+        write_manifest(folder, Manifest(runtime, before.source_digest, done, written_by(export), details))
+        for name, text in (documents(done) if documents else {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
 
 
 def in_order(steps: Sequence[Step]) -> list[Step]:

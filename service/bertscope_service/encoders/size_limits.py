@@ -42,6 +42,8 @@ class SizeLimits:
     """Multiplications of the product of a step of training, or of evaluation; training takes three such products."""
     vocabulary_products: int
     """Multiplications of the product with the vocabulary in a part of a step of a tuned lens."""
+    distilled_products: int
+    """Multiplications of a teacher's and a student's products in a part of an update of the student."""
     updated_values: int
     """Parameters that Adam updates in a step of a tuned lens or of structural probes, each in seven tensors."""
     minimised_values: int
@@ -69,6 +71,7 @@ LIMITS = {
         gradient_tokens=256,  # a bert-base: 0.3 GB
         step_products=200_000_000,  # some milliseconds, as are all below but for the next
         vocabulary_products=500_000_000,  # some tens of milliseconds
+        distilled_products=3_000_000_000,  # likewise: smaller parts take longer together
         updated_values=1_000_000,
         minimised_values=150_000,
         evaluated_spans=256,
@@ -92,6 +95,7 @@ LIMITS = {
         gradient_tokens=2048,
         step_products=8_000_000_000,  # training: 1 ms
         vocabulary_products=8_000_000_000,
+        distilled_products=100_000_000_000,  # in fp32: 4 ms
         updated_values=64_000_000,  # 1.8 GB: 0.7 ms
         minimised_values=16_000_000,  # 1.9 GB: 0.8 ms
         evaluated_spans=4096,  # of 13 layers of 768 numbers: 160 MB

@@ -87,6 +87,11 @@ class Registry:
         note_model(name)
         return entry
 
+    def require_free(self, name: str) -> None:
+        """Raises AlreadyExists for the resource name of a model."""
+        if name in self._entries:
+            raise _taken(name, UNLOAD)
+
     @contextmanager
     def use(self, name: str) -> Iterator[LoadedModel]:
         """Holds a ready model while a call runs on it. Raises NotFound, FailedPrecondition, Unavailable."""
@@ -230,8 +235,7 @@ class Registry:
             # Folders written here contain no links.
             confinement=ANYWHERE if folder is None else Confinement((folder,)),
         )
-        if new.name in self._entries:
-            raise _taken(new.name, UNLOAD)
+        self.require_free(new.name)
         if any(getattr(step, "texts", ()) for step in planned.steps):
             await asyncio.to_thread(check_texts, planned.steps, loaded.tokenizer)
         chosen = planned.steps

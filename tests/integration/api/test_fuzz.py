@@ -19,6 +19,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2, site_pb2, target_pb2
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import distillation_pb2 as distillation
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answering
@@ -929,6 +930,39 @@ COMPRESSES = st.builds(
     ),
     folder=FOLDERS,
 )
+LEARNED = st.builds(
+    distillation.DistillationText, input=st.builds(common_pb2.TextInput, text=mostly(st.just("The cat sat"), TEXTS))
+) | st.builds(distillation.DistillationText, input=st.just(common_pb2.TextInput(text="The cat")), label=TEXTS)
+DISTILLS = st.builds(
+    distillation.DistillModelRequest,
+    model=mostly(st.sampled_from(GOOD_NAMES), MODELS),
+    model_id=mostly(st.just("fuzz"), TEXTS),
+    # Nothing may be saved there: what is refused last shows that all else was read.
+    folder=mostly(st.just("/proc/fuzz"), FOLDERS),
+    steps=mostly(
+        st.just([compression.CompressionStep(layers=compression.LayerSelection(layers=[0, 1]))]),
+        st.lists(STEP, max_size=4, unique_by=lambda step: str(step.WhichOneof("step"))),
+    ),
+    train=mostly(some(LEARNED), st.just([])),
+    dev=mostly(some(LEARNED), st.just([])),
+    test=mostly(some(LEARNED), st.just([])),
+    objective=st.builds(
+        distillation.DistillationObjective,
+        soft=maybe(SCALES),
+        temperature=maybe(SCALES),
+        hard=maybe(SCALES),
+        states=maybe(SCALES),
+        attention=maybe(SCALES),
+        state_loss=ENUMS,
+        teacher_layers=mostly(st.just([]), lists(NUMBERS)),
+    ),
+    epochs=mostly(st.just(1), NUMBERS),
+    batch_tokens=mostly(st.just(64), NUMBERS),
+    learning_rate=maybe(SCALES),
+    mask_rate=maybe(SCALES),
+    evaluations=mostly(st.just(1), NUMBERS),
+    truncate=st.booleans(),
+)
 SECONDS = st.sampled_from([0.0, 0.01, -1.0, 1e-300, 1e9, float("nan"), float("inf")])
 BOOTSTRAPS = mostly(st.none(), st.builds(ablation.Bootstrap, resamples=maybe(NUMBERS), seed=NUMBERS, confidence=maybe(SHARES)))
 MEASUREMENTS = st.builds(
@@ -1074,6 +1108,7 @@ RICH = {
     "RankHeads": RANKS,
     "PruneHeads": PRUNES,
     "CompressModel": COMPRESSES,
+    "DistillModel": DISTILLS,
     "BenchmarkModels": BENCHES,
     "BenchmarkStudies": STUDIES,
 }

@@ -37,6 +37,7 @@ NAMES = (
     "Benchmark",
     "Classification",
     "Cloze",
+    "Distillation",
     "Inspection",
     "Model",
     "QuestionAnswering",

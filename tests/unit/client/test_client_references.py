@@ -13,7 +13,7 @@ from bertscope_workbench.references import OF_STUDY, bibliography, citation, met
 from bertscope_workbench.studies.definition import shipped
 
 ROOT = Path(__file__).parents[3]
-NO_NUMBER = {"cache", "cite", "demo", "distill", "explore", "health", "mcp", "models", "serve", "token"}
+NO_NUMBER = {"cache", "cite", "demo", "explore", "health", "mcp", "models", "serve", "token"}
 """Commands that compute no number of their own."""
 
 

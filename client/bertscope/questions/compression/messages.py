@@ -51,13 +51,18 @@ def compress_model_request(
     model_id: str, steps: Step | Iterable[Step], *, model: str | Model | None, folder: str | None
 ) -> model_pb2.CompressModelRequest:
     """Returns the request of CompressModel."""
-    asked = [steps] if type(steps) in MESSAGES else validation.many("steps", steps, "steps such as bertscope.int8()")
     return model_pb2.CompressModelRequest(
         model=model_name("model", model),
         model_id=validation.text("model_id", model_id).removeprefix("models/"),
-        steps=[_step(f"steps[{index}]", step) for index, step in enumerate(asked)],
+        steps=step_messages(steps),
         folder=validation.text("folder", folder or ""),
     )
+
+
+def step_messages(steps: Step | Iterable[Step]) -> list[compression_pb2.CompressionStep]:
+    """Returns the messages of steps, or of one."""
+    asked = [steps] if type(steps) in MESSAGES else validation.many("steps", steps, "steps such as bertscope.int8()")
+    return [_step(f"steps[{index}]", step) for index, step in enumerate(asked)]
 
 
 def _step(field: str, step: object) -> compression_pb2.CompressionStep:

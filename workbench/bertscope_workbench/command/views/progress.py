@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bertscope import (
         BenchmarkProgress,
         CompressionProgress,
+        DistillationProgress,
         HeadSweep,
         LoadProgress,
         SiteSweep,
@@ -165,6 +166,23 @@ def training() -> Iterator[Callable[[Any], None]]:
     """Shows the stages of training on the states of texts, and how much of each is done."""
     with studying() as show:
         yield lambda event: show("running the texts" if event.stage == "states" else "training", event.done, event.total)
+
+
+@contextmanager
+def distilling() -> Iterator[Callable[[DistillationProgress], None]]:
+    """Shows how many texts a student has seen, its loss, and the lowest one on dev."""
+    with _progress(*SHARED) as progress:
+        task = progress.add_task("preparing", total=None)
+
+        def show(event: DistillationProgress) -> None:
+            words = "going on" if event.resumed else "training"
+            losses = f"{words}, loss {event.loss:.3f}, best on dev {event.best_dev_loss:.3f}"
+            trains = event.stage == "training"
+            progress.update(task, description=losses if trains else event.stage)
+            if trains:
+                progress.update(task, completed=event.done, total=event.total)
+
+        yield show
 
 
 @contextmanager

@@ -1,0 +1,133 @@
+"""Measures what distillation brings back: the embedded model cut to some layers, untrained beside trained in the same run, and
+how long others wait meanwhile.
+
+`python -m benchmarks distill --texts FILE`: nine tenths of the texts to train on (eight with --dev), a tenth to score on, which
+nothing is chosen by. A caller asks a cloze question at a time, first alone and then beside the training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import bertscope
+import numpy as np
+from bertscope_service.embedded import EMBEDDED_FOLDER
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lib.measure import machine
+from benchmarks.lib.serving import serving
+
+ALONE_SECONDS = 20
+PAUSE_SECONDS = 0.1
+QUESTION = "Paris is the capital of [MASK]."
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the distillation and prints what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks distill", description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True, help="a file of texts (.txt)")
+    parser.add_argument("--limit", type=int, help="the first so many (all)")
+    parser.add_argument("--layers", type=int, nargs="+", default=[0, 2, 4], help="the layers to keep (0 2 4)")
+    parser.add_argument("--int8", action="store_true", help="train with the rounding of 8-bit integers")
+    parser.add_argument("--epochs", type=int, default=1, help="passes over the texts (1)")
+    parser.add_argument("--learning-rate", type=float, help="AdamW's (the server's default)")
+    parser.add_argument("--threads", type=int, help="the server's (the cores)")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
+    options = parser.parse_args(arguments)
+    texts = bertscope.read_texts(options.texts)[: options.limit]
+    if len(texts) < 50:
+        parser.error(f"--texts has {len(texts)} texts; give 50 or more")
+    threads = [] if options.threads is None else ["--threads", str(options.threads)]
+    with (
+        serving("--model", f"mini={EMBEDDED_FOLDER}", "--runtime", "torch", *threads) as server,
+        bertscope.Client(server.target) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        with waits(server.target) as alone:
+            time.sleep(ALONE_SECONDS)
+        began = time.monotonic()
+        with waits(server.target) as beside:
+            found = distilled(client, texts, Path(folder) / "small", options)
+        minutes = (time.monotonic() - began) / 60
+    if options.json:
+        scores = {name: dataclasses.asdict(getattr(found, name)) for name in ("teacher", "untrained", "student")}
+        shares = {name: dataclasses.asdict(one) for name, one in found.recoveries.items()}
+        print(json.dumps({"machine": machine(), "minutes": minutes, "scores": scores, "recoveries": shares}, indent=2))
+        return 0
+    show(found, minutes, alone, beside)
+    return 0
+
+
+def distilled(
+    client: bertscope.Client, texts: Sequence[str], folder: Path, options: argparse.Namespace
+) -> bertscope.DistilledModel:
+    """Returns the distilled model."""
+
+    def tell(progress: bertscope.DistillationProgress) -> None:
+        if progress.stage == "training":
+            line = f"{progress.done} of {progress.total}, loss {progress.loss:.3f}, best on dev {progress.best_dev_loss:.3f}"
+            print(line, file=sys.stderr, flush=True)
+
+    steps: list[object] = [bertscope.keep_layers(options.layers)]
+    return client.distill_model(
+        "small",
+        texts,
+        folder=str(folder),
+        steps=[*steps, *([bertscope.int8()] if options.int8 else [])],  # type: ignore[list-item]
+        model="mini",
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        truncate=True,
+        on_progress=tell,
+    )
+
+
+@contextlib.contextmanager
+def waits(target: str) -> Iterator[list[float]]:
+    """Asks a question at a time while the block runs; the list gets the milliseconds of each answer."""
+    found, ended = list[float](), threading.Event()
+
+    def ask() -> None:
+        with bertscope.Client(target) as client:
+            while not ended.wait(PAUSE_SECONDS):
+                began = time.monotonic()
+                client.fill_mask(QUESTION, model="mini")
+                found.append(1000 * (time.monotonic() - began))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        asking.join()
+
+
+def show(found: bertscope.DistilledModel, minutes: float, alone: Sequence[float], beside: Sequence[float]) -> None:
+    """Prints the tables."""
+    console = Console()
+    trained = f"{found.train.texts} texts of {found.train.tokens} tokens"
+    table = Table(title=f"{found.test.texts} test texts; trained on {trained}, {minutes:.1f} minutes")
+    for heading in ("model", "accuracy", "loss, nats", "agrees", "KL, nats"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for name, *numbers in found.rows():
+        table.add_row(name, *(f"{number:.4f}" for number in numbers))
+    console.print(table)
+    for name, one in found.recoveries.items():
+        ends = "no interval" if one.interval is None else f"95 % interval {one.interval.low:.3f} to {one.interval.high:.3f}"
+        goal = " (goal: at least .5)" if name == "accuracy" else ""
+        console.print(f"{name}: {one.share:.3f} of what was lost came back, {ends}{goal}")
+    for when, times in (("alone", alone), ("beside the training", beside)):
+        p50, p95 = np.percentile(times, [50, 95])
+        longest = f"longest {max(times):.0f} ms of {len(times)}"
+        console.print(f"a cloze question {when}: median {p50:.1f} ms, p95 {p95:.1f} ms, {longest}")

@@ -1,0 +1,1 @@
+"""Trains smaller models with `distill_model`."""

@@ -1,0 +1,157 @@
+"""Train a smaller model to answer as a larger one does; what comes out is a new model, and the old one stays.
+
+--steps are those of `bertscope compress`: they make the student. int8 at the end trains it with the rounding of 8-bit integers
+(quantization-aware training); without steps the teacher is trained on.
+
+A masked LM learns from any texts, at masks. A classifier learns its teacher's probabilities, and with --labelled and --hard the
+labels of its texts too.
+
+If it is cut off, the same command goes on from what the server kept beside --folder.
+
+Examples:
+
+  bertscope distill --steps layers=0+2+4 --train corpus.txt --name small --folder /models/small
+  bertscope distill --steps int8 --train corpus.txt --name rounded --folder /models/rounded --epochs 1
+  bertscope distill --model sst2 --steps layers=0+1+2 --train train.tsv --labelled --hard 0.5 --name fast --folder /models/fast
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+from bertscope import DistilledModel, LabelledTexts
+from bertscope.questions.distillation.results import COLUMNS
+from bertscope.values.choices import StateLoss
+from rich.console import Console
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.commands.compress import steps_named
+from bertscope_workbench.command.groups import Offered, option
+from bertscope_workbench.command.options import steps as step_grammar
+from bertscope_workbench.command.options.describing import TextFileOptions
+from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.models import print_models
+from bertscope_workbench.command.views.output import fields_of, percent, table, titled
+from bertscope_workbench.command.views.progress import distilling
+from bertscope_workbench.readers import files
+
+
+def distill(
+    *,
+    server: ServerOptions,
+    train: Annotated[Path, option("--train FILE", "Texts to train on: .txt, .conllu or a table.")],
+    name: Annotated[str, option("--name NEW", "The id that the new model gets.")],
+    folder: Annotated[str, option("--folder DIR", "Where the server saves it.")],
+    steps: Annotated[
+        list[str] | None, option("--steps STEP,STEP,...", "What makes the student; see bertscope compress --help. Repeatable.")
+    ] = None,
+    dev: Annotated[Path | None, option("--dev FILE", "Texts that choose the weights; a tenth of --train unless set.")] = None,
+    test: Annotated[Path | None, option("--test FILE", "Texts that scores are of; a tenth of --train unless set.")] = None,
+    labelled: Annotated[
+        bool, option("--labelled", 'The files have labels: columns "text", "label" and maybe "text_pair".')
+    ] = False,
+    limit: Annotated[int | None, option("--limit N", "Take the first N texts of each file.", min=1)] = None,
+    soft: Annotated[float | None, option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0)] = None,
+    temperature: Annotated[float | None, option("--temperature X", "Softens them; 2 unless set.")] = None,
+    hard: Annotated[float | None, option("--hard X", "Weight of gold answers; 0 unless set.", min=0)] = None,
+    states: Annotated[float | None, option("--states X", "Weight of hidden states; 1 unless set.", min=0)] = None,
+    state_loss: Annotated[
+        StateLoss | None, option("--state-loss NAME", f"Their distance: {' or '.join(get_args(StateLoss))}.")
+    ] = None,
+    attention: Annotated[float | None, option("--attention X", "Weight of attention maps; 0 unless set.", min=0)] = None,
+    teacher_layers: Annotated[
+        list[int] | None, option("--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0)
+    ] = None,
+    epochs: Annotated[int | None, option("--epochs N", "Passes over the texts; 3 unless set.", min=1)] = None,
+    batch_tokens: Annotated[int | None, option("--batch-tokens N", "Tokens of an update; 1024 unless set.", min=1)] = None,
+    rate: Annotated[float | None, option("--rate X", "AdamW's highest learning rate; 0.0003 unless set.")] = None,
+    warm_up: Annotated[
+        float | None, option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1)
+    ] = None,
+    weight_decay: Annotated[float | None, option("--weight-decay X", "AdamW's; 0.01 unless set.", min=0, max=1)] = None,
+    mask_rate: Annotated[
+        float | None, option("--mask-rate X", "The share of pieces that are masked; 0.15 unless set.", min=0, max=1)
+    ] = None,
+    evaluations: Annotated[int | None, option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1)] = None,
+    seed: Annotated[int, option("--seed", "Draws parts, masks and the order of texts.", min=0)] = 0,
+    truncate: Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")] = False,
+    out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
+    call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
+) -> None:
+    written = step_grammar.split(steps) if steps else []
+    asked = step_grammar.parse(written, None)
+    parts = {key: _texts(path, limit, labelled=labelled) for key, path in (("texts", train), ("dev", dev), ("test", test))}
+    with steps_named(written), server.connect(call.timeout) as client, distilling() as show:
+        found = client.distill_model(
+            name,
+            **parts,
+            folder=folder,
+            steps=asked,
+            model=call.model,
+            soft=soft,
+            temperature=temperature,
+            hard=hard,
+            states=states,
+            state_loss=state_loss,
+            attention=attention,
+            teacher_layers=teacher_layers,
+            epochs=epochs,
+            batch_tokens=batch_tokens,
+            learning_rate=rate,
+            warm_up=warm_up,
+            weight_decay=weight_decay,
+            mask_rate=mask_rate,
+            evaluations=evaluations,
+            seed=seed,
+            truncate=truncate,
+            on_progress=show,
+            timeout=call.timeout,
+        )
+    print_result(found, document, print_distilled, json=call.json, written=out.write(COLUMNS, rows=found.rows()))
+
+
+def _texts(path: Path | None, limit: int | None, *, labelled: bool) -> Any:
+    """Returns the texts of a file, with their labels if it has them; none without a file."""
+    if path is None:
+        return ()
+    if not labelled:
+        return TextFileOptions(texts=path, limit=limit).source().items
+    with reading(path):
+        return LabelledTexts(files.read_labelled(path, limit=limit))
+
+
+def document(found: DistilledModel) -> dict[str, Any]:
+    """Returns the scores in JSON types."""
+    models = {name: asdict(getattr(found, name)) for name in ("teacher", "untrained", "student")}
+    parts = {name: asdict(getattr(found, name)) for name in ("train", "dev", "test")}
+    shares = {
+        name: {"share": one.share, "low": one.interval and one.interval.low, "high": one.interval and one.interval.high}
+        for name, one in found.recoveries.items()
+    }
+    about = fields_of(found, "updates", "best_update", "untrained_dev_loss", "best_dev_loss", "seconds", "resumed")
+    layers = list(found.teacher_layers)
+    return {"model": found.model.name, **models, "recovered": shares, "texts": parts, "teacher_layers": layers, **about}
+
+
+def print_distilled(screen: Console, found: DistilledModel) -> None:
+    """Prints the scores of teacher and student, and how much of the loss came back."""
+    known = found.student.answers > 0
+    rows = []
+    for name, accuracy, loss, agreement, divergence in found.rows():
+        own = [percent(accuracy), f"{loss:.3f}"] if known else []
+        rows.append([name, *own, percent(agreement), f"{divergence:.3f}"])
+    names = ["", *(["accuracy#", "loss, nats#"] if known else []), "agrees with teacher#", "KL from teacher, nats#"]
+    heading = f"{found.student.predictions} predictions in {found.test.texts} texts that nothing was chosen by"
+    screen.print(titled(heading, table(names, rows)))
+    shares = []
+    for name, one in found.recoveries.items():
+        ends = "" if one.interval is None else f"{percent(one.interval.low)} to {percent(one.interval.high)}"
+        shares.append([name, percent(one.share), ends])
+    if shares:
+        screen.print(titled("of what the untrained student lost, came back", table(["", "share#", "95 % interval#"], shares)))
+    if not found.best_update:
+        screen.print("no evaluation on dev was better than before training: the untrained student is kept; try another --rate")
+    print_models(screen, [found.model])
+    screen.print(f"saved in {found.model.source} on the server, after {found.seconds:.0f} s of training")
