@@ -113,8 +113,8 @@ class _Job:
             report(DistillationProgress("saving"))
             applied = describe(planned, self.distilled, model.name)
             document = partial(self._documents, encoder)
-            writing = partial(student.write, encoder.architecture.model, applied, planned.folder, self._check, document)
-            await in_own_thread(writing)
+            written = encoder.architecture.model, self.distilled.weights, applied, planned.folder
+            await in_own_thread(partial(student.write, *written, self._check, document))
             await asyncio.to_thread(planned.saved.remove)
             await self._load(report)
         except BaseException:

@@ -45,7 +45,7 @@ def check_writable(folder: Path) -> None:
     try:
         tempfile.TemporaryDirectory(prefix=UNFINISHED_PREFIX, dir=nearest).cleanup()
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise unwritable(folder, error) from error
 
 
 @contextmanager

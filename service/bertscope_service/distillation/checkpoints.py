@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.manifest import Manifest, read_manifest, write_manifest
 from bertscope_service.checkpoints.sources import Source, calling, inspect
@@ -14,7 +16,6 @@ from bertscope_service.checkpoints.steps import Applied, Int8, OnnxExport, Step,
 from bertscope_service.checkpoints.steps import Half as HalfPrecision
 from bertscope_service.compression.compress import compress, written_by
 from bertscope_service.compression.working_copy import copy_description
-from bertscope_service.encoders.torch.quantization import stored_weights
 from bertscope_service.encoders.torch.weights import save_checkpoint
 from bertscope_service.errors import FailedPrecondition
 
@@ -49,6 +50,7 @@ class Student:
     def write(
         self,
         model: Any,
+        weights: Mapping[str, torch.Tensor],
         applied: Applied,
         target: Path,
         report: Report,
@@ -60,7 +62,7 @@ class Student:
         with calling((self.folder, "the student")):
             trained.mkdir()
             copy_description(untrained, trained)
-            save_checkpoint(model, stored_weights(model), trained)
+            save_checkpoint(model, weights, trained)
             before = read_manifest(untrained)
             steps = (*(before.steps if before else ()), applied)
             write_manifest(trained, Manifest("torch", self.digest, steps, written_by(export=False)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -44,11 +44,13 @@ class DistillationProgress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distilled:
-    """The result: scores of the teacher, the untrained and the trained student on each test text, and where training ended."""
+    """The result: scores of the teacher, the untrained and the trained student on each test text; the weights of the trained
+    one's checkpoint, by name, on the host; and where training ended."""
 
     teacher: Scores
     untrained: Scores
     student: Scores
+    weights: Mapping[str, torch.Tensor]
     position: Position
     resumed: bool
 
@@ -86,10 +88,10 @@ class Distillation:
             kept = None
         began -= self._position.seconds
         await self._train(dev, began)
-        await self._step(self._training.use_best)
+        weights = await run_step(self.bulk, self.teacher, 1, self._training.use_best)
         (_, student) = await self._evaluate([self.teacher, self.student], test)
         self._position.seconds = time.monotonic() - began
-        return Distilled(teacher, untrained, student, self._position, self.resumed)
+        return Distilled(teacher, untrained, student, weights, self._position, self.resumed)
 
     def _prepare(self) -> None:
         if self.settings.integers:

@@ -15,6 +15,7 @@ from bertscope_service.distillation.settings import DistillationSettings
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import to_device
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.quantization import stored_weights
 
 LONGEST_GRADIENT = 1.0
 """Gradients of an update are scaled down to this norm, as BERT was trained."""
@@ -118,12 +119,14 @@ class Training:
             self.best[name].copy_(values.detach())
 
     @torch.no_grad()
-    def use_best(self) -> None:
-        """Puts the best weights into the student, and drops what only training needs."""
+    def use_best(self) -> dict[str, torch.Tensor]:
+        """Puts the best weights into the student, and drops what only training needs. Returns the weights of its checkpoint, on
+        the host."""
         for name, values in self.parameters.items():
             values.copy_(self.best[name])
             values.grad = None
         self.best, self._groups = {}, []
+        return {name: values.cpu() for name, values in stored_weights(self.student.architecture.model).items()}
 
     def saved(self) -> dict[str, torch.Tensor]:
         """Returns all tensors that training goes on from, on the host."""
