@@ -12,7 +12,10 @@ import pytest
 from tests.support.on_gpu import serving
 
 
-@pytest.mark.parametrize("name", ["TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes", "DistillModel"])
+NAMES = ("TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes", "DistillModel")
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
     from bertscope.v1 import distillation_pb2_grpc, representation_pb2_grpc
 

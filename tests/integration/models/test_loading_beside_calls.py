@@ -516,8 +516,8 @@ def test_distillations_change_nothing_that_others_see(host: Host, monkeypatch: p
                 dev=texts,
                 test=texts,
                 objective=distillation.DistillationObjective(attention=1),
-                epochs=4,
-                batch_tokens=32,
+                epochs=1,
+                evaluations=1,
             )
             *_, last = host.distillation.DistillModel(request, timeout=SECONDS)
             assert last.model.name == "models/small"
