@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.on_gpu import serving
 
-
 NAMES = ("TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "TrainCodes", "DistillModel")
 
 
