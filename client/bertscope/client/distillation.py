@@ -47,6 +47,7 @@ class DistillationCalls(Connection):
         evaluations: SupportsIndex | None = None,
         seed: SupportsIndex = 0,
         truncate: bool = False,
+        train_embeddings: bool = False,
         on_progress: Callable[[DistillationProgress], object] | None = None,
         timeout: float | None = None,
     ) -> DistilledModel:
@@ -63,7 +64,7 @@ class DistillationCalls(Connection):
         answers; `states` (1), hidden states by `state_loss` ("cosine", "mse"); `attention` (0), attention maps. Each layer
         imitates the teacher's layer before the next that was kept, or `teacher_layers`. `epochs` (3), `batch_tokens` (1024),
         `learning_rate` (0.0003), `warm_up` (0.05), `weight_decay` (0.01) and `evaluations` on dev (5) are training's; `seed`
-        draws the parts, masks and order.
+        draws the parts, masks and order. Embeddings stay the teacher's unless `train_embeddings`.
 
         All texts go in one call: at most 100,000, and no more bytes than the server takes (16 MiB). An exception in
         `on_progress`, or Ctrl-C, ends it; the same call goes on from what the server kept beside the folder, also after the
@@ -98,6 +99,7 @@ class DistillationCalls(Connection):
             evaluations=evaluations,
             seed=seed,
             truncate=truncate,
+            train_embeddings=train_embeddings,
         )
         messages = self._stream(request, distillation_pb2.DistillModelResponse, timeout)
         return last(messages, DistillationAssembler().add, on_progress, DistilledModel, "distillation without a model")

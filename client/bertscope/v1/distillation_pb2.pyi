@@ -46,6 +46,7 @@ class DistillModelRequest(_message.Message):
     EVALUATIONS_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     TRUNCATE_FIELD_NUMBER: _builtins.int
+    TRAIN_EMBEDDINGS_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """Resource name of the teacher, "models/{id}"; empty means the server's default model. It stays loaded as it is. It has a
     masked-LM head, or chooses one of several labels.
@@ -77,6 +78,10 @@ class DistillModelRequest(_message.Message):
     """Draws the split, the masks and the order of the texts."""
     truncate: _builtins.bool
     """True: cut texts that are longer than the model reads. False: such a text is an error."""
+    train_embeddings: _builtins.bool
+    """True: also train the embeddings, and a decoder that shares theirs; each part of an update then reads and writes all of them. False:
+    they stay the teacher's. With the step untrained they are always trained.
+    """
     @_builtins.property
     def steps(self) -> _containers.RepeatedCompositeFieldContainer[_compression_pb2.CompressionStep]:
         """What makes the student of the teacher before it is trained, each kind at most once: layers, heads (named ones), feed_forward,
@@ -123,10 +128,11 @@ class DistillModelRequest(_message.Message):
         evaluations: _builtins.int = ...,
         seed: _builtins.int = ...,
         truncate: _builtins.bool = ...,
+        train_embeddings: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_warm_up", b"_warm_up", "_weight_decay", b"_weight_decay", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "objective", b"objective", "warm_up", b"warm_up", "weight_decay", b"weight_decay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_warm_up", b"_warm_up", "_weight_decay", b"_weight_decay", "batch_tokens", b"batch_tokens", "dev", b"dev", "epochs", b"epochs", "evaluations", b"evaluations", "folder", b"folder", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "model", b"model", "model_id", b"model_id", "objective", b"objective", "seed", b"seed", "steps", b"steps", "test", b"test", "train", b"train", "truncate", b"truncate", "warm_up", b"warm_up", "weight_decay", b"weight_decay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate", "_mask_rate", b"_mask_rate", "_warm_up", b"_warm_up", "_weight_decay", b"_weight_decay", "batch_tokens", b"batch_tokens", "dev", b"dev", "epochs", b"epochs", "evaluations", b"evaluations", "folder", b"folder", "learning_rate", b"learning_rate", "mask_rate", b"mask_rate", "model", b"model", "model_id", b"model_id", "objective", b"objective", "seed", b"seed", "steps", b"steps", "test", b"test", "train", b"train", "train_embeddings", b"train_embeddings", "truncate", b"truncate", "warm_up", b"warm_up", "weight_decay", b"weight_decay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__learning_rate: _TypeAlias = _typing.Literal["learning_rate"]  # noqa: Y015
     _WhichOneofArgType__learning_rate: _TypeAlias = _typing.Literal["_learning_rate", b"_learning_rate"]  # noqa: Y015

@@ -13,7 +13,7 @@ from bertscope_service.api.checks import check_folder, check_model_id, read_text
 from bertscope_service.api.compression import parse_steps
 from bertscope_service.api.enums import members
 from bertscope_service.api.limits import MAX_PROBE_TEXTS, RequestLimits
-from bertscope_service.checkpoints.steps import Int8, PruneMagnitude, Step
+from bertscope_service.checkpoints.steps import Int8, PruneMagnitude, Step, Untrain
 from bertscope_service.compression.plan import check_texts, plan
 from bertscope_service.distillation.plan import imitated, spell_layers
 from bertscope_service.distillation.rows import PARTS, TRAIN, DistillationTexts, GivenText
@@ -75,6 +75,7 @@ def plan_distillation(request: Request, model: LoadedModel, limits: RequestLimit
         mask_rate=texts.mask_rate,
         evaluations=request.evaluations or EVALUATIONS,
         seed=request.seed,
+        embeddings=request.train_embeddings or any(isinstance(step, Untrain) for step in steps),
         integers=any(isinstance(step, Int8) for step in steps),
         sparse=any(isinstance(step, PruneMagnitude) for step in steps),
     )

@@ -182,8 +182,8 @@ class Distillation:
         await in_own_thread(partial(self.saved.write, self._position, tensors))
 
     async def _step(self, work: Callable[[], None]) -> None:
-        values = step_tokens(0, sum(parameter.numel() for parameter in self.student.architecture.model.parameters()))
-        await run_steps(self.bulk, self.teacher, [Step(values, work)])
+        values = sum(parameter.numel() for parameter in self.student.architecture.model.parameters())
+        await run_steps(self.bulk, self.teacher, [Step(step_tokens(0, values), work)])
 
     def _tell(self, total: int) -> None:
         weights = self.settings.weights

@@ -45,6 +45,8 @@ class DistillationSettings:
     mask_rate: float
     evaluations: int
     seed: int
+    embeddings: bool = False
+    """True: embeddings are trained, too."""
     integers: bool = False
     sparse: bool = False
     """True: weights that are 0 stay 0."""

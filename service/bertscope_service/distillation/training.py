@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from bertscope_service.distillation.settings import DistillationSettings
 from bertscope_service.encoders.size_limits import size_limits
 from bertscope_service.encoders.state import to_device
 from bertscope_service.encoders.torch.encoder import TorchEncoder
+from bertscope_service.encoders.torch.fake_int8 import FakeInt8Embedding
 from bertscope_service.encoders.torch.quantization import stored_weights
 
 LONGEST_GRADIENT = 1.0
@@ -34,9 +36,14 @@ class Training:
 
     def __init__(self, student: TorchEncoder, teacher: TorchEncoder, settings: DistillationSettings) -> None:
         self.student, self.teacher, self.settings = student, teacher, settings
-        self.parameters: dict[str, torch.nn.Parameter] = dict(student.architecture.model.named_parameters())
-        for parameter in self.parameters.values():
-            parameter.requires_grad_(True)
+        model = student.architecture.model
+        frozen = set() if settings.embeddings else {id(weight) for weight in embeddings_of(model)}
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        """Those that are trained, by name."""
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(id(parameter) not in frozen)
+            if id(parameter) not in frozen:
+                self.parameters[name] = parameter
         self.best = {name: values.detach().clone() for name, values in self.parameters.items()}
         self.losses: dict[str, float] = {}
         """The losses of the last update, by part."""
@@ -150,6 +157,13 @@ class Training:
                 if key in MOMENTS and place.startswith(f"{number}."):
                     states.setdefault(int(place.partition(".")[2]), {})[key] = value
             optimizer.load_state_dict({**optimizer.state_dict(), "state": states})
+
+
+def embeddings_of(model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
+    """Yields the matrices of a model's embeddings; a decoder may share one."""
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Embedding, FakeInt8Embedding)):
+            yield cast("torch.nn.Parameter", module.weight)
 
 
 def schedule(done: float, warm_up: float) -> float:

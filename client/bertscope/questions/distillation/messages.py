@@ -31,6 +31,7 @@ def distill_model_request(
     teacher_layers: Numbers | None,
     seed: SupportsIndex,
     truncate: bool,
+    train_embeddings: bool,
     **more: Any,
 ) -> distillation_pb2.DistillModelRequest:
     """Returns the request of DistillModel."""
@@ -62,6 +63,7 @@ def distill_model_request(
         **cast("dict[str, Any]", numbers),
         seed=validation.uint64("seed", seed),
         truncate=validation.flag("truncate", truncate),
+        train_embeddings=validation.flag("train_embeddings", train_embeddings),
     )
 
 

@@ -77,6 +77,7 @@ def distill(
     evaluations: Annotated[int | None, option("--evaluations N", "Times that --dev is run; 5 unless set.", min=1)] = None,
     seed: Annotated[int, option("--seed", "Draws parts, masks and the order of texts.", min=0)] = 0,
     truncate: Annotated[bool, option("--truncate", "Cut texts that are longer than the model reads.")] = False,
+    train_embeddings: Annotated[bool, option("--train-embeddings", "Train them, too; else they stay the teacher's.")] = False,
     out: Annotated[OutputOptions, Offered("output", output="Write the scores: .csv, .tsv, .jsonl, .parquet, .tex.")],
     call: Annotated[options.LongCallOptions, Offered("model", "timeout", "json")],
 ) -> None:
@@ -106,6 +107,7 @@ def distill(
             evaluations=evaluations,
             seed=seed,
             truncate=truncate,
+            train_embeddings=train_embeddings,
             on_progress=show,
             timeout=call.timeout,
         )
