@@ -148,6 +148,19 @@ def test_each_part_of_the_loss_alone_brings_the_student_nearer(school: Host, tmp
     assert np.mean(seen[-5:]) < np.mean(seen[:5])
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_embeddings_are_trained_when_asked_for(
+    school: Host, checkpoints: dict[str, Path], tmp_path: Path, trained: bool
+) -> None:
+    distil(school, tmp_path / "student", LAYERS, train_embeddings=trained)
+    (name, before), *_ = (
+        (name, values)
+        for name, values in load_file(checkpoints["bert"] / "model.safetensors").items()
+        if name.endswith("word_embeddings.weight")
+    )
+    assert torch.equal(load_file(tmp_path / "student" / "model.safetensors")[name], before) is not trained
+
+
 def test_zeros_stay_zero(school: Host, tmp_path: Path) -> None:
     sparse = Step(magnitude=compression.MagnitudePruning(share=0.5))
     distil(school, tmp_path / "student", sparse, epochs=1)
