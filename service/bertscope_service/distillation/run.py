@@ -95,7 +95,7 @@ class Distillation:
 
     def _prepare(self) -> None:
         if self.settings.integers:
-            round_as_integers(self.student.architecture.model)
+            round_as_integers(self.student.architecture.model, self.student.architecture.reads_weights)
         self._training = Training(self.student, self.teacher, self.settings)
 
     async def _train(self, dev: Sequence[Drawn], began: float) -> None:

@@ -162,7 +162,9 @@ class Training:
 def embeddings_of(model: torch.nn.Module) -> Iterator[torch.nn.Parameter]:
     """Yields the matrices of a model's embeddings; a decoder may share one."""
     for module in model.modules():
-        if isinstance(module, (torch.nn.Embedding, FakeInt8Embedding)):
+        if isinstance(module, FakeInt8Embedding):
+            yield module.exact
+        elif isinstance(module, torch.nn.Embedding):
             yield cast("torch.nn.Parameter", module.weight)
 
 

@@ -7,7 +7,7 @@ Quantization-aware training (Jacob et al. 2018, section 3; of BERT: Zafrir et al
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -54,26 +54,43 @@ class FakeInt8Linear(torch.nn.Module):
 
 
 class FakeInt8Embedding(torch.nn.Module):
-    """An embedding whose rows are rounded: int64 [...] -> float32 [..., columns]."""
+    """An embedding whose rows are rounded: int64 [...] -> float32 [..., columns]. Its parameter is still named "weight"."""
 
     def __init__(self, embedding: torch.nn.Embedding) -> None:
         super().__init__()
-        self.weight = embedding.weight
+        self._parameters["weight"] = cast("torch.nn.Parameter", embedding.weight)
+
+    @property
+    def exact(self) -> torch.nn.Parameter:
+        """The parameter itself."""
+        return cast("torch.nn.Parameter", self._parameters["weight"])
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """The rounded matrix, for layers that read all positions at once."""
+        return _rounded(self.exact)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        rows = torch.nn.functional.embedding(ids, self.weight)
-        with torch.no_grad():
-            rounded = IntegerMatrix.of(rows.flatten(0, -2)).decode().view_as(rows)
-        found: torch.Tensor = _StraightThrough.apply(rows, rounded)
-        return found
+        return _rounded(torch.nn.functional.embedding(ids, self.exact))
 
 
-def round_as_integers(module: torch.nn.Module) -> None:
-    """Replaces every linear layer and embedding below `module`, in place, by one that rounds; parameters stay the same."""
+def _rounded(rows: torch.Tensor) -> torch.Tensor:
+    """Returns rows, [..., columns], as integers with a scale for each give them."""
+    with torch.no_grad():
+        rounded = IntegerMatrix.of(rows.flatten(0, -2)).decode().view_as(rows)
+    found: torch.Tensor = _StraightThrough.apply(rows, rounded)
+    return found
+
+
+def round_as_integers(module: torch.nn.Module, keep: frozenset[str]) -> None:
+    """Replaces every linear layer and embedding below `module`, in place, by one that rounds; parameters stay the same.
+
+    Modules of a class named in `keep` stay exact, as they read the weights of their layers themselves.
+    """
     for name, child in module.named_children():
-        if type(child) is torch.nn.Linear:
+        if isinstance(child, torch.nn.Linear):
             setattr(module, name, FakeInt8Linear(child))
-        elif type(child) is torch.nn.Embedding:
+        elif isinstance(child, torch.nn.Embedding):
             setattr(module, name, FakeInt8Embedding(child))
-        else:
-            round_as_integers(child)
+        elif type(child).__name__ not in keep:
+            round_as_integers(child, keep)

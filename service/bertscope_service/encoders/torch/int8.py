@@ -44,6 +44,11 @@ class Int8Embedding(torch.nn.Module):
         super().__init__()
         self.values, self.scales = matrix.values, matrix.scales
 
+    @property
+    def weight(self) -> torch.Tensor:
+        """The decoded matrix, float32: some layers read all positions at once."""
+        return IntegerMatrix(self.values, self.scales).decode()
+
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         return self.values[ids].float().mul_(self.scales[ids].unsqueeze(-1))
 
