@@ -39,7 +39,7 @@ class Training:
         model = student.architecture.model
         frozen = set() if settings.embeddings else {id(weight) for weight in embeddings_of(model)}
         self.parameters: dict[str, torch.nn.Parameter] = {}
-        """Those that are trained, by name."""
+        """The trained ones, by name."""
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(id(parameter) not in frozen)
             if id(parameter) not in frozen:
