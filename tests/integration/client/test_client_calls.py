@@ -296,6 +296,7 @@ def test_health_of_each_service(server):
         "bertscope.v1.BenchmarkService": "SERVICE_UNKNOWN",
         "bertscope.v1.ClassificationService": "SERVICE_UNKNOWN",
         "bertscope.v1.ClozeService": "NOT_SERVING",
+        "bertscope.v1.DistillationService": "SERVICE_UNKNOWN",
         "bertscope.v1.InspectionService": "SERVICE_UNKNOWN",
         "bertscope.v1.ModelService": "SERVICE_UNKNOWN",
         "bertscope.v1.QuestionAnsweringService": "SERVICE_UNKNOWN",
