@@ -89,7 +89,7 @@ def test_every_rpc_has_a_request_of_its_own():
 
 
 def test_only_what_reads_is_asked_again():
-    never = {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"}
+    never = {"LoadModel", "UnloadModel", "CompressModel", "DistillModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"}
     assert {method.name for method in contract.METHODS} - {method.name for method in contract.IDEMPOTENT} == never
     (policy,) = json.loads(channel.service_config(bertscope.Retries()))["methodConfig"]
     assert {"service": "bertscope.v1.ClozeService", "method": "FillMask"} in policy["name"]

@@ -21,7 +21,7 @@ from ray import serve
 
 CANARY = "the-text-of-a-caller"
 FILL_MASK = METHODS["/bertscope.v1.ClozeService/FillMask"]
-CHANGING = {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads"}
+CHANGING = {"LoadModel", "UnloadModel", "CompressModel", "DistillModel", "PruneHeads"}
 REQUEST = cloze_pb2.FillMaskRequest(texts=[CANARY])
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 FILL = "/bertscope.v1.ClozeService/FillMask"
 UNLOAD = "/bertscope.v1.ModelService/UnloadModel"
-CHANGING = {"LoadModel", "UnloadModel", "CompressModel", "PruneHeads"}
+CHANGING = {"LoadModel", "UnloadModel", "CompressModel", "DistillModel", "PruneHeads"}
 PROBES = {"ServerLive", "ServerReady", "ModelReady", "Check", "Watch"}
 
 
