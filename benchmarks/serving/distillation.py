@@ -1,8 +1,9 @@
 """Measures what distillation brings back: the embedded model cut to some layers, untrained beside trained in the same run, and
 how long others wait meanwhile.
 
-`python -m benchmarks distill --texts FILE`: nine tenths of the texts to train on (eight with --dev), a tenth to score on, which
-nothing is chosen by. A caller asks a cloze question at a time, first alone and then beside the training.
+`python -m benchmarks distill --texts FILE`: a tenth of the texts, at most 500, chooses the weights, as many are scored on, which
+nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then beside the
+training.
 """
 
 from __future__ import annotations
@@ -78,12 +79,12 @@ def distilled(
             line = f"{progress.done} of {progress.total}, loss {progress.loss:.3f}, best on dev {progress.best_dev_loss:.3f}"
             print(line, file=sys.stderr, flush=True)
 
-    steps: list[object] = [bertscope.keep_layers(options.layers)]
+    rounding = [bertscope.int8()] if options.int8 else []
     return client.distill_model(
         "small",
         texts,
         folder=str(folder),
-        steps=[*steps, *([bertscope.int8()] if options.int8 else [])],  # type: ignore[list-item]
+        steps=[bertscope.keep_layers(options.layers), *rounding],
         model="mini",
         epochs=options.epochs,
         learning_rate=options.learning_rate,

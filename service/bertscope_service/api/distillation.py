@@ -17,7 +17,6 @@ from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.distillation_replies import (
     card_row,
     describe,
-    recovered,
     render_progress,
     render_report,
     share_in_words,
@@ -112,9 +111,8 @@ class _Job:
             self.distilled = await work.run()
             report(DistillationProgress("saving"))
             applied = describe(planned, self.distilled, model.name)
-            document = partial(self._documents, encoder)
             written = encoder.architecture.model, self.distilled.weights, applied, planned.folder
-            await in_own_thread(partial(student.write, *written, self._check, document))
+            await in_own_thread(partial(student.write, *written, self._check, self._documents))
             await asyncio.to_thread(planned.saved.remove)
             await self._load(report)
         except BaseException:
@@ -128,11 +126,11 @@ class _Job:
         if self._abandoned.is_set():
             raise LoadAbandonedError
 
-    def _documents(self, student: TorchEncoder, steps: Sequence[Applied]) -> dict[str, str]:
+    def _documents(self, steps: Sequence[Applied]) -> dict[str, str]:
         planned, distilled = self._planned, self.distilled
         named = {"teacher": distilled.teacher, "untrained student": distilled.untrained, "this model": distilled.student}
         rows = [card_row(name, scores) for name, scores in named.items()]
-        shares = {one.metric.value: share_in_words(one) for one in recovered(distilled)}
+        shares = {one.metric.value: share_in_words(one) for one in distilled.recoveries}
         texts = {name: len(part.examples) for name, part in planned.texts.parts.items()}
         return {NAME: model_card(self._call.model.name, steps, planned.settings, rows, shares, texts)}
 

@@ -9,7 +9,7 @@ from bertscope_service.api.intervals import METRICS
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.checkpoints.steps import Applied
 from bertscope_service.distillation.card import ScoreRow
-from bertscope_service.distillation.recovery import Recovery, recoveries
+from bertscope_service.distillation.recovery import Recovery
 from bertscope_service.distillation.rows import DEV, TEST, TRAIN, Part
 from bertscope_service.distillation.run import DistillationProgress, Distilled
 from bertscope_service.distillation.training import Scores
@@ -22,13 +22,9 @@ def describe(planned: PlannedDistillation, distilled: Distilled, teacher: str) -
     numbers = {f"{name}_{key}": value for name, own in scores.items() for key, value in _numbers(own).items()}
     numbers |= {"updates": distilled.position.updates, "best_update": distilled.position.best_update}
     texts = len(planned.texts.parts[TRAIN].examples)
-    shares = ", ".join(f"{share_in_words(one)} of the lost {one.metric.value}" for one in recovered(distilled))
+    shares = ", ".join(f"{share_in_words(one)} of the lost {one.metric.value}" for one in distilled.recoveries)
     words = f"trained to answer as {teacher} does, {planned.settings.epochs} epochs over {texts} texts"
     return Applied("distill", words + (f"; back on held-out texts: {shares}" if shares else ""), numbers)
-
-
-def recovered(distilled: Distilled) -> list[Recovery]:
-    return recoveries(distilled.teacher, distilled.untrained, distilled.student)
 
 
 def share_in_words(one: Recovery) -> str:
@@ -78,7 +74,7 @@ def render_report(planned: PlannedDistillation, distilled: Distilled, model: Loa
         resumed=distilled.resumed,
         provenance=render_provenance(model),
     )
-    for one in recovered(distilled):
+    for one in distilled.recoveries:
         report.recoveries.add(metric=METRICS[one.metric], share=one.share, low=one.low, high=one.high)
     return report
 

@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class DistillationTexts:
-    """The texts of each part, and how they are masked. mask_id: None for a classifier, whose texts are whole."""
+    """The texts of each part, and how they are masked. masks: False for a classifier, whose texts are whole."""
 
     parts: dict[str, Part]
     mask_rate: float

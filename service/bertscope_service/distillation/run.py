@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from bertscope_service.distillation.losses import Counts
+from bertscope_service.distillation.recovery import Recovery, recoveries
 from bertscope_service.distillation.rows import DEV, TEST, TRAIN, DistillationTexts, Drawn
 from bertscope_service.distillation.saved import Position, SavedTraining
 from bertscope_service.distillation.settings import DistillationSettings
@@ -44,12 +45,13 @@ class DistillationProgress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distilled:
-    """The result: scores of the teacher, the untrained and the trained student on each test text; the weights of the trained
-    one's checkpoint, by name, on the host; and where training ended."""
+    """The result: scores of the teacher, the untrained and the trained student on each test text, and what came back of the
+    untrained one's loss; the weights of the trained one's checkpoint, by name, on the host; and where training ended."""
 
     teacher: Scores
     untrained: Scores
     student: Scores
+    recoveries: Sequence[Recovery]
     weights: Mapping[str, torch.Tensor]
     position: Position
     resumed: bool
@@ -69,6 +71,10 @@ class Distillation:
     resumed: bool = False
     _position: Position = field(default_factory=Position)
     _training: Training = field(init=False)
+    _size: DistillationSize = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._size = DistillationSize.of(self.teacher, self.student)
 
     async def run(self) -> Distilled:
         """Trains the student; its model has the best weights in the end.
@@ -90,8 +96,9 @@ class Distillation:
         await self._train(dev, began)
         weights = await run_step(self.bulk, self.teacher, 1, self._training.use_best)
         (_, student) = await self._evaluate([self.teacher, self.student], test)
+        back = await self.bulk.compute(partial(recoveries, teacher, untrained, student))
         self._position.seconds = time.monotonic() - began
-        return Distilled(teacher, untrained, student, weights, self._position, self.resumed)
+        return Distilled(teacher, untrained, student, back, weights, self._position, self.resumed)
 
     def _prepare(self) -> None:
         if self.settings.integers:
@@ -135,10 +142,6 @@ class Distillation:
         yield Step(step_tokens(0, values), training.clip)
         for group in training.groups:
             yield Step(step_tokens(0, 4 * values // len(training.groups)), partial(training.update, group, done))
-
-    @property
-    def _size(self) -> DistillationSize:
-        return DistillationSize.of(self.teacher, self.student)
 
     def _check(self) -> None:
         if not all(np.isfinite(value) for value in self._training.losses.values()):
