@@ -1,8 +1,8 @@
 """Measures what distillation brings back: the embedded model cut to some layers, untrained beside trained in the same run, and
 how long others wait meanwhile.
 
-`python -m benchmarks distill --texts FILE`: a tenth of the texts, at most 500, chooses the weights, as many are scored on, which
-nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then beside the
+`python -m benchmarks distill --texts FILE`: a tenth of the texts, at most 500, chooses the weights, as many are scored on,
+which nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then beside the
 training.
 """
 

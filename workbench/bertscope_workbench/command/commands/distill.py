@@ -144,7 +144,7 @@ def print_distilled(screen: Console, found: DistilledModel) -> None:
     for name, accuracy, loss, agreement, divergence in found.rows():
         own = [percent(accuracy), f"{loss:.3f}"] if known else []
         rows.append([name, *own, percent(agreement), f"{divergence:.3f}"])
-    names = ["", *(["accuracy#", "loss, nats#"] if known else []), "agrees with teacher#", "KL from teacher, nats#"]
+    names = ["", *(["accuracy#", "loss, nats#"] if known else []), "agrees#", "KL from teacher, nats#"]
     heading = f"{found.student.predictions} predictions in {found.test.texts} texts that nothing was chosen by"
     screen.print(titled(heading, table(names, rows)))
     shares = []
