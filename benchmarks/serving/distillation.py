@@ -2,8 +2,8 @@
 how long others wait meanwhile.
 
 `python -m benchmarks distill --texts FILE`: a tenth of the texts, at most 500, chooses the weights, as many are scored on,
-which nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then beside the
-training.
+which nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then
+beside the training.
 """
 
 from __future__ import annotations
