@@ -86,7 +86,7 @@ def test_the_loss_of_windows_is_their_mean_and_the_best_answer_counts(answerer: 
     assert float(rows[-1]) == pytest.approx(measured[1], abs=1e-4)
     alone = [build(answerer, question(LONG, gold)) for gold in golds]
     single = [objective.measure(seen(answerer, objective))[2, 0] for objective in alone]
-    assert measured[0] <= min(single) + 1e-9
+    assert measured[0] <= min(single) + 1e-5, "a batch of other rows rounds a loss otherwise, in single precision"
     assert (rows > 0).all()
 
 

@@ -242,9 +242,8 @@ def test_a_dropped_token_has_no_scores(bert: Path, tmp_path: Path) -> None:
     places = torch.arange(len(sequence))
     scores = encoder.logits(state, torch.zeros_like(places), places)
     assert scores.isnan().all(dim=1).nonzero()[:, 0].tolist() == sorted(set(range(len(sequence))) - set(left))
-    assert torch.equal(
-        scores[left], encoder.logits(State(state.hidden, (len(left),), None), places[: len(left)] * 0, places[: len(left)])
-    )
+    alone = encoder.logits(State(state.hidden, (len(left),), None), places[: len(left)] * 0, places[: len(left)])
+    torch.testing.assert_close(scores[left], alone, atol=1e-5, rtol=1e-5)  # a product of fewer rows may round otherwise
     state = encoder.begin([sequence])
     encoder.advance(state, 3)
     gone = next(place for place in range(len(sequence)) if place not in left)
