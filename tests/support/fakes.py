@@ -95,10 +95,11 @@ def job_of(
     deadline: float | None = None,
     observer: SumObserver | None = None,
     kept: bool = False,
+    alone: bool = False,
 ) -> Job:
     """A job of rows of so many tokens; `kept`: each continues from a state. Call it on an event loop."""
     observer = observer or SumObserver()
-    rows = [Row(encoder, sequence(length), observer) for length in lengths]
+    rows = [Row(encoder, sequence(length), observer, alone=alone) for length in lengths]
     if kept:
         for row in rows:
             row.state = encoder.begin([row.sequence])

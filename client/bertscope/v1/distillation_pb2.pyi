@@ -61,9 +61,11 @@ class DistillModelRequest(_message.Message):
     epochs: _builtins.int
     """Passes over the training texts, 1 to 1,000; 0 means 3."""
     batch_tokens: _builtins.int
-    """Tokens of the texts of an update, 1 to 1,000,000; 0 means 1,024. A longer text is an update of its own."""
+    """Tokens of the texts of an update, 1 to 1,000,000; 0 means 512. A longer text is an update of its own."""
     learning_rate: _builtins.float
-    """AdamW's highest learning rate, over 0 and at most 1; unset means 0.0003. It rises to that in the warm-up, then falls to 0."""
+    """AdamW's highest learning rate, over 0 and at most 1; unset means 0.0005 (Sanh et al. 2019, DistilBERT). It rises to that in
+    the warm-up, then falls to 0.
+    """
     warm_up: _builtins.float
     """Share of the training in which the learning rate rises, 0 to 1; unset means 0.05."""
     weight_decay: _builtins.float
@@ -234,7 +236,7 @@ class DistillationObjective(_message.Message):
     hard: _builtins.float
     """Weight of the gold answers' cross-entropy: the masked pieces, or the labels of the texts that have one; unset means 0."""
     states: _builtins.float
-    """Weight of the hidden states of all tokens, the mean over layers; unset means 1."""
+    """Weight of the hidden states of all tokens, the mean over layers; unset means 30."""
     state_loss: Global___DistillationObjective.StateLoss.ValueType
     """Their distance."""
     attention: _builtins.float

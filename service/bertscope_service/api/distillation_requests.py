@@ -23,9 +23,9 @@ from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
 Request = pb2.DistillModelRequest
-EPOCHS, BATCH_TOKENS, EVALUATIONS = 3, 1024, 5
-RATE, WARM_UP, DECAY, MASK_RATE = 3e-4, 0.05, 0.01, 0.15
-SOFT, TEMPERATURE, HARD, STATES, ATTENTION = 1.0, 2.0, 0.0, 1.0, 0.0
+EPOCHS, BATCH_TOKENS, EVALUATIONS = 3, 512, 5
+RATE, WARM_UP, DECAY, MASK_RATE = 5e-4, 0.05, 0.01, 0.15
+SOFT, TEMPERATURE, HARD, STATES, ATTENTION = 1.0, 2.0, 0.0, 30.0, 0.0
 STATE_LOSSES = {0: StateLoss.COSINE} | members(StateLoss, pb2.DistillationObjective.StateLoss, "STATE_LOSS_")
 
 

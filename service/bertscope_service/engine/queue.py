@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from bertscope_service.engine.backlog import Backlog
 from bertscope_service.engine.fair_queue import FairQueue
-from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS
+from bertscope_service.engine.rate_estimate import BATCH_SECONDS, MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, tokens_of
 
 PRIORITIES = tuple(Priority)
@@ -21,7 +21,8 @@ LOOKAHEAD_BATCHES = {Priority.INTERACTIVE: 2, Priority.BULK: 4}
 would sort them better, but rows overtake others that wait for rows of their length, and a job ends with its last row."""
 
 PATIENCE_SECONDS = 0.8
-"""Bulk rows are passed over for at most this long, then one batch of them runs: they keep a sixteenth of the device."""
+"""Bulk rows are passed over for at most this long, then they run for as long as one of their batches should take: they keep a
+sixteenth of the device, in batches or in a training's steps, of which each takes a tenth of that."""
 
 PADDING_SHARE = 0.08
 """A row joins a batch while padding stays below this share of it, or below PADDING_SLACK tokens."""
@@ -83,6 +84,8 @@ class RowQueue:
         self._saturation = saturation
         self._queues = {priority: FairQueue() for priority in Priority}
         self._passed_over = 0.0
+        self._turn = 0.0
+        """The seconds that bulk rows still have before interactive ones; one batch may take longer."""
 
     @property
     def rows(self) -> int:
@@ -124,7 +127,9 @@ class RowQueue:
         taken = Taken()
         if not self.rows:
             return taken
-        patient = self._passed_over < PATIENCE_SECONDS
+        if self._passed_over >= PATIENCE_SECONDS:
+            self._passed_over, self._turn = 0.0, BATCH_SECONDS[Priority.BULK]
+        patient = not self._turn
         for priority in PRIORITIES if patient else reversed(PRIORITIES):
             candidates = self._candidates(priority, budget_tokens, now, taken)
             if candidates:
@@ -194,8 +199,11 @@ class RowQueue:
         for job, own in by_job(rows).items():
             seconds[job.client] += tokens_of(own) * token_seconds
         self._queues[priority].charge(seconds)
-        waits = priority < Priority.BULK and self._queues[Priority.BULK]
-        self._passed_over = self._passed_over + sum(seconds.values()) if waits else 0.0
+        spent = sum(seconds.values())
+        if priority is Priority.BULK:
+            self._passed_over, self._turn = 0.0, max(0.0, self._turn - spent)
+        else:
+            self._passed_over = self._passed_over + spent if self._queues[Priority.BULK] else 0.0
 
     def settle(self, rows: Sequence[Row], seconds: float) -> None:
         """Charges the clients of a batch for the `seconds` that it really took, each for its share of the tokens.

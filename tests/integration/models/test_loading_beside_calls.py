@@ -24,6 +24,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
+from bertscope.v1 import distillation_pb2 as distillation
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import question_answering_pb2 as answers
@@ -499,6 +500,28 @@ def test_compressions_change_nothing_that_others_see(
         unload(host, "small")
         load(host, "small", tmp_path / "small")
         unload(host, "small")
+    assert looks() > 10
+
+
+def test_distillations_change_nothing_that_others_see(host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = [distillation.DistillationText(input=text_input(text)) for text in SENTENCES]
+    with asked_meanwhile(host), unchanged(monkeypatch) as looks:
+        for name, kinds in (("layers", STEPS["layers"]), ("int8", STEPS["int8"])):
+            request = distillation.DistillModelRequest(
+                model="models/weights",
+                model_id="small",
+                folder=str(tmp_path / name),
+                steps=kinds,
+                train=texts,
+                dev=texts,
+                test=texts,
+                objective=distillation.DistillationObjective(attention=1),
+                epochs=1,
+                evaluations=1,
+            )
+            *_, last = host.distillation.DistillModel(request, timeout=SECONDS)
+            assert last.model.name == "models/small"
+            unload(host, "small")
     assert looks() > 10
 
 

@@ -2,10 +2,11 @@
 
 import random
 from collections import Counter
-from itertools import combinations, cycle
+from itertools import combinations, cycle, groupby
 
 import pytest
 from bertscope_service.engine.queue import PATIENCE_SECONDS, RowQueue
+from bertscope_service.engine.rate_estimate import BATCH_SECONDS as MOST_SECONDS
 from bertscope_service.engine.rows import Priority
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -151,6 +152,25 @@ def test_bulk_rows_keep_a_share_while_interactive_ones_never_end() -> None:
         assert len(gaps) > 50
         assert all(0 <= len(gap) * batch - PATIENCE_SECONDS <= batch for gap in gaps[1:-1])
         assert simulation.served["sweep"] < simulation.served["caller"] / 12
+
+    on_a_loop(run)
+
+
+def test_short_steps_of_bulk_work_share_a_turn() -> None:
+    """A training's steps run alone: as many run at a turn as take the time of a batch."""
+
+    def run() -> None:
+        turn, step = MOST_SECONDS[Priority.BULK], 50
+        queue = RowQueue(charge=lambda row: 1.01 * turn / 8 / step if row.alone else turn / 10)
+        queue.push(job_of(FakeEncoder(), [step] * 100, priority=Priority.BULK, alone=True))
+        order = list[Priority]()
+        for _ in range(200):
+            queue.push(job_of(FakeEncoder(), [10], client="caller"))
+            (first,) = queue.take(10, 0.0).rows
+            order.append(first.job.priority)
+        runs = [(priority, len(list(many))) for priority, many in groupby(order)]
+        assert len(runs) > 12
+        assert set(runs[:-1]) == {(Priority.INTERACTIVE, round(PATIENCE_SECONDS / turn)), (Priority.BULK, 8)}
 
     on_a_loop(run)
 

@@ -60,9 +60,9 @@ class AsyncDistillationCalls(AsyncConnection):
         tenth of `texts`, at most 500, unless given.
 
         The loss is a sum of parts with weights: `soft` (1), the teacher's probabilities at `temperature` (2); `hard` (0), gold
-        answers; `states` (1), hidden states by `state_loss` ("cosine", "mse"); `attention` (0), attention maps. Each layer
-        imitates the teacher's layer before the next that was kept, or `teacher_layers`. `epochs` (3), `batch_tokens` (1024),
-        `learning_rate` (0.0003), `warm_up` (0.05), `weight_decay` (0.01) and `evaluations` on dev (5) are training's; `seed`
+        answers; `states` (30), hidden states by `state_loss` ("cosine", "mse"); `attention` (0), attention maps. Each layer
+        imitates the teacher's layer before the next that was kept, or `teacher_layers`. `epochs` (3), `batch_tokens` (512),
+        `learning_rate` (0.0005), `warm_up` (0.05), `weight_decay` (0.01) and `evaluations` on dev (5) are training's; `seed`
         draws the parts, masks and order. Embeddings stay the teacher's unless `train_embeddings`.
 
         All texts go in one call: at most 100,000, and no more bytes than the server takes (16 MiB). An exception in

@@ -56,7 +56,7 @@ def distill(
     soft: Annotated[float | None, option("--soft X", "Weight of the teacher's probabilities; 1 unless set.", min=0)] = None,
     temperature: Annotated[float | None, option("--temperature X", "Softens them; 2 unless set.")] = None,
     hard: Annotated[float | None, option("--hard X", "Weight of gold answers; 0 unless set.", min=0)] = None,
-    states: Annotated[float | None, option("--states X", "Weight of hidden states; 1 unless set.", min=0)] = None,
+    states: Annotated[float | None, option("--states X", "Weight of hidden states; 30 unless set.", min=0)] = None,
     state_loss: Annotated[
         StateLoss | None, option("--state-loss NAME", f"Their distance: {' or '.join(get_args(StateLoss))}.")
     ] = None,
@@ -65,8 +65,8 @@ def distill(
         list[int] | None, option("--teacher-layer L", "The layer that the student's next one imitates. Repeatable.", min=0)
     ] = None,
     epochs: Annotated[int | None, option("--epochs N", "Passes over the texts; 3 unless set.", min=1)] = None,
-    batch_tokens: Annotated[int | None, option("--batch-tokens N", "Tokens of an update; 1024 unless set.", min=1)] = None,
-    rate: Annotated[float | None, option("--rate X", "AdamW's highest learning rate; 0.0003 unless set.")] = None,
+    batch_tokens: Annotated[int | None, option("--batch-tokens N", "Tokens of an update; 512 unless set.", min=1)] = None,
+    rate: Annotated[float | None, option("--rate X", "AdamW's highest learning rate; 0.0005 unless set.")] = None,
     warm_up: Annotated[
         float | None, option("--warm-up X", "Share of the training in which it rises; 0.05.", min=0, max=1)
     ] = None,
