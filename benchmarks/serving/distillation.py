@@ -3,7 +3,8 @@ how long others wait meanwhile.
 
 `python -m benchmarks distill --texts FILE`: a tenth of the texts, at most 500, chooses the weights, as many are scored on,
 which nothing is chosen by, and all others are trained on. A caller asks a cloze question at a time, first alone and then
-beside the training.
+beside the training. `--recipe NAME` trains as a published system did instead, of those in the Primer's Table 1 (Rogers,
+Kovaleva and Rumshisky 2020) whose training exists here, `--recipe all` as each in turn: what came back of what was lost.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import bertscope
 import numpy as np
+from bertscope.questions.compression.steps import Step
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from rich.console import Console
 from rich.table import Table
@@ -31,6 +33,20 @@ from benchmarks.lib.serving import serving
 ALONE_SECONDS = 20
 PAUSE_SECONDS = 0.1
 QUESTION = "Paris is the capital of [MASK]."
+Options = dict[str, float | str]
+RECIPES: dict[str, tuple[Step | None, Options]] = {
+    "DistilBERT": (None, {"soft": 5.0, "hard": 2.0, "states": 1.0}),
+    "BERT-PKD": (None, {"soft": 1.0, "hard": 1.0, "states": 10.0, "state_loss": "mse"}),
+    "TinyBERT": (None, {"soft": 1.0, "states": 1.0, "state_loss": "mse", "attention": 1.0}),
+    "PD": (None, {"soft": 1.0, "states": 0.0}),
+    "no teacher": (None, {"soft": 0.0, "hard": 1.0, "states": 0.0}),
+    "Q8BERT": (bertscope.int8(), {"soft": 0.0, "hard": 1.0, "states": 0.0}),
+    "magnitude": (bertscope.magnitude(0.6), {"soft": 0.0, "hard": 1.0, "states": 0.0}),
+    "defaults": (None, {}),
+}
+"""The step of a system that is not cut to --layers, and the parts of its loss. DistilBERT's weights are those of its published
+script. PKD compared normalised states of the first token, here all tokens' states. TinyBERT trained on attention and states
+first, then on predictions, here on all at once. PD (Turc et al. 2019) pretrained its student before predictions alone."""
 
 
 def main(arguments: list[str]) -> int:
@@ -39,6 +55,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--texts", type=Path, required=True, help="a file of texts (.txt)")
     parser.add_argument("--limit", type=int, help="the first so many (all)")
     parser.add_argument("--layers", type=int, nargs="+", default=[0, 2, 4], help="the layers to keep (0 2 4)")
+    parser.add_argument("--recipe", action="append", choices=[*RECIPES, "all"], help="train as this system; repeatable")
     parser.add_argument("--int8", action="store_true", help="train with the rounding of 8-bit integers")
     parser.add_argument("--epochs", type=int, default=1, help="passes over the texts (1)")
     parser.add_argument("--learning-rate", type=float, help="AdamW's (the server's default)")
@@ -54,25 +71,47 @@ def main(arguments: list[str]) -> int:
         bertscope.Client(server.target) as client,
         tempfile.TemporaryDirectory() as folder,
     ):
+        if options.recipe:
+            trained = {name: timed(client, texts, Path(folder) / name, options, name) for name in recipes(options.recipe)}
+            show_recipes(trained, as_json=options.json)
+            return 0
         with waits(server.target) as alone:
             time.sleep(ALONE_SECONDS)
-        began = time.monotonic()
         with waits(server.target) as beside:
-            found = distilled(client, texts, Path(folder) / "small", options)
-        minutes = (time.monotonic() - began) / 60
+            found, minutes = timed(client, texts, Path(folder) / "small", options)
     if options.json:
-        scores = {name: dataclasses.asdict(getattr(found, name)) for name in ("teacher", "untrained", "student")}
-        shares = {name: dataclasses.asdict(one) for name, one in found.recoveries.items()}
-        print(json.dumps({"machine": machine(), "minutes": minutes, "scores": scores, "recoveries": shares}, indent=2))
+        print(json.dumps({"machine": machine(), **summary(found, minutes)}, indent=2))
         return 0
     show(found, minutes, alone, beside)
     return 0
 
 
+def recipes(names: Sequence[str]) -> Sequence[str]:
+    """Returns the names of the recipes to train by."""
+    return [*RECIPES] if "all" in names else names
+
+
+def summary(found: bertscope.DistilledModel, minutes: float) -> dict[str, object]:
+    """Returns what a training brought, for JSON."""
+    scores = {name: dataclasses.asdict(getattr(found, name)) for name in ("teacher", "untrained", "student")}
+    shares = {name: dataclasses.asdict(one) for name, one in found.recoveries.items()}
+    return {"minutes": minutes, "scores": scores, "recoveries": shares}
+
+
+def timed(
+    client: bertscope.Client, texts: Sequence[str], folder: Path, options: argparse.Namespace, recipe: str = "defaults"
+) -> tuple[bertscope.DistilledModel, float]:
+    """Returns the distilled model, and the minutes that it took."""
+    began = time.monotonic()
+    found = distilled(client, texts, folder, options, recipe)
+    return found, (time.monotonic() - began) / 60
+
+
 def distilled(
-    client: bertscope.Client, texts: Sequence[str], folder: Path, options: argparse.Namespace
+    client: bertscope.Client, texts: Sequence[str], folder: Path, options: argparse.Namespace, recipe: str
 ) -> bertscope.DistilledModel:
-    """Returns the distilled model."""
+    """Returns the model that is distilled as a system was."""
+    step, parts = RECIPES[recipe]
 
     def tell(progress: bertscope.DistillationProgress) -> None:
         if progress.stage == "training":
@@ -80,17 +119,20 @@ def distilled(
             print(line, file=sys.stderr, flush=True)
 
     rounding = [bertscope.int8()] if options.int8 else []
-    return client.distill_model(
+    found = client.distill_model(
         "small",
         texts,
         folder=str(folder),
-        steps=[bertscope.keep_layers(options.layers), *rounding],
+        steps=[step or bertscope.keep_layers(options.layers), *rounding],
         model="mini",
         epochs=options.epochs,
         learning_rate=options.learning_rate,
         truncate=True,
         on_progress=tell,
+        **parts,  # type: ignore[arg-type]
     )
+    client.unload_model("small")
+    return found
 
 
 @contextlib.contextmanager
@@ -132,3 +174,36 @@ def show(found: bertscope.DistilledModel, minutes: float, alone: Sequence[float]
         p50, p95 = np.percentile(times, [50, 95])
         longest = f"longest {max(times):.0f} ms of {len(times)}"
         console.print(f"a cloze question {when}: median {p50:.1f} ms, p95 {p95:.1f} ms, {longest}")
+
+
+def show_recipes(trained: dict[str, tuple[bertscope.DistilledModel, float]], *, as_json: bool) -> None:
+    """Prints a row for each recipe."""
+    if as_json:
+        found = {name: summary(model, minutes) for name, (model, minutes) in trained.items()}
+        print(json.dumps({"machine": machine(), "recipes": found}, indent=2))
+        return
+    (first, _), *_ = trained.values()
+    teacher = f"the teacher's accuracy {first.teacher.accuracy:.3f}, its loss {first.teacher.loss:.2f} nats"
+    parts = f"trained on {first.train.texts} texts of {first.train.tokens} tokens"
+    table = Table(title=f"{first.test.texts} test texts: {teacher}; {parts}; 95 % intervals")
+    for heading in ("trained as", "minutes", "accuracy", "came back", "loss, nats", "came back"):
+        table.add_column(heading, justify="left" if heading == "trained as" else "right")
+    for name, (model, minutes) in trained.items():
+        cells = [
+            cell
+            for metric in ("accuracy", "loss")
+            for cell in (
+                f"{getattr(model.untrained, metric):.3f} to {getattr(model.student, metric):.3f}",
+                came_back(model.recoveries.get(metric)),
+            )
+        ]
+        table.add_row(name, f"{minutes:.1f}", *cells)
+    Console().print(table)
+
+
+def came_back(share: bertscope.Recovery | None) -> str:
+    """Returns the share that came back, with its interval, in words."""
+    if share is None:
+        return "nothing was lost"
+    ends = "" if share.interval is None else f" [{share.interval.low:.3f}, {share.interval.high:.3f}]"
+    return f"{share.share:.3f}{ends}"
