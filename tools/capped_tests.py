@@ -45,14 +45,14 @@ TESTS = {
         "tests/unit/encoders",
     ),
     "SSE": (
-        "tests/integration/analyses",
         "tests/integration/compression/test_quantized.py",
         "tests/integration/encoders/test_alone_or_together.py",
         "tests/integration/encoders/test_encoder_parity.py",
         "tests/unit/encoders",
     ),
 }
-"""Tests whose results depend on the kernels. The second limit is slower, and runs those that compare numbers alone."""
+"""Tests whose results depend on the kernels. The second limit runs those that compare a model's own numbers alone: what is
+computed of these, the first has checked."""
 
 QUICK = "not slow or other_architecture"
 """Selects the tests that run: kernels see the shapes of all architectures."""

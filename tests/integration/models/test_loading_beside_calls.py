@@ -504,24 +504,24 @@ def test_compressions_change_nothing_that_others_see(
 
 
 def test_distillations_change_nothing_that_others_see(host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    texts = [distillation.DistillationText(input=text_input(text)) for text in SENTENCES]
+    """With the rounding of integers, which replaces modules of the student. Each of its steps waits for all these callers'."""
+    texts = [distillation.DistillationText(input=text_input(text)) for text in SENTENCES[1:5]]
+    request = distillation.DistillModelRequest(
+        model="models/weights",
+        model_id="small",
+        folder=str(tmp_path / "small"),
+        steps=[*STEPS["layers"], *STEPS["int8"]],
+        train=texts,
+        dev=texts,
+        test=texts,
+        objective=distillation.DistillationObjective(attention=1),
+        epochs=1,
+        evaluations=1,
+    )
     with asked_meanwhile(host), unchanged(monkeypatch) as looks:
-        for name, kinds in (("layers", STEPS["layers"]), ("int8", STEPS["int8"])):
-            request = distillation.DistillModelRequest(
-                model="models/weights",
-                model_id="small",
-                folder=str(tmp_path / name),
-                steps=kinds,
-                train=texts,
-                dev=texts,
-                test=texts,
-                objective=distillation.DistillationObjective(attention=1),
-                epochs=1,
-                evaluations=1,
-            )
-            *_, last = host.distillation.DistillModel(request, timeout=SECONDS)
-            assert last.model.name == "models/small"
-            unload(host, "small")
+        *_, last = host.distillation.DistillModel(request, timeout=SECONDS)
+        assert last.model.name == "models/small"
+        unload(host, "small")
     assert looks() > 10
 
 
