@@ -72,7 +72,7 @@ class DistillModelRequest(_message.Message):
     """AdamW's weight decay of matrices, 0 to 1; unset means 0.01."""
     mask_rate: _builtins.float
     """Share of a text's pieces that are replaced by masks, chosen anew in each epoch, at least one: over 0, at most 1; unset means
-    0.15 (Devlin et al. 2019, section 3.1). A classifier reads its texts whole.
+    0.15 (Devlin et al. 2019, section 3.1). Other heads read their texts whole.
     """
     evaluations: _builtins.int
     """Times that the student is evaluated on dev, evenly over the training, 1 to 1,000; 0 means 5."""
@@ -439,7 +439,7 @@ class DistillationScores(_message.Message):
     AGREEMENT_FIELD_NUMBER: _builtins.int
     DIVERGENCE_FIELD_NUMBER: _builtins.int
     predictions: _builtins.int
-    """Predictions: masked pieces, or texts."""
+    """Predictions: masked pieces, texts, pieces that get a label each, or labels of each text that hold or don't."""
     answers: _builtins.int
     """Predictions whose gold answer is known."""
     accuracy: _builtins.float

@@ -18,7 +18,7 @@ from bertscope_service.compression.plan import check_texts, plan
 from bertscope_service.distillation.plan import imitated, spell_layers
 from bertscope_service.distillation.rows import PARTS, TRAIN, DistillationTexts, GivenText
 from bertscope_service.distillation.saved import SavedTraining
-from bertscope_service.distillation.settings import DistillationSettings, DistillationWeights, StateLoss
+from bertscope_service.distillation.settings import DistillationSettings, DistillationWeights, Predicted, StateLoss
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
 
@@ -61,7 +61,8 @@ def plan_distillation(request: Request, model: LoadedModel, limits: RequestLimit
         read_texts(request, model),
         model.tokenizer,
         mask_rate=request.mask_rate if request.HasField("mask_rate") else MASK_RATE,
-        masks=model.encoder.capabilities.masked_lm,
+        predicted=Predicted.by(model.encoder.capabilities) or Predicted.MASKED,  # spell_layers refused models with none
+        labels=len(model.encoder.shape.head_labels),
         truncate=request.truncate,
         seed=request.seed,
     )
@@ -108,14 +109,14 @@ def read_texts(request: Request, model: LoadedModel) -> dict[str, list[GivenText
     if texts > MAX_PROBE_TEXTS:
         message = f"train, dev and test have {texts} texts together and one call takes {MAX_PROBE_TEXTS}; leave some out"
         raise InvalidArgument(TRAIN, message, "TOO_MANY_TEXTS", limit=MAX_PROBE_TEXTS)
-    labels, masks = model.encoder.shape.labels, model.encoder.capabilities.masked_lm
+    labels = model.encoder.shape.labels
     found: dict[str, list[GivenText]] = {}
     for name in PARTS:
         found[name] = []
         for index, text in enumerate(getattr(request, name)):
             field, label, kind = f"{name}[{index}]", -1, text.WhichOneof("gold")
-            if kind and masks:
-                message = f"{field}.{kind} is for a classifier, and {model.name} fills masks; leave it out"
+            if kind and not model.encoder.capabilities.classification:
+                message = f"{field}.{kind} is for a classifier of one label, and {model.name} is none; leave it out"
                 raise InvalidArgument(f"{field}.{kind}", message, "UNKNOWN_LABEL", model=model.name)
             if kind:
                 label = find_label(getattr(text, kind), labels, field, model.name)
@@ -141,7 +142,7 @@ def read_objective(
         weight("attention", ATTENTION),
         imitated(given.teacher_layers, layers, model),
     )
-    answers = texts.masks or texts.parts[TRAIN].labelled
+    answers = texts.predicted is Predicted.MASKED or texts.parts[TRAIN].labelled
     if not (weights.soft or weights.states or weights.attention or (weights.hard and answers)):
         why = "no text of train has a label" if weights.hard else "all its weights are 0"
         message = f"the student would learn nothing: {why}; give a part of objective a weight over 0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bertscope_service.checkpoints.steps import EliminateTokens, KeepLayers, ReduceVocabulary, RemoveHeads, Step
+from bertscope_service.distillation.settings import Predicted
 from bertscope_service.errors import InvalidArgument, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 
@@ -20,8 +21,11 @@ def spell_layers(steps: Sequence[Step], model: LoadedModel, *, attention: bool) 
     Raises Unsupported for a model or a step that can't be trained, InvalidArgument for a share of heads.
     """
     capabilities = model.encoder.capabilities
-    if not (capabilities.masked_lm and model.tokenizer.mask_id is not None) and not capabilities.classification:
-        message = f"{model.name} neither fills masks nor chooses one of several labels, which a student learns; use another"
+    head = Predicted.by(capabilities)
+    if head is None or (head is Predicted.MASKED and model.tokenizer.mask_id is None):
+        message = (
+            f"{model.name} neither fills masks nor gives texts or their tokens labels, which a student learns; use another"
+        )
         raise Unsupported(message, "DISTILLATION_UNSUPPORTED", model=model.name)
     layers = tuple(range(model.encoder.shape.layers))
     for index, step in enumerate(steps):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.texts import masked, read_named_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.distillation.settings import Predicted
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.groups import within
@@ -41,8 +42,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawn:
-    """An example as an update reads it. sequence: with masks. places: the predicted positions, empty for a classifier. gold:
-    int64, what stood there, or the label; -1 if it is unknown."""
+    """An example as an update reads it. sequence: with masks. places: the predicted positions, empty where a text is predicted.
+    gold: int64 [predictions], what stood there, or the label; -1 if it is unknown."""
 
     sequence: TokenSequence
     places: NDArray[np.int64]
@@ -67,12 +68,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class DistillationTexts:
-    """The texts of each part, and how they are masked. masks: False for a classifier, whose texts are whole."""
+    """The texts of each part, and what is predicted of them; labels: those of a model of several labels."""
 
     parts: dict[str, Part]
     mask_rate: float
     tokenizer: TextTokenizer
-    masks: bool
+    predicted: Predicted
+    labels: int
     seed: int
 
     @classmethod
@@ -82,7 +84,8 @@ class DistillationTexts:
         tokenizer: TextTokenizer,
         *,
         mask_rate: float,
-        masks: bool,
+        predicted: Predicted,
+        labels: int,
         truncate: bool,
         seed: int,
     ) -> DistillationTexts:
@@ -98,7 +101,7 @@ class DistillationTexts:
                 part.truncated += tokenized.truncated
                 special = [which is None for which in tokenized.encoding.sequence_ids]
                 part.examples.append(Example(tokenized.sequence, np.flatnonzero(~np.array(special)), text.label))
-        return cls(parts, mask_rate, tokenizer, masks, seed)
+        return cls(parts, mask_rate, tokenizer, predicted, labels, seed)
 
     def held_out(self, name: str) -> list[Drawn]:
         """Returns the texts of a part that is not trained on, shortest first, always with the same masks."""
@@ -123,8 +126,11 @@ class DistillationTexts:
             yield [self._draw(examples[number], [self.seed, 2, epoch, number]) for number in batches[index].tolist()]
 
     def _draw(self, example: Example, seed: Sequence[int]) -> Drawn:
-        if not self.masks:
-            return Drawn(example.sequence, np.empty(0, dtype=np.int64), np.array([example.label], dtype=np.int64))
+        if self.predicted is Predicted.TOKENS:
+            return Drawn(example.sequence, example.places, np.full(len(example.places), -1, dtype=np.int64))
+        if self.predicted is not Predicted.MASKED:
+            count = self.labels if self.predicted is Predicted.LABEL_SET else 1
+            return Drawn(example.sequence, np.empty(0, dtype=np.int64), np.full(count, example.label, dtype=np.int64))
         generator = np.random.default_rng(seed)
         chosen = generator.random(len(example.places)) < self.mask_rate
         if not chosen.any():

@@ -5,12 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from bertscope_service.encoders.base import Capabilities
+
 
 class StateLoss(Enum):
     """The distance of hidden states; see bertscope.v1.DistillationObjective."""
 
     COSINE = "cosine"
     MSE = "mse"
+
+
+class Predicted(Enum):
+    """The predictions of a text that a student learns. Each is a choice of one of several."""
+
+    MASKED = "masked pieces"
+    LABEL = "a label"
+    TOKENS = "a label of each piece"
+    LABEL_SET = "for each label, whether it holds"
+
+    @classmethod
+    def by(cls, capabilities: Capabilities) -> Predicted | None:
+        """Returns that of a model; None if it has no head that a student learns from."""
+        heads = {
+            cls.MASKED: capabilities.masked_lm,
+            cls.LABEL: capabilities.classification,
+            cls.TOKENS: capabilities.token_classification,
+            cls.LABEL_SET: capabilities.multi_label,
+        }
+        return next((head for head, has in heads.items() if has), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,9 @@ class DistillationSize:
 
     @classmethod
     def of(cls, teacher: TorchEncoder, student: TorchEncoder) -> DistillationSize:
-        scores = teacher.shape.hidden_size * teacher.shape.vocabulary_size
+        shape = teacher.shape
+        choices = shape.vocabulary_size if teacher.capabilities.masked_lm else len(shape.head_labels)
+        scores = shape.hidden_size * choices
         layers = [sum(layer_values(part)) for part in (teacher, student)]
         limit = size_limits(teacher.device).distilled_products
         return cls(layers[0] + PASSES * layers[1], (1 + PASSES) * scores, limit)

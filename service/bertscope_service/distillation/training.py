@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.distillation.losses import PARTS, Counts, Outputs, losses
 from bertscope_service.distillation.rows import Drawn
-from bertscope_service.distillation.settings import DistillationSettings
+from bertscope_service.distillation.settings import DistillationSettings, Predicted
 from bertscope_service.encoders.size_limits import size_limits
-from bertscope_service.encoders.state import to_device
+from bertscope_service.encoders.state import State, to_device
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.fake_int8 import FakeInt8Embedding
 from bertscope_service.encoders.torch.quantization import stored_weights
@@ -190,13 +190,22 @@ def run(encoder: TorchEncoder, rows: Sequence[Drawn], layers: Sequence[int], *, 
         encoder.advance(state, encoder.shape.layers, watch=watch)
         if len(states) < len(layers):
             states.append(state.hidden)
-        if encoder.capabilities.masked_lm:
-            numbers = np.repeat(np.arange(len(rows)), [len(row.places) for row in rows])
-            places = np.concatenate([row.places for row in rows])
-            logits = encoder.logits(state, *(to_device(torch.from_numpy(one), encoder.device) for one in (numbers, places)))
-        else:
-            logits = encoder.classify(state)
+        logits = predictions(encoder, state, rows)
     return Outputs(logits, states, [found[layer] for layer in layers] if maps else [], valid)
+
+
+def predictions(encoder: TorchEncoder, state: State, rows: Sequence[Drawn]) -> torch.Tensor:
+    """Returns the scores of the choices of each prediction, float32 [predictions, choices]."""
+    head = Predicted.by(encoder.capabilities)
+    if head is Predicted.LABEL:
+        return encoder.classify(state)
+    if head is Predicted.LABEL_SET:
+        holds = encoder.classify(state).reshape(-1)  # a sigmoid is a softmax beside 0
+        return torch.stack([torch.zeros_like(holds), holds], dim=1)
+    numbers = np.repeat(np.arange(len(rows)), [len(row.places) for row in rows])
+    places = np.concatenate([row.places for row in rows])
+    where = [to_device(torch.from_numpy(one), encoder.device) for one in (numbers, places)]
+    return encoder.label_tokens(state)[*where] if head is Predicted.TOKENS else encoder.logits(state, *where)
 
 
 @dataclass(slots=True, eq=False)

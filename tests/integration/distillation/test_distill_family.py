@@ -12,7 +12,7 @@ from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.compression.compress import compress
 from bertscope_service.distillation.losses import Counts
 from bertscope_service.distillation.rows import DistillationTexts, GivenText
-from bertscope_service.distillation.settings import DistillationSettings, DistillationWeights, StateLoss
+from bertscope_service.distillation.settings import DistillationSettings, DistillationWeights, Predicted, StateLoss
 from bertscope_service.distillation.training import Training, run
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.fake_int8 import round_as_integers
@@ -41,7 +41,7 @@ def test_a_student_of_every_architecture_learns_and_rounds(name: str, tmp_path: 
     settings = DistillationSettings(weights, 1, 64, 1e-3, 0, 0.01, 0.3, 1, 0, embeddings=True)
     given = {part: [GivenText(part, (text, None)) for text in SENTENCES[:3]] for part in ("train", "dev", "test")}
     tokenizer = TextTokenizer.load(folder, teacher.shape.max_tokens)
-    texts = DistillationTexts.read(given, tokenizer, mask_rate=0.3, masks=True, truncate=True, seed=0)
+    texts = DistillationTexts.read(given, tokenizer, mask_rate=0.3, predicted=Predicted.MASKED, labels=0, truncate=True, seed=0)
     rows = texts.held_out("dev")
     training = Training(student, teacher, settings)
     counts = Counts(sum(len(row.gold) for row in rows), sum(len(row.gold) for row in rows), sum(map(len, rows)))

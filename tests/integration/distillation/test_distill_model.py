@@ -37,6 +37,8 @@ Objective = distillation.DistillationObjective
 def school(loop: LoopThread, checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     more = tmp_path_factory.mktemp("more")
     folders = checkpoints | {"sorter": write_checkpoint("bert", more / "sorter", labels=3)}
+    folders["tagger"] = write_checkpoint("bert", more / "tagger", labels=3, task="tokens")
+    folders["topics"] = write_checkpoint("bert", more / "topics", labels=3, problem="multi_label_classification")
     with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as host:
         yield host
 
@@ -121,6 +123,33 @@ def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_
     assert report.student.predictions == len(SENTENCES)
     assert report.student.answers == (len(SENTENCES) if labels else 0)
     assert made.labels == school.models.GetModel(model.GetModelRequest(name="models/sorter")).model.labels
+
+
+@pytest.mark.parametrize("name", ["tagger", "topics"])
+def test_other_heads_learn_their_teachers_probabilities(school: Host, tmp_path: Path, name: str) -> None:
+    """Of the labels of pieces, and of whether each label of a text holds."""
+    report, made = distil(school, tmp_path / "student", LAYERS, model=f"models/{name}", truncate=True)
+    teacher = Path(school.models.GetModel(model.GetModelRequest(name=f"models/{name}")).model.source)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(teacher)
+    kind = transformers.AutoModelForTokenClassification if name == "tagger" else transformers.AutoModelForSequenceClassification
+    probabilities = []
+    for folder in (teacher, tmp_path / "student"):
+        read = kind.from_pretrained(folder, dtype=torch.float32).eval()
+        with torch.no_grad():
+            rows = [read(**tokenizer(text, return_tensors="pt")).logits[0].double() for text in SENTENCES]
+        if name == "tagger":
+            probabilities.append(torch.cat([row[1:-1].softmax(-1) for row in rows]))
+        else:
+            holds = torch.cat(rows).sigmoid()
+            probabilities.append(torch.stack([1 - holds, holds], dim=-1))
+    target, found = probabilities
+    assert report.student.predictions == len(target)
+    assert report.student.answers == 0
+    assert report.student.divergence == pytest.approx(float((target * (target / found).log()).sum(-1).mean()), abs=1e-5)
+    assert report.student.agreement == pytest.approx(float((target.argmax(-1) == found.argmax(-1)).double().mean()))
+    assert report.student.divergence < report.untrained.divergence
+    assert [one.metric for one in report.recoveries] == [ablation.METRIC_DIVERGENCE]
+    assert list(made.labels) == list(school.models.GetModel(model.GetModelRequest(name=f"models/{name}")).model.labels)
 
 
 def test_weights_are_rounded_in_training_as_the_server_rounds_them(school: Host, tmp_path: Path) -> None:
@@ -232,6 +261,18 @@ REFUSED = {
     "no texts": ({"train": []}, INVALID, "NO_TEXT"),
     "too few to split": ({"dev": [], "train": texts()[:3]}, INVALID, "TOO_FEW_TEXTS"),
     "a label for a masked LM": ({"train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
+    "a label for a tagger": ({"model": "models/tagger", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
+    "a space for a masked LM": (
+        {"train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
+        INVALID,
+        "EMPTY_TEXT",
+    ),
+    "a space for a tagger": (
+        {"model": "models/tagger", "train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
+        INVALID,
+        "EMPTY_TEXT",
+    ),
+    "no text for a tagger": ({"model": "models/tagger", "train": [distillation.DistillationText()]}, INVALID, "EMPTY_TEXT"),
     "an unknown label": ({"model": "models/sorter", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
     "nothing to learn": ({"objective": Objective(soft=0, states=0)}, INVALID, "NOTHING_TO_LEARN"),
     "gold alone without any": (

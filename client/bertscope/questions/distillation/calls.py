@@ -55,9 +55,9 @@ class AsyncDistillationCalls(AsyncConnection):
 
         `steps` are those of `compress_model`: they make the student, and `int8` at the end trains it with the rounding of 8-bit
         integers (quantization-aware training); without steps the teacher is trained on. `texts` need no labels: a masked LM
-        learns from masked pieces, `mask_rate` (0.15) of a text; a classifier from its teacher's probabilities, and from the
-        labels of `LabelledTexts` if `hard` is over 0. `dev` chooses the weights that are kept and `test` scores them; each is a
-        tenth of `texts`, at most 500, unless given.
+        learns from masked pieces, `mask_rate` (0.15) of a text; a classifier, of texts or of tokens, from its teacher's
+        probabilities, and one of texts also from the labels of `LabelledTexts` if `hard` is over 0. `dev` chooses the weights
+        that are kept and `test` scores them; each is a tenth of `texts`, at most 500, unless given.
 
         The loss is a sum of parts with weights: `soft` (1), the teacher's probabilities at `temperature` (2); `hard` (0), gold
         answers; `states` (30), hidden states by `state_loss` ("cosine", "mse"); `attention` (0), attention maps. Each layer

@@ -3,8 +3,8 @@
 --steps are those of `bertscope compress`: they make the student. int8 at the end trains it with the rounding of 8-bit integers
 (quantization-aware training); without steps the teacher is trained on.
 
-A masked LM learns from any texts, at masks. A classifier learns its teacher's probabilities, and with --labelled and --hard the
-labels of its texts too.
+A masked LM learns from any texts, at masks. A classifier, of texts or of tokens, learns its teacher's probabilities, and one of
+texts with --labelled and --hard their labels too.
 
 If it is cut off, the same command goes on from what the server kept beside --folder.
 
