@@ -15,7 +15,7 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from numpy.typing import NDArray
 
-from tests.support.tiny import ARCHITECTURES
+from tests.support.family import UNLIKE
 
 pytest.importorskip("prometheus_client")
 
@@ -25,7 +25,7 @@ DEVICE = torch.device("cuda:0")
 SETS: tuple[HeadSet, ...] = (*every_head(3, 4), *every_layer(3, 4), ((0, (1,)), (2, (0, 3))))
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=UNLIKE)
 def hosted(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Hosted:
     return Hosted(request.param, checkpoint(request.param))
 

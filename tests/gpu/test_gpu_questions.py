@@ -9,9 +9,9 @@ import torch
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 
+from tests.support.family import UNLIKE
 from tests.support.on_gpu import DEVICE
 from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, gates, offered, sequences
-from tests.support.tiny import ARCHITECTURES
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Both:
     on_cpu: TorchEncoder
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=UNLIKE)
 def both(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Both:
     folder = checkpoint(request.param)
     on_gpu, on_cpu = (
