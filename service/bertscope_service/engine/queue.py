@@ -85,7 +85,7 @@ class RowQueue:
         self._queues = {priority: FairQueue() for priority in Priority}
         self._passed_over = 0.0
         self._turn = 0.0
-        """The seconds that bulk rows still have before interactive ones; one batch may take longer."""
+        """The seconds that bulk rows still have before interactive ones."""
 
     @property
     def rows(self) -> int:
@@ -201,7 +201,9 @@ class RowQueue:
         self._queues[priority].charge(seconds)
         spent = sum(seconds.values())
         if priority is Priority.BULK:
-            self._passed_over, self._turn = 0.0, max(0.0, self._turn - spent)
+            left = self._turn - spent
+            # Not for another batch that would take longer than that: interactive rows wait for it.
+            self._passed_over, self._turn = 0.0, left if left >= spent else 0.0
         else:
             self._passed_over = self._passed_over + spent if self._queues[Priority.BULK] else 0.0
 

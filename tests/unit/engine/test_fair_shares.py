@@ -161,7 +161,7 @@ def test_short_steps_of_bulk_work_share_a_turn() -> None:
 
     def run() -> None:
         turn, step = MOST_SECONDS[Priority.BULK], 50
-        queue = RowQueue(charge=lambda row: 1.01 * turn / 8 / step if row.alone else turn / 10)
+        queue = RowQueue(charge=lambda row: 0.99 * turn / 8 / step if row.alone else turn / 10)
         queue.push(job_of(FakeEncoder(), [step] * 100, priority=Priority.BULK, alone=True))
         order = list[Priority]()
         for _ in range(200):
