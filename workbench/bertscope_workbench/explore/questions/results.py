@@ -51,22 +51,12 @@ async def results(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 
 
 async def _read(suffix: str, raw: bytes) -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        *READER,
-        suffix,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | LIGHT,
-        start_new_session=True,  # Ctrl-C is for the page, which ends its readers.
-    )
+    process = _begin(suffix)
     try:
-        said, trace = await process.communicate(raw)
+        said, trace = await asyncio.to_thread(process.communicate, raw)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    ended = await process.wait()
+        process.kill()  # does nothing if it has ended
+    ended = process.returncode
     if ended > 0:
         raise RuntimeError(f"the reader of results failed: {trace.decode(errors='replace')}")
     if ended < 0:  # A signal: that of the limit of time, or of a library that can't go on without memory.
@@ -74,3 +64,15 @@ async def _read(suffix: str, raw: bytes) -> bytes:
             "data", f"takes more than {MEMORY} or {PROCESSOR_SECONDS} s of processor time to read; take a part of it"
         )
     return said
+
+
+def _begin(suffix: str) -> subprocess.Popen[bytes]:
+    """Starts a reader. Not by the event loop: uvloop runs Python in the forked child, which beside other threads may crash."""
+    return subprocess.Popen(
+        [*READER, suffix],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | LIGHT,
+        start_new_session=True,  # Ctrl-C is for the page, which ends its readers.
+    )
