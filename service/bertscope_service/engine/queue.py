@@ -22,7 +22,7 @@ would sort them better, but rows overtake others that wait for rows of their len
 
 PATIENCE_SECONDS = 0.8
 """Bulk rows are passed over for at most this long, then they run for as long as one of their batches should take: they keep a
-sixteenth of the device, in batches or in a training's steps, of which each takes a tenth of that."""
+sixteenth of the device, also in a training's steps, each a short batch of its own."""
 
 PADDING_SHARE = 0.08
 """A row joins a batch while padding stays below this share of it, or below PADDING_SLACK tokens."""
