@@ -25,9 +25,10 @@ class Signalled:
 
 @pytest.fixture(autouse=True)
 def usual_handlers() -> Iterator[None]:
-    """Restores the handlers, whatever a test leaves."""
+    """Gives each signal the handler of a fresh process, whatever this one was started with, and restores what it had."""
     before = {number: signal.getsignal(number) for number in KINDS}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in KINDS:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
