@@ -11,7 +11,6 @@ from typing import Any
 
 import grpc
 import pytest
-from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.v1 import cloze_pb2
 from bertscope_service.api import reply_memory
 from bertscope_service.contract import METHODS, Method, Role, Work
@@ -20,7 +19,7 @@ from google.protobuf.message import Message
 from tests.support.bearers import READER, bearing, line
 from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, code_of, held, launched, refused
 from tests.support.patience import wait_until
-from tests.support.requests import REFUSED, SAID, good
+from tests.support.requests import SAID, SAMPLES, Refused, good, refused_requests
 
 pytestmark = pytest.mark.usefixtures("brief")
 
@@ -28,6 +27,7 @@ each_method = pytest.mark.parametrize("method", METHODS.values(), ids=lambda met
 MODEL_FIELDS = ("model", "models", "model_name", "name")
 """Fields in which requests name their models."""
 
+REFUSED = refused_requests()
 UNREFUSABLE = {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady"}
 """Nothing can be wrong with their requests."""
 
@@ -76,12 +76,10 @@ def named(request: Message, name: str) -> bool:
     return bool(fields)
 
 
-def test_every_method_has_its_requests(requests: Mapping[str, Message]) -> None:
+def test_every_method_has_its_sample() -> None:
     names = {method.name for method in METHODS.values()}
-    assert names == set(requests)
-    assert names - {name for name, _ in REFUSED} == UNREFUSABLE
-    for method in METHODS.values():
-        assert type(requests[method.name]) is method.request
+    assert names == {file.stem for file in SAMPLES.glob("*.json")}
+    assert names - {bad.method.name for bad in REFUSED} == UNREFUSABLE
 
 
 # Who may call, and what a request may be.
@@ -120,16 +118,14 @@ def test_a_role(guarded: Host, method: Method) -> None:
     assert "alice" in failures[0].message
 
 
-@pytest.mark.parametrize(("name", "request_"), REFUSED, ids=[f"{number}: {name}" for number, (name, _) in enumerate(REFUSED)])
-def test_a_bad_request_is_refused_by_its_field(lab: Host, name: str, request_: Message) -> None:
-    (method,) = (method for method in METHODS.values() if method.name == name)
+@pytest.mark.parametrize("bad", REFUSED, ids=lambda bad: f"{bad.method.name}: {bad.field or bad.reason}")
+def test_a_bad_request_is_refused_by_its_field(lab: Host, bad: Refused) -> None:
     with pytest.raises(grpc.RpcError) as caught:
-        lab.ask(method, request_.SerializeToString())
+        lab.ask(bad.method, bad.request.SerializeToString())
     failure = Failure(caught.value)
     assert failure.code not in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-    tensors = {tensor.name for tensor in request_.inputs} if isinstance(request_, ModelInferRequest) else set()
-    for field in failure.fields:
-        assert field.replace("[", ".").partition(".")[0] in tensors.union(request_.DESCRIPTOR.fields_by_name)
+    assert (failure.info.reason, failure.fields) == (bad.reason, [bad.field] if bad.field else [])
+    assert "\n" not in failure.message
 
 
 @each_method
