@@ -60,6 +60,7 @@ check: $(READY)  ## Formatting, lint, types, import arrows, protos, docstrings, 
 	$(BIN)/python -m tools.async_to_sync --check
 	$(BIN)/python -m tools.tensor_factories
 	$(BIN)/python -m tools.prose
+	$(BIN)/python -m tools.structure --check
 	$(BIN)/python -m tools.site --quick build/quick-site
 	$(BIN)/python -m tools.deploy.check
 	$(BIN)/python -m tools.deploy.audit

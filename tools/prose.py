@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.structure import FORBIDDEN_OPENINGS, PACKAGES, ROOT, forbidden_docstrings
+from tools.structure.measures import FORBIDDEN_OPENINGS, PACKAGES, ROOT, forbidden_docstrings
 
 FOLDERS = tuple(ROOT / folder for folder in (*PACKAGES.values(), "benchmarks", "tools"))
 """Folders whose docstrings are checked."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.protos.contract import Rpc
 from tools.protos.sections import filled
-from tools.structure import ROOT
+from tools.structure.measures import ROOT
 
 SERVICE_CONFIG = Path("protos/bertscope/v1/bertscope_grpc_service_config.json")
 ENVOY, CLIENTS, SECURITY = Path("deploy/envoy/envoy.yaml"), Path("docs/clients.md"), Path("docs/security.md")

@@ -101,7 +101,8 @@ def ask(host: Host, method: Method, request: bytes) -> Values:
 
 @contextmanager
 def asked_meanwhile(host: Host, every: int = 1) -> Iterator[None]:
-    """Callers of both runtimes, all of whose answers must be what they were before; one for each question, or each `every`th."""
+    """Callers of both runtimes, all of whose answers must be what they were before; one for each
+    question, or each `every`th."""
     asked = dict(list(questions(Path("/nowhere")).items())[::every])
     expected = {what: ask(host, *question) for what, question in asked.items()}
     stopped, done = threading.Event(), []
@@ -239,13 +240,13 @@ def test_callers_that_leave_change_no_answer(host: Host) -> None:
     questions_of_all = list(questions(Path("/nowhere")).values())
     channel: Any = host.channel
     with asked_meanwhile(host):
-        for number in range(4):
+        for number in range(2):
             for method, request in questions_of_all:
                 make = channel.unary_stream if method.streaming else channel.unary_unary
                 start = make(method.path) if method.streaming else make(method.path).future
                 call = start(request, timeout=SECONDS)
-                if number % 2:
-                    fill(host, ("graphs", "weights")[number % 4 // 2])  # meanwhile, it waits, runs or ends
+                if number:
+                    fill(host, "weights")  # meanwhile, it waits, runs or ends
                 call.cancel()
                 codes.add(code_of(call))
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.CANCELLED}

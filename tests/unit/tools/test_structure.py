@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.structure import Structure, circles, forbidden_docstrings, longest_chain, measure
+from tools.structure import budget, tree
+from tools.structure.measures import Structure, circles, forbidden_docstrings, longest_chain, measure
 
 FILES = {
     "__init__.py": '"""A package."""',
@@ -106,3 +107,28 @@ def test_other_openings_pass(tmp_path: Path) -> None:
 def test_a_chain_of_nothing_is_empty() -> None:
     assert longest_chain({}) == []
     assert circles({"a": frozenset()}) == []
+
+
+def test_a_budget_holds_what_grows_and_lowers_what_shrank(tmp_path: Path) -> None:
+    file, old = tmp_path / "budget.toml", {"rooms": {"a": 120, "b": 40, "gone": 10}, "circles": {"client": 1}}
+    file.write_text(budget.written(old), encoding="utf-8")
+    assert budget.over(old, file) == []
+    text = file.read_text(encoding="utf-8").replace('"a" = 150', '"a" = 300  # because of its tables')
+    file.write_text(text, encoding="utf-8")
+    new = {"rooms": {"a": 120, "b": 51, "new": 1}, "circles": {}}
+    assert [line.partition(";")[0] for line in budget.over(new, file)] == [
+        "rooms: a is 120 and its budget 300",
+        "rooms: b is 51 and its budget 50",
+        "rooms: gone is 0 and its budget 50",
+        "rooms: new is 1 and its budget 0",
+        "circles: client is 0 and its budget 1",
+    ]
+    budget.lower(new, file)
+    assert '"a" = 150  # because of its tables\n' in file.read_text(encoding="utf-8")
+    assert [line.partition(" is ")[0] for line in budget.over(new, file)] == ["rooms: b", "rooms: new"]
+
+
+def test_the_tree_has_a_line_for_each_package() -> None:
+    drawn = tree.drawn()
+    for name in ("probing/", "distillation/", "primer/", "references/"):
+        assert f"  {name}" in drawn

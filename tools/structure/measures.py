@@ -1,8 +1,5 @@
 """Measures the structure of the distributions from their syntax trees.
 
-    python -m tools.structure            tables
-    python -m tools.structure --json     the same, for programs
-
 Definitions. A *module* is a Python file written by hand; files in GENERATED folders, and files whose first line is a comment
 that says that they are generated, are left out everywhere, and so are the lines of generated sections. An *import* is an
 import statement anywhere in a module, also inside a function, but not under `if TYPE_CHECKING:`. *Floors* are the modules on
@@ -13,18 +10,15 @@ these folders and the modules that lie beside them, and *floors of packages* are
 
 from __future__ import annotations
 
-import argparse
 import ast
-import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 PACKAGES = {"service": "service/bertscope_service", "client": "client/bertscope", "workbench": "workbench/bertscope_workbench"}
 """The distributions: their names in the tables, and their root packages."""
@@ -60,19 +54,6 @@ class Structure:
     module_circles: list[list[str]]
     package_circles: list[list[str]]
     forbidden_openings: int
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.structure", description="Measure service and client.")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args()
-    found = {name: measure(ROOT / folder) for name, folder in PACKAGES.items()}
-    lines = lines_by_folder()
-    if options.json:
-        print(json.dumps({name: asdict(structure) for name, structure in found.items()} | {"lines": lines}, indent=2))
-    else:
-        print(_tables(found, lines))
-    return 0
 
 
 def measure(root: Path) -> Structure:
@@ -118,9 +99,18 @@ def hand_written(folder: Path) -> Iterator[Path]:
                 yield path
 
 
+def lines_by_file(root: Path = ROOT) -> dict[str, int]:
+    """Counts the hand-written lines of each Python file of the repository, by its path."""
+    files = [path for folder in FOLDERS for path in hand_written(root / folder)]
+    return {path.relative_to(root).as_posix(): _line_count(path) for path in files}
+
+
 def lines_by_folder() -> dict[str, int]:
     """Counts the hand-written lines of Python in each folder of the repository."""
-    return {folder: sum(map(_line_count, hand_written(ROOT / folder))) for folder in FOLDERS}
+    found = Counter(dict.fromkeys(FOLDERS, 0))
+    for path, lines in lines_by_file().items():
+        found[path.partition("/")[0]] += lines
+    return dict(found)
 
 
 def forbidden_docstrings(root: Path) -> list[str]:
@@ -247,40 +237,3 @@ def _components(graph: Graph) -> list[frozenset[str]]:
         if node not in index:
             visit(node)
     return found
-
-
-def _tables(found: Mapping[str, Structure], lines: Mapping[str, int]) -> str:
-    rows = [
-        ("", *found),
-        ("modules", *(f"{one.modules:,}" for one in found.values())),
-        ("modules at the root", *(f"{one.root_modules:,}" for one in found.values())),
-        ("hand-written lines", *(f"{one.lines:,}" for one in found.values())),
-        ("rooms", *(f"{one.rooms:,}" for one in found.values())),
-        ("arrows between rooms", *(f"{one.arrows:,}" for one in found.values())),
-        ("floors of imports", *(f"{one.floors:,}" for one in found.values())),
-        ("floors of packages", *(f"{one.package_floors:,}" for one in found.values())),
-        ("circles between modules", *(f"{len(one.module_circles):,}" for one in found.values())),
-        ("circles between packages", *(f"{len(one.package_circles):,}" for one in found.values())),
-        ("docstrings with a forbidden opening", *(f"{one.forbidden_openings:,}" for one in found.values())),
-    ]
-    parts = [_table(rows), _table([("folder", "lines"), *((name, f"{count:,}") for name, count in lines.items())])]
-    for name, one in found.items():
-        parts.append(
-            _table([(f"package of the {name}", "lines"), *((key, f"{value:,}") for key, value in one.folders.items())])
-        )
-        parts.append("\n".join([f"longest chain of the {name}", *(f"  {module}" for module in one.longest_chain)]))
-        for what, listed in (("modules", one.module_circles), ("packages", one.package_circles)):
-            parts += [f"circle of {what} in the {name}\n  " + "\n  ".join(circle) for circle in listed]
-    return "\n\n".join(parts)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
