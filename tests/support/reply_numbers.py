@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 ANEW = frozenset({"provenance", "progress", "projection"})
-"""Fields that another call may fill in otherwise, beside seconds: how it was answered, and maps that may point the other way."""
+"""Fields that another call may fill in otherwise, beside seconds: how it was answered, and maps that may point either way."""
 
 REALS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 KINDS = {common_pb2.DATA_TYPE_FLOAT32: "<f4", common_pb2.DATA_TYPE_FLOAT16: "<f2"}

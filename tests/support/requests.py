@@ -5,8 +5,8 @@
                   "field": "texts[0]",                             of its BadRequest; left out where there is none
                   "change": {"texts": ["no mask"]}}, ...]}         fields of the request that are replaced; null leaves one out
 
-In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside it, and "$long" a text that no
-tiny model reads. A tensor without data is full of zeros.
+In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside it, "$hidden" the size of the model's states,
+and "$long" a text that no tiny model reads. A tensor without data is full of zeros.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ class Refused(NamedTuple):
     request: Message
 
 
-def good(folder: Path) -> dict[str, Message]:
+def good(folder: Path, hidden: int = 32) -> dict[str, Message]:
     """Returns the request of each rpc by its name, in the contract's order, for a server of the models of the fixture `lab`;
-    `folder` is that of models/bert. Some leave a model behind."""
-    return {method.name: _message(method, _sample(method.name)["request"], folder) for method in METHODS.values()}
+    `folder` is that of models/bert, `hidden` the size of the states of models that samples do not name. Some requests leave a
+    model behind."""
+    return {method.name: _message(method, _sample(method.name)["request"], folder, hidden) for method in METHODS.values()}
 
 
 def refused_requests() -> list[Refused]:
@@ -64,15 +65,15 @@ def _sample(name: str) -> Mapping[str, Any]:
     return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def _message(method: Method, fields: Mapping[str, Any], folder: Path) -> Message:
+def _message(method: Method, fields: Mapping[str, Any], folder: Path, hidden: int = 32) -> Message:
     student = folder.with_name(f"student-{secrets.token_hex(4)}")
-    named = {"$folder": str(folder), "$student": str(student), "$long": f"{WORD} " * 500}
+    named = {"$folder": str(folder), "$student": str(student), "$hidden": hidden, "$long": f"{WORD} " * 500}
     request = ParseDict(_filled(fields, named), method.request())
     _fill_tensors(request)
     return request
 
 
-def _filled(value: Any, named: Mapping[str, str]) -> Any:
+def _filled(value: Any, named: Mapping[str, str | int]) -> Any:
     """Returns a value of JSON with its placeholders filled in."""
     if isinstance(value, Mapping):
         return {key: _filled(one, named) for key, one in value.items()}
