@@ -68,7 +68,7 @@ def test_a_sample_is_answered_as_on_the_cpu(hosts: dict[str, Host], tmp_path: Pa
     "method", [method for method in RUNS if method.work is Work.INTERACTIVE], ids=lambda method: method.name
 )
 def test_a_sample_never_waits_for_the_device(hosts: dict[str, Host], tmp_path: Path, method: Method) -> None:
-    """The second answer: some of the first is kept. tests/gpu/test_gpu_budgets.py counts launches and copies of each question."""
+    """The second answer: some of the first is kept. test_gpu_budgets.py counts launches and copies of each question."""
     host = hosts[str(DEVICE)]
     answers(host, method, tmp_path)
     with watching() as seen:
