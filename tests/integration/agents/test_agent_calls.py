@@ -17,14 +17,14 @@ from mcp import Client
 
 from tests.support.harness import held
 from tests.support.patience import granted, wait_until
-from tests.support.requests import REFUSED, SAID, good
+from tests.support.requests import SAID, good, refused_requests
 
 pytestmark = pytest.mark.usefixtures("brief")
 
 BY_PATH = {method.path: method for method in METHODS.values()}
 each_tool = pytest.mark.parametrize("name", operations())
 OURS = {BY_PATH[operation.path].name: operation.name for operation in operations().values()}
-refused_ones = [(OURS[name], request) for name, request in REFUSED if name in OURS]
+refused_ones = [(OURS[bad.method.name], bad.request) for bad in refused_requests() if bad.method.name in OURS]
 BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
 """The protocol with a handshake, and the one without."""
 

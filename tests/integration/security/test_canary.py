@@ -17,7 +17,7 @@ from prometheus_client import generate_latest
 
 from tests.support.harness import Host
 from tests.support.patience import wait_until
-from tests.support.requests import REFUSED, SAID, WORD, good
+from tests.support.requests import SAID, WORD, good, refused_requests
 
 TOKEN = "s3cr3t-t0k3n"
 METHODS = {method.name: method for method in contract.METHODS.values()}
@@ -73,13 +73,14 @@ def test_what_is_answered_leaves_no_trace(lab: Host, seen: Seen, checkpoints: di
 
 
 def test_what_is_refused_leaves_no_trace(lab: Host, seen: Seen) -> None:
-    for name, request in REFUSED:
+    bad_ones = refused_requests()
+    for method, *_, request in bad_ones:
         with pytest.raises(grpc.RpcError) as caught:
-            ask(lab, name, request)
-        assert caught.value.code() is not grpc.StatusCode.INTERNAL, (name, caught.value.details())
+            ask(lab, method.name, request)
+        assert caught.value.code() is not grpc.StatusCode.INTERNAL, (method.name, caught.value.details())
         trailing = " ".join(str(value) for _, value in caught.value.trailing_metadata())
-        check(f"the error of {name}", f"{caught.value.details()} {trailing}")
-    wait_until(lambda: seen.calls == len(REFUSED), "every call is in the log")
+        check(f"the error of {method.name}", f"{caught.value.details()} {trailing}")
+    wait_until(lambda: seen.calls == len(bad_ones), "every call is in the log")
     seen.check()
 
 
