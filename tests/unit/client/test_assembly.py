@@ -12,6 +12,8 @@ from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.stored_outputs import outcome, refusals
+
 DTYPES = {"<f4": common_pb2.DATA_TYPE_FLOAT32, "<f2": common_pb2.DATA_TYPE_FLOAT16}
 
 
@@ -84,25 +86,6 @@ def test_any_order_and_any_cuts_give_the_same_maps(stream):
         assert found[index].attention.dtype == array.dtype
 
 
-@given(streams(), st.data())
-def test_a_missing_message_is_noticed(stream, data):
-    arrays, messages = stream
-    del messages[data.draw(st.integers(0, len(messages) - 1))]
-    assembler = AttentionAssembler(request(len(arrays)))
-    with pytest.raises(bertscope.InvalidReply):
-        receive(assembler, messages)
-
-
-@given(streams(), st.data())
-def test_a_message_that_comes_twice_is_noticed(stream, data):
-    arrays, messages = stream
-    again = data.draw(st.integers(0, len(messages) - 1))
-    messages.insert(data.draw(st.integers(again, len(messages))), messages[again])
-    assembler = AttentionAssembler(request(len(arrays)))
-    with pytest.raises(bertscope.InvalidReply):
-        receive(assembler, messages)
-
-
 @given(st.integers(0, 30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32))))
 def test_coverage_agrees_with_counting_bytes(size, intervals):
     coverage, counted = Coverage(size), [0] * size
@@ -118,69 +101,20 @@ def test_coverage_agrees_with_counting_bytes(size, intervals):
         assert all(end < start for end, start in zip(coverage.ends, coverage.starts[1:], strict=False))
 
 
-def test_maps_are_labelled():
-    array = example(2)
-    assembler = AttentionAssembler(request(1))
-    assert assembler.add(header(0, array)) is None
-    maps = assembler.add(chunk(0, 0, array.tobytes()))
-    assert maps is not None
-    assert (maps.text, maps.text_pair, maps.truncated_tokens) == ("text 0", "pair", 2)
-    assert (maps.layers, maps.heads) == ((0, 1), (10, 11, 12))
-    assert [token.text for token in maps.tokens] == ["0", "1"]
-    np.testing.assert_array_equal(maps.head(1, 12), array[1, 2])
+def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
+    found = request(1)
+    found.quantity = quantity
+    return found
 
 
-def test_bytes_are_little_endian_whatever_the_machine():
-    assembler = AttentionAssembler(request(1))
-    assembler.add(header(0, np.zeros((1, 1, 1, 1), "<f4")))
-    maps = assembler.add(chunk(0, 0, b"\x00\x00\x80\x3f"))
-    assert maps is not None
-    assert maps.attention.item() == 1.0
-
-
-def test_a_chunk_is_copied_to_its_place_without_another_array():
-    array = example(4)
-    assembler = AttentionAssembler(request(1))
-    assembler.add(header(0, array))
-    allocated = assembler._arriving[0].values
-    maps = assembler.add(chunk(0, 0, array.tobytes()))
-    assert maps is not None
-    assert maps.attention is allocated
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        header(1, example(2)),
-        header(0, example(2), layers=[0]),
-        header(0, example(2), heads=[0]),
-        header(0, example(2), tokens=[common_pb2.Token(text="a")]),
-        header(0, example(2), attention=common_pb2.Tensor(dtype=1, shape=[2, 3, 2])),
-        header(0, example(2), attention=common_pb2.Tensor(dtype=0, shape=[2, 3, 2, 2])),
-        header(0, example(2), attention=common_pb2.Tensor(dtype=77, shape=[2, 3, 2, 2])),
-        chunk(0, 0, b"1234"),
-    ],
-)
-def test_messages_that_break_the_contract(message):
-    with pytest.raises(bertscope.InvalidReply):
-        AttentionAssembler(request(1)).add(message)
-
-
-def test_more_texts_than_were_asked():
-    array = example(1)
-    assembler = AttentionAssembler(request(1))
-    assembler.add(header(0, array))
-    assembler.add(chunk(0, 0, array.tobytes()))
-    with pytest.raises(bertscope.InvalidReply):
-        assembler.add(header(1, array))
-
-
-@pytest.mark.parametrize(("offset", "data"), [(0, b""), (92, b"12345"), (96, b"1"), (2**63, b"1")])
-def test_bytes_outside_the_tensor(offset, data):
-    assembler = AttentionAssembler(request(1))
-    assembler.add(header(0, example(2)))
-    with pytest.raises(bertscope.InvalidReply):
-        assembler.add(chunk(0, offset, data))
+@given(streams(), st.data())
+def test_a_message_that_is_missing_or_comes_twice_is_noticed(stream, data):
+    arrays, messages = stream
+    chosen = data.draw(st.integers(0, len(messages) - 1))
+    place = data.draw(st.integers(chosen, len(messages)))
+    for given_ in (messages[:chosen] + messages[chosen + 1 :], [*messages[:place], messages[chosen], *messages[place:]]):
+        with pytest.raises(bertscope.InvalidReply):
+            receive(AttentionAssembler(request(len(arrays))), given_)
 
 
 def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
@@ -189,27 +123,30 @@ def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
     return found
 
 
-def test_a_layer_may_have_one_map():
-    array = example(2)[:, :1]
-    assembler = AttentionAssembler(of(attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
-    assembler.add(header(0, array, heads=[0], quantity=attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
-    (maps,) = receive(assembler, [chunk(0, 0, array.tobytes())])
-    assert (maps.quantity, maps.by_head, maps.heads) == ("rollout", False, (0,))
-    np.testing.assert_array_equal(maps.layer(1), array[1, 0])
-    with pytest.raises(KeyError):
-        maps.layer(5)
+def test_maps_of_heads_and_of_layers(stored) -> None:
+    array, rollout = np.arange(24, dtype="<f4").reshape(2, 3, 2, 2), attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT
+    message = header(0, array)
+    (heads,) = receive(AttentionAssembler(request(1)), [message, chunk(0, 0, array.tobytes())])
+    whole = header(0, array[:, :1], heads=[0], quantity=rollout)
+    (layers,) = receive(AttentionAssembler(of(rollout)), [whole, chunk(0, 0, array[:, :1].tobytes())])
 
+    def read(messages):
+        (found,) = receive(AttentionAssembler(request(1)), messages)
+        return found
 
-def test_heads_have_weights_of_their_own():
-    array = example(2)
-    (maps,) = receive(AttentionAssembler(request(1)), [header(0, array), chunk(0, 0, array.tobytes())])
-    assert (maps.quantity, maps.by_head) == ("weights", True)
-    with pytest.raises(ValueError, match="head"):
-        maps.layer(0)
-
-
-@pytest.mark.parametrize("sent", [0, 1, 2, 99])
-def test_an_older_server_sends_weights_whatever_it_is_asked_for(sent):
-    assembler = AttentionAssembler(of(attention_statistics_pb2.ATTENTION_QUANTITY_ROLLOUT))
-    with pytest.raises(bertscope.InvalidReply, match="and not rollout; it may be older"):
-        assembler.add(header(0, example(2), quantity=sent))
+    stored(
+        heads=heads,
+        layers=layers,
+        chosen=[heads.head(1, 12), layers.layer(1), lambda: heads.layer(0), lambda: layers.layer(5)],
+        broken=refusals(read, message, chunk(0, 0, array.tobytes()[:40]), chunk(0, 40, array.tobytes()[40:])),
+        other_bytes=[
+            lambda: read([message, chunk(0, 0, b"")]),
+            lambda: read([message, chunk(0, 92, b"12345")]),
+            lambda: read([message, chunk(0, 2**63, b"1")]),
+            lambda: read([header(1, array)]),
+        ],
+        an_older_server=[
+            outcome(lambda sent=sent: AttentionAssembler(of(rollout)).add(header(0, array, quantity=sent)))
+            for sent in (0, 1, 99)
+        ],
+    )
