@@ -101,12 +101,6 @@ def test_coverage_agrees_with_counting_bytes(size, intervals):
         assert all(end < start for end, start in zip(coverage.ends, coverage.starts[1:], strict=False))
 
 
-def of(quantity: int) -> attention_pb2.ExtractAttentionRequest:
-    found = request(1)
-    found.quantity = quantity
-    return found
-
-
 @given(streams(), st.data())
 def test_a_message_that_is_missing_or_comes_twice_is_noticed(stream, data):
     arrays, messages = stream

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from bertscope.values.bootstrap import mcnemar, resampled, student_quantile
-from bertscope.values.intervals import mean_interval
 from scipy.stats import binomtest, t
 
 
@@ -30,27 +29,6 @@ def test_items_that_are_the_same_may_be_one_row() -> None:
     together, alone = resampled(totals, [drawn], sizes, times), resampled(totals[rows], [apart], sizes[rows])
     for found, expected in zip(together, alone, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("sizes", [(4, 4, 4), (3, 30), (40,)])
-def test_intervals_of_means_over_groups_hold_the_truth(sizes: tuple[int, ...]) -> None:
-    """Groups whose spreads differ, as those of relations do."""
-    generator, held = np.random.default_rng(17), 0
-    for seed in range(400):
-        groups = [generator.normal(0.1 * place, 0.1 * (1 + place), size) for place, size in enumerate(sizes)]
-        found = mean_interval(groups, (-5.0, 5.0), resamples=400, seed=seed)
-        assert found is not None
-        held += found.low <= 0.1 * (len(sizes) - 1) / 2 <= found.high
-    # 400 intervals of 95 % hold fewer than 366 times with a probability below .3 %.
-    assert held >= 366
-
-
-@pytest.mark.parametrize(
-    ("lost", "won", "p"),
-    [(0, 0, 1.0), (3, 3, 1.0), (0, 5, 2 / 32), (5, 0, 2 / 32), (1, 7, 18 / 256), (3, 10, 756 / 8192), (10, 3, 756 / 8192)],
-)
-def test_mcnemar_by_hand(lost: int, won: int, p: float) -> None:
-    assert mcnemar(lost, won) == pytest.approx(p, rel=1e-12)
 
 
 def test_mcnemar_is_scipys_binomial_test() -> None:

@@ -9,7 +9,7 @@ import pytest
 from bertscope.questions.ablation import requests as ablation_requests
 from bertscope.questions.benchmark import requests as benchmark_requests
 from bertscope.rpc import channel
-from bertscope.v1 import ablation_pb2, attention_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
+from bertscope.v1 import ablation_pb2, attention_statistics_pb2, benchmark_pb2, cloze_pb2, common_pb2
 from bertscope.values.messages import DATA_TYPES, MODES, PRECISIONS, QUANTITIES, RUNTIMES, values
 
 DECODINGS = values(bertscope.Decoding, cloze_pb2.MaskDecoding, "MASK_DECODING_")
@@ -36,34 +36,21 @@ def test_a_choice_is_what_the_contract_has(name):
     assert set(messages.values()) == in_contract
 
 
-def test_levels_are_pieces_and_words():
-    assert {number for number in attention_pb2.AttentionLevel.values() if number} == {1, 2}  # `words` is True or False
-
-
 def config(retries: bertscope.Retries | int) -> Any:
     options = dict(channel.channel_options((), bertscope.Retries.of(retries)))
     return json.loads(options["grpc.service_config"]), options["grpc.enable_retries"]
 
 
-def test_retries_become_grpcs_policy():
-    found, enabled = config(bertscope.Retries(attempts=2, first_seconds=0.25, most_seconds=1.5))
-    policy = found["methodConfig"][0]["retryPolicy"]
-    assert (policy["maxAttempts"], policy["initialBackoff"], policy["maxBackoff"]) == (2, "0.250000000s", "1.500000000s")
-    assert enabled == 1
-    assert config(3)[0]["methodConfig"][0]["retryPolicy"]["maxAttempts"] == 4
-
-
-def test_no_retries():
-    assert config(0) == ({"healthCheckConfig": {"serviceName": ""}}, 0)
-
-
-@pytest.mark.parametrize("arguments", [{"attempts": 0}, {"attempts": 6}, {"first_seconds": 0}, {"most_seconds": float("nan")}])
-def test_retries_that_cannot_be_are_refused(arguments):
-    with pytest.raises(bertscope.InvalidArgument, match="retries"):
-        bertscope.Retries(**arguments)
-
-
-@pytest.mark.parametrize("retries", [-1, 5, 1.5, "many"])
-def test_a_number_of_retries_that_cannot_be_is_refused(retries):
-    with pytest.raises(bertscope.InvalidArgument, match="retries"):
-        bertscope.Client("127.0.0.1:1", retries=retries)
+def test_retries_become_grpcs_policy(stored) -> None:
+    stored(
+        given=config(bertscope.Retries(attempts=2, first_seconds=0.25, most_seconds=1.5)),
+        a_number=config(3)[0]["methodConfig"][0]["retryPolicy"],
+        none=config(0),
+        refused=[
+            lambda: bertscope.Retries(attempts=0),
+            lambda: bertscope.Retries(attempts=6),
+            lambda: bertscope.Retries(first_seconds=0),
+            lambda: bertscope.Retries(most_seconds=float("nan")),
+            *(lambda given=given: bertscope.Client("127.0.0.1:1", retries=given) for given in (-1, 5, 1.5, "many")),
+        ],
+    )

@@ -13,7 +13,8 @@ from bertscope.questions.representations.tuned_lens import with_lens_texts
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
 from bertscope.values.changes import site_message
 from bertscope_workbench.command.commands.codes import document, print_codes
-from rich.console import Console
+
+from tests.support.stored_outputs import printed, refusals
 
 LOSSES = bertscope.CodesLosses(loss=2.0, coded=2.5, mean=6.0, zero=7.0, pieces=10)
 FIT = bertscope.CodesFit(
@@ -86,96 +87,47 @@ def test_a_file_of_something_else_is_an_error_that_names_it(tmp_path: Path, cont
         bertscope.SparseCodes.load(tmp_path / "missing.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("field", "place", "value"),
-    [
-        ("encoder", 0, [1.0]),
-        ("biases", 1, [1.0]),
-        ("thresholds", 2, [0.0, -1.0, 0.0]),
-        ("decoder", 3, [[1.0, 2.0]]),
-        ("mean", 4, [1.0, float("nan")]),
-    ],
-)
-def test_arrays_that_are_no_codes(field: str, place: int, value: list) -> None:
-    arrays = [CODES.encoder, CODES.biases, CODES.thresholds, CODES.decoder, CODES.mean]
-    arrays[place] = np.array(value)
-    with pytest.raises(bertscope.InvalidArgument) as error:
-        bertscope.SparseCodes(*arrays, 3, "", "")
-    assert error.value.field_violations[0].field == field
-
-
-def test_changes() -> None:
-    one = site_message(CODES.change(1, factor=0))
-    assert (one.layer, one.change.codes.factor, one.change.codes.replace) == (3, 0, False)
-    assert list(one.change.codes.encoder.shape) == [1, 2]
-    assert np.frombuffer(one.change.codes.biases.data, "<f4").tolist() == [-1]
-    whole = site_message(CODES.reconstruct(positions="masks"))
-    assert (list(whole.change.codes.decoder.shape), whole.change.codes.replace, whole.change.codes.factor) == (
-        [3, 2],
-        True,
-        1,
-    )
-    assert whole.positions != one.positions
-    for codes, factor in (([3], 0.0), ([], 0.0), ([1, 1], 0.0), ([-1], 0.0), (None, float("nan"))):
-        with pytest.raises(bertscope.InvalidArgument):
-            CODES.change(codes, factor=factor)
-
-
-def test_requests() -> None:
-    request = train_codes_request(layer=2, codes=8, active=3, epochs=4, learning_rate=0.1)
-    asked = with_lens_texts(request, [("a", "b"), "c"], dev="d")
-    assert [(text.text, text.text_pair) for text in (*asked.train, *asked.dev)] == [("a", "b"), ("c", ""), ("d", "")]
-    assert (asked.layer, asked.codes, asked.active, asked.epochs, asked.weights) == (2, 8, 3, 4, True)
-    for field, value in {"layer": -1, "codes": 0, "active": 0, "epochs": 0, "mask_rate": "x"}.items():
-        with pytest.raises(bertscope.InvalidArgument, match=field):
-            train_codes_request(**{"layer": 2, field: value})
-
-
 REPORT = TrainCodesReport(layer=3, codes=3, hidden_size=2, threshold=0.5)
 DATA = np.concatenate([np.ravel(part) for part in (CODES.mean, ENCODER, CODES.biases, DECODER)]).astype("<f4").tobytes()
 
 
-def test_the_stream_is_read() -> None:
-    assembler = CodesAssembler()
-    assert assembler.add(TrainCodesResponse(report=REPORT)) is None
-    assert assembler.add(TrainCodesResponse(chunk=CodesChunk(offset=0, data=DATA[:12]))) is None
-    found = assembler.add(TrainCodesResponse(chunk=CodesChunk(offset=12, data=DATA[12:])))
-    assert isinstance(found, bertscope.SparseCodes)
-    for name in ("encoder", "biases", "decoder", "mean"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(CODES, name))
-    assert found.thresholds.tolist() == [0.5] * 3
-    assert found.fit is not None
-    assert found.fit.losses is None
+def test_changes_requests_and_output(stored) -> None:
+    request = train_codes_request(layer=2, codes=8, active=3, epochs=4, learning_rate=0.1)
+    arrays = [CODES.encoder, CODES.biases, CODES.thresholds, CODES.decoder, CODES.mean]
+    bare = bertscope.SparseCodes(*arrays, 3, "m", "")
+
+    def with_array(place: int, value: list) -> bertscope.SparseCodes:
+        return bertscope.SparseCodes(*arrays[:place], np.array(value), *arrays[place + 1 :], 3, "", "")
+
+    stored(
+        request=with_lens_texts(request, [("a", "b"), "c"], dev="d"),
+        change=site_message(CODES.change(1, factor=0)),
+        reconstruct=site_message(CODES.reconstruct(positions="masks")),
+        shown=repr(CODES),
+        frame=CODES.to_pandas(),
+        printed=printed(print_codes, CODES),
+        printed_bare=printed(print_codes, bare),
+        document=document(CODES),
+        document_bare=document(bare),
+        refused=[
+            *(lambda given=given: CODES.change(given, factor=0.0) for given in ([3], [], [1, 1], [-1])),
+            lambda: CODES.change(None, factor=float("nan")),
+            lambda: with_array(0, [1.0]),
+            lambda: with_array(1, [1.0]),
+            lambda: with_array(2, [0.0, -1.0, 0.0]),
+            lambda: with_array(3, [[1.0, 2.0]]),
+            lambda: with_array(4, [1.0, float("nan")]),
+        ],
+    )
 
 
-@pytest.mark.parametrize(
-    "events",
-    [
-        [CodesChunk(data=DATA)],
-        [TrainCodesReport()],
-        [REPORT, CodesChunk(offset=4, data=DATA)],
-        [REPORT, CodesChunk(data=DATA + b"0000")],
-    ],
-)
-def test_replies_that_break_the_contract(events: list) -> None:
-    assembler = CodesAssembler()
-    *before, last = (TrainCodesResponse(**{"chunk" if isinstance(event, CodesChunk) else "report": event}) for event in events)
-    for message in before:
-        assembler.add(message)
-    with pytest.raises(bertscope.InvalidReply):
-        assembler.add(last)
+def test_the_stream_is_read(stored) -> None:
+    def read(messages: list) -> bertscope.SparseCodes:
+        assembler = CodesAssembler()
+        *before, found = [assembler.add(message) for message in messages]
+        assert before == [None] * len(before)
+        return found
 
-
-def test_what_is_shown() -> None:
-    screen = Console(width=100, record=True)
-    print_codes(screen, CODES)
-    shown = screen.export_text()
-    assert "3 codes of state 3, trained on 90 pieces, measured on 11" in shown
-    assert "80.0 %" in shown
-    assert "90.0 %" in shown
-    assert "87.5 %" in shown
-    assert document(CODES)["recovered"] == 0.9
-    bare = bertscope.SparseCodes(CODES.encoder, CODES.biases, CODES.thresholds, CODES.decoder, CODES.mean, 3, "m", "")
-    assert document(bare)["explained"] is None
-    print_codes(screen, bare)
-    assert "3 codes of state 3" in screen.export_text()
+    parts = [TrainCodesResponse(chunk=CodesChunk(offset=at, data=DATA[at : at + size])) for at, size in ((0, 12), (12, 999))]
+    good = TrainCodesResponse(report=REPORT), *parts
+    stored(codes=read([*good]), broken=refusals(read, *good))

@@ -60,24 +60,6 @@ def test_partners_and_links_of_heads_are_counted() -> None:
     assert counts.rows()[0]["unit"] == "head:4:7"
 
 
-def test_corrected_values_never_fall_along_the_list() -> None:
-    draw = np.random.default_rng(0)
-    best = [(text, int(draw.integers(3))) for text in range(12)]
-    counts = bertscope.count_tags(contexts(best, [(text, int(draw.integers(3))) for text in range(12)]), TAGS)
-    assert [one.p for one in counts] == sorted(one.p for one in counts)
-    assert [one.p_corrected for one in counts] == sorted(one.p_corrected for one in counts)
-    assert all(one.p <= one.p_corrected <= 1 for one in counts)
-
-
-def test_by_chance_few_units_stand_out() -> None:
-    """Holm bounds the chance that any count of a search is below .05 where best places are drawn as the others are."""
-    draw, below, times = np.random.default_rng(1), 0, 200
-    for _ in range(times):
-        best, drawn = ([(text, int(draw.integers(3))) for text in range(12)] for _ in range(2))
-        below += any(one.p_corrected < 0.05 for one in bertscope.count_tags(contexts(best, drawn), TAGS))
-    assert below / times <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
-
-
 def test_bad_tags_are_named() -> None:
     for tags, where in (([[("", 0, 3)]], "tags[0][0]"), ([[("DET", 0)]], "tags[0][0]"), ({3: [("DET", -1, 2)]}, "tags[3][0]")):
         with pytest.raises(bertscope.InvalidArgument) as caught:

@@ -87,9 +87,7 @@ def plain(found: bertscope.Contexts) -> list[Any]:
     return [(one.unit, one.best, one.sample, one.count, one.mean, one.deviation, one.histogram) for one in found]
 
 
-@pytest.mark.parametrize("best", [1, BEST, 100])
-@pytest.mark.parametrize("sample", [1, SAMPLE, 1000])
-@pytest.mark.parametrize("size", [1, 3, 11])
+@pytest.mark.parametrize(("best", "sample", "size"), [(1, SAMPLE, 11), (BEST, 1, 3), (100, 1000, 1), (BEST, SAMPLE, 3)])
 def test_any_division_merges_into_the_whole(best: int, sample: int, size: int) -> None:
     """Also where values are equal, and parts come in another order."""
     every = range(20, 42)
@@ -173,18 +171,13 @@ def test_replies_that_break_the_contract(what: str) -> None:
         read([3, 4], messages)
 
 
-FIELDS: dict[str, Any] = {
-    "heads": "all", "neurons": None, "relation": None, "backward": False,
-    "places": None, "sample": None, "seed": 0, "pieces": False, "words": (),
-    "model": None, "interventions": (), "reference_texts": (), "truncate": False,
-}  # fmt: skip
+def test_the_request(stored) -> None:
+    def asked(**given: Any) -> pb.FindContextsRequest:
+        unset = dict.fromkeys(("neurons", "relation", "places", "sample", "model"))
+        usual = {"backward": False, "seed": 0, "pieces": False, "words": (), "interventions": (), "reference_texts": ()}
+        return find_contexts_request(**unset | usual | {"truncate": False} | given)
 
-
-def test_the_request() -> None:
-    request = find_contexts_request(**{**FIELDS, "heads": {4: [10], 2: None}, "neurons": {3: [7, 1]}, "relation": "r"})
-    assert [(one.layer, list(one.heads)) for one in request.heads.heads] == [(2, []), (4, [10])]
-    assert request.heads.pattern == pb.HeadUnits.PATTERN_PAIRS
-    assert (request.activations.layers[0].layer, sorted(request.activations.layers[0].units)) == (3, [1, 7])
+    request = asked(heads={4: [10], 2: None}, neurons={3: [7, 1]}, relation="r")
     vectors = np.eye(3, dtype=np.float32)
     given = [
         bertscope.SiteDirection("a", 1, vectors[0], bias=2),
@@ -192,42 +185,23 @@ def test_the_request() -> None:
         bertscope.SiteDirection("c", 1, vectors[2]),
         bertscope.SiteDirection("d", 1, vectors[2], threshold=0.5),
     ]
-    assert with_directions(request, given) == [[0, 2], [1], [3]]
-    assert [list(one.vectors.shape) for one in request.directions] == [[2, 3], [1, 3], [1, 3]]
-    assert np.frombuffer(request.directions[0].biases.data, "<f4").tolist() == [2, 0]
-    assert not request.directions[1].HasField("biases")
-    assert np.frombuffer(request.directions[2].thresholds.data, "<f4").tolist() == [0.5]
 
+    def direction(**fields: Any) -> bertscope.SiteDirection:
+        return bertscope.SiteDirection(**{"name": "a", "layer": 1, "vector": [1.0]} | fields)
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"heads": None, "relation": "r"}, "relation: is for heads"),
-        ({"backward": True}, "goes with `relation`"),
-        ({"heads": {}}, "heads"),
-        ({"places": 0}, "places"),
-        ({"sample": -1}, "sample"),
-        ({"seed": -1}, "seed"),
-        ({"pieces": 1}, "pieces"),
-    ],
-)
-def test_requests_that_can_not_be_sent(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(bertscope.InvalidArgument, match=said):
-        find_contexts_request(**FIELDS | fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"name": ""}, "name"),
-        ({"site": "keys"}, "site"),
-        ({"cosine": True, "bias": 1}, "bias"),
-        ({"threshold": np.nan}, "threshold"),
-        ({"vector": [[1]]}, "vector"),
-        ({"vector": [np.inf]}, "vector"),
-        ({"layer": -1}, "layer"),
-    ],
-)
-def test_directions_that_can_not_be_sent(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(bertscope.InvalidArgument, match=said):
-        bertscope.SiteDirection(**{"name": "a", "layer": 1, "vector": [1.0]} | fields)
+    stored(
+        numbers=with_directions(request, given),
+        request=request,
+        refused=[
+            lambda: asked(heads=None, relation="r"),
+            lambda: asked(heads="all", backward=True),
+            lambda: asked(heads={}),
+            lambda: direction(name=""),
+            lambda: direction(site="keys"),
+            lambda: direction(cosine=True, bias=1),
+            lambda: direction(threshold=np.nan),
+            lambda: direction(vector=[[1]]),
+            lambda: direction(vector=[np.inf]),
+            lambda: direction(layer=-1),
+        ],
+    )

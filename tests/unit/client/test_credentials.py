@@ -87,6 +87,7 @@ def test_a_token_is_asked_for_before_every_call() -> None:
     security = ChannelSecurity.of("localhost", lambda: next(tokens), None, None, insecure_token=False)
     assert security.metadata() == (("authorization", "Bearer one"),)
     assert security.metadata() == (("authorization", "Bearer two"),)
+    assert SECRET not in repr(ChannelSecurity.of("localhost", SECRET, None, None, insecure_token=False))
 
 
 @pytest.mark.parametrize("token", ["", "two words", "line\n", "schlüssel", "\x00"])
@@ -97,10 +98,6 @@ def test_what_cannot_be_a_token_is_refused_and_not_repeated(token: str) -> None:
     assert not token or token not in str(caught.value)
 
 
-def test_credentials_do_not_show_the_token() -> None:
-    assert SECRET not in repr(ChannelSecurity.of("localhost", SECRET, None, None, insecure_token=False))
-
-
 def test_files_of_tls_belong_together(tmp_path: Path) -> None:
     with pytest.raises(bertscope.InvalidArgument, match="belong together"):
         bertscope.Tls(certificate="c.pem")
@@ -109,43 +106,30 @@ def test_files_of_tls_belong_together(tmp_path: Path) -> None:
     assert bertscope.Tls(server_name="bert.example").channel_options()["grpc.ssl_target_name_override"] == "bert.example"
 
 
-def test_the_command_makes_a_token_and_the_line_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_adds_lines_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["token", "alice", "--role", "admin", "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["line"] == f"alice admin sha256:{hashlib.sha256(made['token'].encode()).hexdigest()}"
-    assert len(made["token"]) == 43
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["line"] == f"alice admin sha256:{hashlib.sha256(printed['token'].encode()).hexdigest()}"
+    assert len(printed["token"]) == 43
     assert run(["token", "alice"]) == 0
     _, token, _, line = capsys.readouterr().out.splitlines()
     assert line == f"alice read sha256:{hashlib.sha256(token.encode()).hexdigest()}"
-    assert token != made["token"]
-
-
-def test_the_command_adds_lines_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert token != printed["token"]
+    for arguments in (["token", "two words"], ["token", ""], ["token", "a", "--role", "root"], ["token"]):
+        assert run(arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
     file = tmp_path / "tokens"
+    file.write_text("# by hand")
     made = []
     for name in ("alice", "bob"):
         assert run(["token", name, "--tokens-file", str(file)]) == 0
         made.append((name, capsys.readouterr().out.strip()))
     assert file.read_text().splitlines() == [
-        f"{name} read sha256:{hashlib.sha256(token.encode()).hexdigest()}" for name, token in made
+        "# by hand",
+        *(f"{name} read sha256:{hashlib.sha256(token.encode()).hexdigest()}" for name, token in made),
     ]
     assert run(["token", "carol", "--tokens-file", str(tmp_path)]) == 1
     assert "can't be written" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("before", "kept"), [("# by hand", "# by hand\n"), ("# by hand\n", "# by hand\n"), ("", "")])
-def test_the_command_begins_a_line_of_its_own(before: str, kept: str, tmp_path: Path) -> None:
-    file = tmp_path / "tokens"
-    file.write_text(before)
-    assert run(["token", "alice", "--tokens-file", str(file)]) == 0
-    assert file.read_text().startswith(f"{kept}alice read sha256:")
-    assert file.read_text().endswith("\n")
-
-
-@pytest.mark.parametrize("arguments", [["token", "two words"], ["token", ""], ["token", "a", "--role", "root"], ["token"]])
-def test_the_command_refuses_what_no_line_could_hold(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(arguments) == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

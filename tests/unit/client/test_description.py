@@ -12,57 +12,15 @@ from bertscope.questions.attention.description import (
     read_description,
 )
 from bertscope.questions.attention.head_distances import average_linkage
-from bertscope.questions.attention.statistics_requests import describe_attention_request
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.v1 import common_pb2
-from bertscope.values.messages import with_items
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from tests.support.descriptions import Numbers, description, divergences
+from tests.support.descriptions import Numbers, description
+from tests.support.stored_outputs import refusals
 
 NUMBERS = Numbers(9, 3, 4)
 WHOLE = read_description(description(NUMBERS, distances=True))
-DEFAULTS = {
-    "model": None,
-    "layers": None,
-    "punctuation": None,
-    "head_distances": False,
-    "quantity": "weights",
-    "interventions": (),
-    "reference_texts": (),
-    "truncate": False,
-}
-
-
-def test_names_are_those_of_the_contract():
-    assert STATISTICS[:2] == ("first_special", "separators")
-    assert len(STATISTICS) == len(statistics_pb2.AttentionStatistic.values()) - 1
-    assert PATTERNS == ("vertical", "diagonal", "vertical_diagonal", "block", "heterogeneous")
-
-
-@pytest.mark.parametrize("index", range(len(STATISTICS)))
-def test_means_and_standard_errors_are_those_of_the_texts(index):
-    values = NUMBERS.statistics[index]
-    np.testing.assert_allclose(WHOLE.mean(STATISTICS[index]), values.mean(0), rtol=0, atol=1e-12)
-    expected = values.std(0, ddof=1) / math.sqrt(len(values))
-    np.testing.assert_allclose(WHOLE.standard_error(STATISTICS[index]), expected, rtol=0, atol=1e-9)
-
-
-def test_shares_scores_and_majorities_are_those_of_the_texts():
-    classes = NUMBERS.scores.argmax(-1)
-    for index, name in enumerate(PATTERNS):
-        np.testing.assert_allclose(WHOLE.pattern_share(name), (classes == index).mean(0))
-        np.testing.assert_allclose(WHOLE.pattern_score(name), NUMBERS.scores[..., index].mean(0))
-    most = [[PATTERNS[np.bincount(classes[:, layer, head], minlength=5).argmax()] for head in range(4)] for layer in range(3)]
-    assert WHOLE.majority().tolist() == most
-
-
-def test_a_pruned_head_has_no_pattern():
-    message = description(NUMBERS)
-    for pattern in message.patterns:
-        pattern.texts[5] = 0
-    assert read_description(message).majority()[1, 1] == ""
 
 
 def test_parts_add_up_to_the_whole():
@@ -104,67 +62,6 @@ def test_parts_that_do_not_belong_together_are_refused():
         bertscope.AttentionDescription.merge([])
 
 
-def test_fewer_than_two_texts_have_no_standard_error():
-    one = read_description(description(NUMBERS, slice(0, 1)))
-    assert np.isnan(one.standard_error("entropy")).all()
-    assert not np.isnan(one.mean("entropy")).any()
-
-
-@pytest.mark.parametrize("field", ["statistics", "patterns", "head_distances"])
-def test_numbers_of_another_shape_break_the_contract(field):
-    message = description(NUMBERS, distances=True)
-    if field == "statistics":
-        message.statistics[0].sums.sums.append(1.0)
-    elif field == "patterns":
-        message.patterns[0].texts.pop()
-    else:
-        message.head_distances.sums.pop()
-    with pytest.raises(bertscope.InvalidReply, match="where"):
-        read_description(message)
-
-
-def test_a_statistic_that_comes_twice_breaks_the_contract():
-    message = description(NUMBERS)
-    message.statistics.append(message.statistics[0])
-    with pytest.raises(bertscope.InvalidReply, match="twice"):
-        read_description(message)
-
-
-def test_a_statistic_of_a_newer_server_goes_by_its_number():
-    message = description(NUMBERS)
-    added = message.statistics.add(statistic=99)  # type: ignore[arg-type]  # of a newer contract
-    added.sums.CopyFrom(message.statistics[0].sums)
-    assert "99" in read_description(message).statistics
-
-
-def test_the_table_has_a_row_for_each_head():
-    frame = read_description(description(NUMBERS, layers=[5, 0, 2])).to_pandas()
-    assert len(frame) == 12
-    assert frame["layer"].tolist() == [5] * 4 + [0] * 4 + [2] * 4
-    np.testing.assert_allclose(frame["entropy"], WHOLE.mean("entropy").ravel())
-    assert {"entropy_error", "share_vertical", "score_block", "pattern"} <= set(frame)
-    assert "<table" in (WHOLE._repr_html_() or "")
-    assert repr(WHOLE).splitlines()[0] == f"<AttentionDescription: 3 x 4 heads, 9 texts, {WHOLE.tokens} tokens, models/fake>"
-
-
-def test_the_document_holds_every_number():
-    found = document(WHOLE)
-    np.testing.assert_allclose(found["statistics"]["self"]["mean"], WHOLE.mean("self"))
-    assert found["patterns"]["block"]["texts"] == WHOLE.patterns["block"].texts.tolist()
-    assert len(found["head_divergences"]) == 12
-
-
-def test_a_request_has_what_was_asked():
-    arguments = DEFAULTS | {"layers": [2, 0], "punctuation": "!", "head_distances": True, "interventions": bertscope.zero(1)}
-    request = with_items(describe_attention_request(**arguments), "inputs", [common_pb2.TextInput(text="a")])
-    assert (list(request.layers), list(request.punctuation), request.head_distances) == ([2, 0], ["!"], True)
-    assert (len(request.interventions), request.inputs[0].text) == (1, "a")
-    assert not describe_attention_request(**DEFAULTS).punctuation
-    for wrong in ({"punctuation": []}, {"layers": -1}, {"head_distances": 1}):
-        with pytest.raises(bertscope.InvalidArgument):
-            describe_attention_request(**(DEFAULTS | wrong))
-
-
 def distances_of(sums: np.ndarray, texts: int = 1) -> bertscope.HeadDistances:
     return bertscope.HeadDistances(tuple((0, head) for head in range(len(sums))), texts, sums)
 
@@ -180,14 +77,7 @@ def test_points_of_a_plane_come_back_from_their_distances():
     np.testing.assert_allclose(found.distances() ** 2, squared)
 
 
-def test_divergences_are_exact_in_enough_dimensions():
-    """The root of a Jensen-Shannon divergence is a distance in a Euclidean space."""
-    squared = divergences(np.random.default_rng(5).dirichlet(np.ones(6), 8))
-    places = distances_of(squared).coordinates(8)
-    np.testing.assert_allclose(((places[:, None] - places[None]) ** 2).sum(-1), squared, atol=1e-12)
-
-
-@pytest.mark.parametrize("number", [1, 2, 5, 30])
+@pytest.mark.parametrize("number", [1, 5, 30])
 def test_clusters_are_those_of_average_linkage(number):
     points = np.random.default_rng(number).standard_normal((30, 3))
     between = np.sqrt(((points[:, None] - points[None]) ** 2).sum(-1))
@@ -211,15 +101,40 @@ def test_numbers_that_there_cannot_be_are_refused():
             call(number)
 
 
-def test_a_description_is_of_the_quantity_that_was_asked_for():
+def test_numbers_are_those_of_the_texts() -> None:
+    for index, name in enumerate(STATISTICS):
+        values = NUMBERS.statistics[index]
+        np.testing.assert_allclose(WHOLE.mean(name), values.mean(0), rtol=0, atol=1e-12)
+        expected = values.std(0, ddof=1) / math.sqrt(len(values))
+        np.testing.assert_allclose(WHOLE.standard_error(name), expected, rtol=0, atol=1e-9)
+    classes = NUMBERS.scores.argmax(-1)
+    for index, name in enumerate(PATTERNS):
+        np.testing.assert_allclose(WHOLE.pattern_share(name), (classes == index).mean(0))
+        np.testing.assert_allclose(WHOLE.pattern_score(name), NUMBERS.scores[..., index].mean(0))
+    most = [[PATTERNS[np.bincount(classes[:, layer, head], minlength=5).argmax()] for head in range(4)] for layer in range(3)]
+    assert WHOLE.majority().tolist() == most
+
+
+def test_a_reply_as_it_is_read(stored) -> None:
     rollout = statistics_pb2.ATTENTION_QUANTITY_ROLLOUT
-    message = description(NUMBERS)
-    assert read_description(message).quantity == "weights"
-    assert describe_attention_request(**(DEFAULTS | {"quantity": "rollout"})).quantity == rollout
-    with pytest.raises(bertscope.InvalidReply, match="weights and not rollout"):
-        read_description(message, statistics_pb2.DescribeAttentionRequest(quantity=rollout))
-    message.quantity = rollout
-    found = read_description(message, statistics_pb2.DescribeAttentionRequest(quantity=rollout))
-    assert (found.quantity, document(found)["quantity"]) == ("rollout", "rollout")
-    with pytest.raises(bertscope.InvalidArgument, match="quantity"):
-        bertscope.AttentionDescription.merge([found, read_description(description(NUMBERS))])
+    message = description(Numbers(2, 2, 2), distances=True, layers=[5, 0])
+    one = description(Numbers(1, 1, 2))
+    for pattern in one.patterns:
+        pattern.texts[1] = 0  # a head that was pruned away
+    one.quantity = rollout
+    added = one.statistics.add(statistic=99)  # type: ignore[arg-type]  # of a newer contract
+    added.sums.CopyFrom(one.statistics[0].sums)
+    asked = statistics_pb2.DescribeAttentionRequest(quantity=rollout)
+    found, single = read_description(message), read_description(one, asked)
+    stored(
+        description=found,
+        shown=repr(found),
+        frame=found.to_pandas(),
+        document=document(found),
+        of_one_text=[single.majority(), single.standard_error("entropy"), single.mean("99"), single.quantity],
+        refused=[
+            lambda: read_description(message, asked),
+            lambda: bertscope.AttentionDescription.merge([single, read_description(description(Numbers(1, 1, 2)))]),
+        ],
+        broken=refusals(lambda messages: read_description(*messages), description(Numbers(1, 1, 2), distances=True)),
+    )

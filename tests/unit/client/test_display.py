@@ -42,21 +42,6 @@ def assert_readable(shown: str) -> None:
     assert max(map(len, lines)) <= 120, shown
 
 
-def test_a_list_shows_its_first_ones_with_numbers_and_how_many_more_there_are():
-    shown = repr(bertscope.FilledTexts([FILLED] * 300))
-    assert "FilledTexts of 300" in shown
-    assert "'france', 0.5" in shown
-    assert "... and 290 more" in shown
-
-
-def test_one_of_a_kind_is_no_plural():
-    ranking = bertscope.HeadRanking(np.ones((1, 1)), np.ones((1, 1)), 1, 0, 2.5, PROVENANCE)
-    assert repr(ranking).startswith("<HeadRanking: 1 x 1 head, 1 item, models/m; loss 2.5>")
-    eleven = bertscope.HeadRanking(np.ones((1, 11)), np.ones((1, 11)), 2, 0, 2.5, PROVENANCE)
-    assert repr(eleven).startswith("<HeadRanking: 1 x 11 heads, 2 items, ")
-    assert "and 1 more row in to_pandas()" in repr(eleven)
-
-
 def test_a_table_shows_its_best_rows_and_how_many_more_there_are(monkeypatch):
     importance = np.linspace(0, 1, 144).reshape(12, 12)
     ranking = bertscope.HeadRanking(importance, importance, 30, 0, 2.5, PROVENANCE)
@@ -67,10 +52,6 @@ def test_a_table_shows_its_best_rows_and_how_many_more_there_are(monkeypatch):
     assert_readable(repr(ranking))
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert "importance=float64[12, 12] [0, 0.006993" in repr(ranking)
-
-
-def test_maps_say_their_shape():
-    assert "attention=float32[6, 12, 20, 20]" in repr(maps(20))
 
 
 CHECKED = {"KeptProbe", "MapView", "NearestTo", "NoisyWords", "SimilarTo", "SiteDirection", "SiteIntervention"}
@@ -137,3 +118,9 @@ def test_maps_without_special_tokens():
     np.testing.assert_array_equal(found.head(5, 11), marked.head(5, 11)[1:3, 1:3])
     with pytest.raises(ValueError, match="all tokens of the text are special"):
         dataclasses.replace(marked, tokens=tokens[:1], attention=marked.attention[:, :, :1, :1]).without_special_tokens()
+
+
+def test_lists_and_tables_say_how_much_more_there_is(stored) -> None:
+    shapes = (1, 1), (1, 11)
+    rankings = [bertscope.HeadRanking(np.ones(shape), np.ones(shape), shape[1], 0, 2.5, PROVENANCE) for shape in shapes]
+    stored(texts=repr(bertscope.FilledTexts([FILLED] * 300)), maps=repr(maps(20)), rankings="\n".join(map(repr, rankings)))

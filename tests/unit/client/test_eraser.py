@@ -1,6 +1,5 @@
 """Erasers: the stream read, changes made of them, their table and output, the file, and broken replies."""
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.erase import document, print_eraser
-from rich.console import Console
+
+from tests.support.stored_outputs import printed, refusals
 
 TEXTS = [bertscope.ProbeText("The cat sat", [("noun", 4, 7), ("verb", 8, 11)])]
 
@@ -55,29 +55,6 @@ def found(*ranks: int) -> bertscope.Eraser:
     return result
 
 
-def test_the_request_has_labels_in_alphabetical_order_and_no_rank_unless_given() -> None:
-    request = with_erased_texts(train_eraser_request(method="inlp", rank=3, seed=5), TEXTS, test=TEXTS, labels=None)
-    assert (list(request.labels), request.rank, request.seed) == (["noun", "verb"], 3, 5)
-    assert request.method == erasers.TrainEraserRequest.METHOD_INLP
-    assert [span.label for span in request.test[0].spans] == [0, 1]
-    assert train_eraser_request().rank == 0
-    with pytest.raises(bertscope.InvalidArgument, match="train"):
-        with_erased_texts(train_eraser_request(), [], test=(), labels=None)
-
-
-def test_progress_then_the_maps_of_layers() -> None:
-    stage = {"stage": probes.ProbeProgress.STAGE_TRAINING, "done": 1, "total": 2}
-    progress, nothing, result = read(erasers.TrainEraserResponse(progress=stage), eraser(3, 2), report())
-    assert progress == bertscope.ProbeProgress("training", 1, 2, 0)
-    assert nothing is None
-    own = result.layers[3]
-    assert (own.rank, own.accuracy_before, own.accuracy_after, own.accuracy_random) == (2, 0.9, 0.55, 0.85)
-    assert own.left.shape == own.random.left.shape == (4, 2)
-    assert (result.method, result.pooling, result.majority_label, result.majority) == ("leace", "mean", "noun", 0.55)
-    assert result.dev is None
-    assert result.to_pandas().columns.tolist() == ["layer", "rank", "before", "after", "random"]
-
-
 def test_a_change_is_the_map_at_the_state_of_the_layer() -> None:
     result = found(2, 1)
     for change, own in ((result.change(1, "masks"), result.layers[1]), (result.random_change(1), result.layers[1].random)):
@@ -98,31 +75,6 @@ def test_layers_without_a_map_are_named() -> None:
         result.random_change(7)
 
 
-def test_a_file_keeps_everything(tmp_path: Path) -> None:
-    result = found(2, 0, 1)
-    result.save(tmp_path / "number.npz")
-    again = bertscope.Eraser.load(tmp_path / "number.npz")
-    assert again.rows() == result.rows()
-    for name in (
-        "labels",
-        "method",
-        "train",
-        "dev",
-        "test",
-        "majority_label",
-        "pooling",
-        "hidden_size",
-        "seconds",
-        "provenance",
-    ):
-        assert getattr(again, name) == getattr(result, name)
-    for layer, own in result.layers.items():
-        for kept, sent in ((again.layers[layer], own), (again.layers[layer].random, own.random)):
-            np.testing.assert_array_equal(kept.right, sent.right)
-            np.testing.assert_array_equal(kept.mean, sent.mean)
-        np.testing.assert_array_equal(again.layers[layer].left, own.left)
-
-
 def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
     with (tmp_path / "other.npz").open("wb") as file:
         np.savez(file, layers=np.arange(2))
@@ -135,33 +87,19 @@ def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
         bertscope.Eraser.load(tmp_path / "cut2.npz")
 
 
-def test_the_output_has_the_table_and_the_most_frequent_class() -> None:
-    screen = Console(file=io.StringIO(), width=120)
-    print_eraser(screen, found(2, 1), [])
-    printed = screen.file.getvalue()  # type: ignore[attr-defined]
-    for expected in (
-        "2 classes erased by LEACE",
-        "20 words to train on",
-        "90.0",
-        "55.0",
-        "85.0",
-        "always 'noun'",
-        "2 cut away",
-    ):
-        assert expected in printed
-    assert document(found(1))["layers"] == [{"layer": 0, "rank": 1, "before": 0.9, "after": 0.55, "random": 0.85}]
-
-
-@pytest.mark.parametrize(
-    ("messages", "said"),
-    [
-        ([report()], "without scores"),
-        ([eraser(0), report(test=probes.ProbePart())], "without scores"),
-        ([eraser(0), report(majority_label=2)], "without scores"),
-        ([eraser(0), report(hidden_size=5)], "a map of rank 1 of 5 dimensions"),
-        ([erasers.TrainEraserResponse(eraser={"rank": 1}), report()], "as a matrix"),
-    ],
-)
-def test_replies_that_break_the_contract(messages: list[erasers.TrainEraserResponse], said: str) -> None:
-    with pytest.raises(bertscope.InvalidReply, match=said):
-        read(*messages)
+def test_an_eraser(stored, tmp_path: Path) -> None:
+    stage = {"stage": probes.ProbeProgress.STAGE_TRAINING, "done": 1, "total": 2}
+    sent = erasers.TrainEraserResponse(progress=stage), eraser(3, 2), eraser(4, 0), report()
+    *events, result = read(*sent)
+    result.save(tmp_path / "number.npz")
+    stored(
+        request=with_erased_texts(train_eraser_request(method="inlp", rank=3, seed=5), TEXTS, test=TEXTS, labels=None),
+        events=events,
+        eraser=result,
+        from_a_file=bertscope.Eraser.load(tmp_path / "number.npz"),
+        frame=result.to_pandas(),
+        printed=printed(print_eraser, result, []),
+        document=document(result),
+        broken=refusals(lambda messages: read(*messages)[-1], eraser(3, 1), report()),
+        without_texts=lambda: with_erased_texts(train_eraser_request(), [], test=(), labels=None),
+    )
