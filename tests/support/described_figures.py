@@ -36,6 +36,8 @@ def _axes(axes: Any, numbers: Numbers) -> Iterable[str]:
     for name, text in (("title", axes.title), ("x", axes.xaxis.label), ("y", axes.yaxis.label)):
         if text.get_text():
             yield f"{name}: {_text(text, numbers)}"
+    if axes.get_label() == "<colorbar>":
+        return
     scales = f"{axes.get_xscale()} and {axes.get_yscale()}"
     yield f"limits: {numbers(axes.get_xlim())} and {numbers(axes.get_ylim())}, {scales}"
     for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):

@@ -29,6 +29,7 @@ MOST_NUMBERS = 300
 def check(place: Path, things: Mapping[str, Any], *, store: bool) -> None:
     """Compares things, written one below the other, with the text that is stored there; or stores them."""
     text = "".join(f"== {name.replace('_', ' ')}\n{written(thing)}\n\n" for name, thing in things.items()).rstrip("\n") + "\n"
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
     text = re.sub(r"(bertscope'?\"?: ['\"])\d[^'\"]*", r"\1VERSION", text)
     if store:
         place.parent.mkdir(parents=True, exist_ok=True)

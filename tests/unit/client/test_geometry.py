@@ -13,6 +13,8 @@ from bertscope.questions.representations.geometry_requests import describe_geome
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
+from tests.support.stored_outputs import refusals
+
 LAYERS, SIZE = (0, 2), 6
 DEFAULTS = {
     "model": None,
@@ -117,22 +119,6 @@ def test_words_that_have_nothing_to_do_with_each_other_are_not_alike_in_texts():
     np.testing.assert_allclose(found.similarity_in_texts(adjusted=True), 0, atol=0.03)
 
 
-def test_pairs_of_one_text_do_not_count_as_those_of_any_two():
-    """Four texts whose words are alike within each, and at random between them."""
-    numbers = np.random.default_rng(6)
-    texts = [numbers.normal(0, 1, (len(LAYERS), 1, 48)) + 0.5 * numbers.normal(0, 1, (len(LAYERS), 9, 48)) for _ in range(4)]
-    directions = [unit(text) for text in texts]
-    sums = np.stack([one.sum(1) for one in directions])
-    vectors, inside = 36, 4 * 81
-    every = ((sums.sum(0) ** 2).sum(-1) - vectors) / (vectors**2 - vectors)
-    between = ((sums.sum(0) ** 2).sum(-1) - (sums**2).sum((0, 2))) / (vectors**2 - inside)
-    assert (every > 0.1).all() and (abs(between) < 0.15).all()
-    empty = np.zeros((len(LAYERS), 48))
-    layers = dataclasses.replace(WHOLE.sums, directions=sums.sum(0), text_direction_squares=(sums**2).sum(0), components=empty)
-    found = dataclasses.replace(WHOLE, sums=layers, vectors=vectors, squared_vectors=inside)
-    np.testing.assert_allclose(found.anisotropy(), between)
-
-
 def test_parts_add_up_to_the_whole():
     parts = [read_geometry(reply(TEXTS[:1]), REQUEST), read_geometry(reply(TEXTS[1:]), REQUEST)]
     merged = bertscope.GeometryDescription.merge(parts)
@@ -154,47 +140,19 @@ def test_parts_add_up_to_the_whole():
         bertscope.GeometryDescription.merge([])
 
 
-def test_numbers_that_there_are_not():
+def test_tables_and_numbers_that_there_are_not(stored) -> None:
     single = read_geometry(reply(TEXTS[1:2]), REQUEST)
-    assert np.isnan(single.anisotropy()).all() and np.isnan(single.similarity_in_texts()).all()
-    assert np.isnan(single.dimension_shares()).all() and np.isnan(single.self_similarity()).all()
-    assert document(single)["words"][0]["self_similarity"] is None
-    with pytest.raises(KeyError, match="not requested"):
-        WHOLE.self_similarity("dog")
     plain = describe_geometry_request(**{**DEFAULTS, "second_moments": False})
-    with pytest.raises(bertscope.InvalidArgument, match="second_moments=True"):
-        read_geometry(reply(TEXTS), plain).effective_rank()
-    assert "effective_rank" not in geometry_columns(read_geometry(reply(TEXTS), plain))
-
-
-def test_tables_have_a_row_for_each_layer():
-    assert WHOLE.to_pandas()["layer"].tolist() == [0, 2]
-    assert word_columns(WHOLE)["word"].tolist() == ["cat", "cat"]
-    found = document(WHOLE)
-    assert [layer["layer"] for layer in found["layers"]] == [0, 2]
-    assert found["layers"][0]["anisotropy"] == pytest.approx(WHOLE.anisotropy()[0])
-
-
-def test_frequent_words():
+    few = [np.arange(1.0, 1 + 2 * count * SIZE).reshape(len(LAYERS), count, SIZE) % 7 for count in (2, 2)]
     texts = ["The cat, the CAT.", ("A cat; cat cat", "the the The 12 12 12 12 12 12")]
-    assert frequent_words(texts, 9) == ["the", "cat"]
-    assert frequent_words(texts, 1) == ["the"]
-
-
-@pytest.mark.parametrize("broken", ["no layer", "sizes", "moments", "word", "twice", "none"])
-def test_a_reply_that_breaks_the_contract(broken):
-    message = reply(TEXTS)
-    if broken == "no layer":
-        del message.layers[:]
-    elif broken == "sizes":
-        message.layers[1].components.append(1.0)
-    elif broken == "moments":
-        message.layers[1].second_moments.data = b"1234"
-    elif broken == "word":
-        message.words[0].word = 2
-    elif broken == "twice":
-        message.words.append(message.words[0])
-    else:
-        message.words[0].vectors = 0
-    with pytest.raises(bertscope.InvalidReply):
-        read_geometry(message, REQUEST)
+    stored(
+        layers=geometry_columns(WHOLE),
+        words=word_columns(WHOLE),
+        frame=WHOLE.to_pandas(),
+        document=document(WHOLE),
+        of_one_vector=document(single),
+        without_moments=sorted(geometry_columns(read_geometry(reply(TEXTS), plain))),
+        frequent_words=[frequent_words(texts, 9), frequent_words(texts, 1)],
+        refused=[lambda: WHOLE.self_similarity("dog"), lambda: read_geometry(reply(TEXTS), plain).effective_rank()],
+        broken=refusals(lambda messages: read_geometry(*messages, REQUEST), reply(few)),
+    )

@@ -103,16 +103,6 @@ def test_a_lie_is_an_error_that_names_the_file(tmp_path: Path, what: str, lie: s
 
 
 @pytest.mark.parametrize("what", KEPT)
-def test_a_zip_bomb_is_not_read(tmp_path: Path, what: str) -> None:
-    kept, load, name = KEPT[what]
-    bomb = headed("(4, 8388608)", data=bytes(1 << 27))
-    path = written(tmp_path / "a.npz", members(kept) | {f"{name}.npy": bomb}, zipfile.ZIP_DEFLATED)
-    assert path.stat().st_size < 250_000
-    with pytest.raises(bertscope.InvalidArgument, match=r"a\.npz.*compressed"):
-        load(path)
-
-
-@pytest.mark.parametrize("what", KEPT)
 def test_a_file_that_is_damaged_anywhere_is_an_error_or_read(tmp_path: Path, what: str) -> None:
     kept, load, _ = KEPT[what]
     stored = whole(kept)
@@ -167,3 +157,12 @@ def test_a_contact_map_that_lies(tmp_path: Path, name: str, data: bytes) -> None
     path.write_bytes(data)
     with pytest.raises(bertscope.InvalidArgument, match=rf"a\.{name[2:]}"):
         bertscope.read_contacts(path)
+
+
+def test_a_zip_bomb_is_not_read(tmp_path: Path) -> None:
+    kept, load, name = KEPT["lens"]
+    bomb = headed("(4, 4194304)", data=bytes(1 << 26))
+    path = written(tmp_path / "a.npz", members(kept) | {f"{name}.npy": bomb}, zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 250_000
+    with pytest.raises(bertscope.InvalidArgument, match=r"a\.npz.*compressed"):
+        load(path)

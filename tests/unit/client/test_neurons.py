@@ -1,17 +1,16 @@
 """Attributions to neurons: the request, the reply read, changes made of it, its output, and replies that break the contract."""
 
-import io
 from typing import Any
 
 import bertscope
-import pytest
 from bertscope.questions.attribution.inputs import Section
 from bertscope.questions.attribution.neuron_replies import read_neurons, with_site
 from bertscope.questions.attribution.requests import attribute_words_request
 from bertscope.v1 import attribution_pb2 as attribution
-from bertscope.v1 import common_pb2, site_pb2
+from bertscope.v1 import common_pb2
 from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
-from rich.console import Console
+
+from tests.support.stored_outputs import printed, refusals
 
 TARGET = bertscope.Answer("paris")
 METHOD = attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS
@@ -38,69 +37,30 @@ def found(*answers: attribution.WordAttribution, asked: Any = None, method: Any 
     return bertscope.NeuronAttributions(read_neurons(asked or request(), [section] * len(answers), response))
 
 
-def test_the_request_names_the_site() -> None:
-    sent = request("heads", [3, 1], "masks", 5)
-    assert (sent.site.site, list(sent.site.layers), sent.site.top) == (site_pb2.SITE_HEAD_OUTPUT, [3, 1], 5)
-    assert sent.site.positions.kind == site_pb2.Positions.KIND_MASKS
-    assert sent.method == METHOD
-    assert not sent.absent
-    assert not request().site.HasField("positions")
-    with pytest.raises(bertscope.InvalidArgument, match="site"):
-        request("state")
-
-
-def test_a_reply_has_the_units_and_the_sums_of_layers() -> None:
-    (one,) = found(answer((1, 3, 9, 0.4), (0, 3, 2, -0.2)))
-    assert one.units[0] == bertscope.AttributedUnit(1, 3, 9, 0.4)
-    assert (one.layers, one.layer_sums, one.layer_values_absent) == ((0, 1), (0.5, -0.1), (0.1, 0.1))
-    assert (one.site, one.method, one.value, one.error) == ("neurons", "integrated_gradients", 0.6, 0.004)
-    (other,) = found(answer(), asked=request("heads", [5, 2]))
-    assert (other.layers, other.site) == ((2, 5), "heads")
-    assert one.to_pandas().to_dict("list") == {
-        "text": [0, 0], "layer": [1, 0], "position": [3, 3], "unit": [9, 2], "value": [0.4, -0.2]
-    }  # fmt: skip
-
-
-def test_units_that_texts_have_in_common_are_ordered_by_their_value() -> None:
+def test_attributions_to_neurons(stored) -> None:
+    one = answer((1, 3, 9, 0.4), (0, 3, 2, -0.2))
     several = found(
         answer((1, 3, 9, 0.4), (0, 3, 2, 0.3), (1, 3, 4, -0.9)),
         answer((0, 2, 2, 0.2), (0, 1, 2, 0.1), (1, 3, 4, -0.9), (2, 1, 7, 0.9)),
     )
-    assert several.common(1) == [(0, 2)]
-    assert several.common() == [(2, 7), (0, 2), (1, 9)]
-    assert several.common(0.6) == [(0, 2)]
-    with pytest.raises(bertscope.InvalidArgument, match="share"):
-        several.common(0)
+    few = found(answer((1, 3, 9, 0.4), (0, 3, 2, 0.3), (1, 3, 4, 0.2), (1, 3, 5, -0.1)))
+    (heads,) = found(answer(), asked=request("heads", [5, 2]))
+    shapley = attribution.ATTRIBUTION_METHOD_SHAPLEY
 
+    def read(messages):
+        return found(*messages[0].results)
 
-def test_changes_scale_the_common_units_layer_by_layer() -> None:
-    several = found(answer((1, 3, 9, 0.4), (0, 3, 2, 0.3), (1, 3, 4, 0.2), (1, 3, 5, -0.1)))
-    first, second = several.changes(0.0)
-    assert (first.site, first.layer, first.units, first.positions) == ("neurons", 0, (2,), "masks")
-    assert (second.layer, second.units) == (1, (4, 9))
-    assert second.change.message().scale == 0
-    ((only,),) = [several[0].changes(2.0, top=1, positions="all")]
-    assert (only.layer, only.units, only.positions, only.change.message().scale) == (1, (9,), "all", 2)
-
-
-def test_the_output_has_units_and_sums() -> None:
-    screen = Console(file=io.StringIO(), width=100)
-    (one,) = found(answer((1, 3, 9, 0.4)))
-    print_neurons(screen, one)
-    printed = screen.file.getvalue()  # type: ignore[attr-defined]
-    for expected in ("paris", "neuron", "+0.400", "all its neurons", "-0.100", "error 0.40 %"):
-        assert expected in printed
-    assert neurons_document(one)["units"] == [[1, 3, 9]]
-
-
-@pytest.mark.parametrize(
-    ("response", "method", "said"),
-    [
-        (answer(sums=()), METHOD, "sums of 0 layers"),
-        (answer((0, 0, 0, float("nan"))), METHOD, "not finite"),
-        (answer(), attribution.ATTRIBUTION_METHOD_SHAPLEY, "another method"),
-    ],
-)
-def test_replies_that_break_the_contract(response: attribution.WordAttribution, method: Any, said: str) -> None:
-    with pytest.raises(bertscope.InvalidReply, match=said):
-        found(response, method=method)
+    stored(
+        request=request("heads", [3, 1], "masks", 5),
+        plain=request(),
+        attribution=found(one)[0],
+        heads=[heads.layers, heads.site],
+        frame=found(one)[0].to_pandas(),
+        common=[several.common(1), several.common(), several.common(0.6), lambda: several.common(0)],
+        changes=[few.changes(0.0), few[0].changes(2.0, top=1, positions="all")],
+        printed=printed(print_neurons, found(one)[0]),
+        document=neurons_document(found(one)[0]),
+        broken=refusals(read, attribution.AttributeWordsResponse(results=[one])),
+        another_method=lambda: found(one, method=shapley),
+        another_site=lambda: request("state"),
+    )

@@ -36,13 +36,6 @@ def test_quick_calls_grow_to_the_limit_and_slow_ones_shrink():
     assert size(parts) == LEAST_SIZE
 
 
-def test_an_empty_list_is_one_empty_call():
-    parts = Parts(iter([]), 0, Limit())
-    assert parts.take() == Part(0, [])
-    assert parts.take() is None
-    parts.end()
-
-
 def test_the_pieces_of_a_call_that_was_too_large_come_first():
     parts = Parts(iter(range(20)), 20, Limit())
     part = parts.take()
@@ -52,14 +45,19 @@ def test_the_pieces_of_a_call_that_was_too_large_come_first():
     assert ([len(piece.items) for piece in pieces], [piece.start for piece in pieces], wait) == ([8, 8, 4], [0, 8, 16], 0.0)
     parts.put_back(pieces)
     assert parts.take() == pieces[0]
-
-
-def test_a_single_text_that_is_too_much_is_an_error():
+    empty = Parts(iter([]), 0, Limit())
+    assert (empty.take(), empty.take()) == (Part(0, []), None)
+    empty.end()
     parts = Parts(iter(["a"]), 1, Limit())
-    part = parts.take()
-    assert part is not None
+    only = parts.take()
+    assert only is not None
     with pytest.raises(bertscope.InvalidArgument):
-        parts.refused(part, bertscope.InvalidArgument("too much", reason="TOO_MANY_TOKENS"), attempts=4)
+        parts.refused(only, bertscope.InvalidArgument("too much", reason="TOO_MANY_TOKENS"), attempts=4)
+    parts.check_weights(0, "sha256:1")
+    parts.check_weights(2, "sha256:1")
+    with pytest.raises(bertscope.FailedPrecondition, match="from text 3 on") as caught:
+        parts.check_weights(3, "sha256:2")
+    assert caught.value.reason == "CLIENT_SIDE"
 
 
 def test_a_message_that_is_too_large_for_grpc_is_halved():
@@ -68,15 +66,6 @@ def test_a_message_that_is_too_large_for_grpc_is_halved():
     assert part is not None
     pieces, _ = parts.refused(part, bertscope.ResourceExhausted("Received message larger than max (9 vs. 4)"), attempts=4)
     assert [piece.items for piece in pieces] == [["a", "b"], ["c", "d"]]
-
-
-def test_another_model_amid_a_list_is_an_error():
-    parts = Parts(iter("abcd"), 4, Limit())
-    parts.check_weights(0, "sha256:1")
-    parts.check_weights(2, "sha256:1")
-    with pytest.raises(bertscope.FailedPrecondition, match="from text 3 on") as caught:
-        parts.check_weights(3, "sha256:2")
-    assert caught.value.reason == "CLIENT_SIDE"
 
 
 def test_only_the_texts_of_a_call_are_renumbered():

@@ -1,10 +1,6 @@
 """CKA from sums: replies read, merged, drawn and listed, and replies that break the contract."""
 
-from pathlib import Path
-
 import bertscope
-import numpy as np
-import pytest
 from bertscope.questions.representations.comparison import (
     RepresentationComparison,
     comparison_columns,
@@ -13,6 +9,8 @@ from bertscope.questions.representations.comparison import (
 )
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+
+from tests.support.stored_outputs import refusals
 
 REQUEST = geometry_pb2.CompareRepresentationsRequest()
 CHANGED = geometry_pb2.CompareRepresentationsRequest(interventions=[common_pb2.HeadIntervention()])
@@ -39,39 +37,25 @@ def reply(scale: float = 1, **changed: object) -> geometry_pb2.CompareRepresenta
     return geometry_pb2.CompareRepresentationsResponse(**{**fields, **changed})  # type: ignore[arg-type]
 
 
-def test_cka_of_the_sums_of_several_replies():
-    parts = [read_comparison(reply(), REQUEST), read_comparison(reply(3), REQUEST)]
-    whole = RepresentationComparison.merge(parts)
-    assert repr(whole).splitlines()[0] == "<RepresentationComparison: 2 x 3 layers, 4 texts, models/one and models/two>"
-    np.testing.assert_allclose(whole.shared, 4 * parts[0].shared)
-    expected = [[1, 1, np.nan], [1.5, 1, np.nan]]  # sums, not a share of a whole: an estimate of few texts may be above 1
-    np.testing.assert_allclose(whole.cka(), expected)
-    columns = comparison_columns(whole)
-    assert (columns["layer"].tolist(), columns["other_layer"].tolist()) == ([0, 0, 0, 4, 4, 4], [1, 2, 3, 1, 2, 3])
-    assert whole.to_pandas().shape == (6, 4)
-    assert comparison_document(whole)["cka"][1][0] == pytest.approx(1.5)
-    for unlike in (read_comparison(reply(layers=[0, 3]), REQUEST), read_comparison(reply(), CHANGED)):
-        with pytest.raises(bertscope.InvalidArgument, match="only equal ones merge"):
-            RepresentationComparison.merge([whole, unlike])
-    with pytest.raises(bertscope.FailedPrecondition, match="other weights"):
-        RepresentationComparison.merge([whole, read_comparison(reply(other_provenance=source("models/two", "2")), REQUEST)])
-
-
-def test_names_of_what_is_compared(tmp_path: Path):
+def test_cka_of_the_sums_of_several_replies(stored) -> None:
+    """Sums, not a share of a whole: an estimate of few texts may be above 1."""
+    whole = RepresentationComparison.merge([read_comparison(reply(), REQUEST), read_comparison(reply(3), REQUEST)])
+    unlike = reply(layers=[0, 3]), reply(other_provenance=source("models/two", "2"))
     same = {"other_provenance": source("models/one")}
-    alone, changed = read_comparison(reply(**same), REQUEST), read_comparison(reply(**same), CHANGED)
-    assert (alone.models, changed.models) == ("models/one", "models/one, untouched and under interventions")
-    assert read_comparison(reply(), CHANGED).models == "models/one and models/two under interventions"
-    for number, found in enumerate((alone, changed, read_comparison(reply(), REQUEST))):
-        path = tmp_path / f"{number}.svg"
-        bertscope.save_representations(found, path, dark=number == 1)
-        assert path.stat().st_size > 1000
-    axes = bertscope.plot_representations(alone).axes[0]
-    assert axes.get_xlabel() == axes.get_ylabel() == "layer (0: embeddings)"
-    assert [text.get_text() for text in axes.texts] == ["1.00", "1.00", "1.50", "1.00"]
-
-
-@pytest.mark.parametrize("broken", [{"layers": []}, {"shared": [1.0]}, {"own": [1.0]}, {"other": []}])
-def test_a_reply_that_breaks_the_contract(broken):
-    with pytest.raises(bertscope.InvalidReply):
-        read_comparison(reply(**broken), REQUEST)
+    alone = read_comparison(reply(**same), REQUEST)
+    stored(
+        comparison=whole,
+        shown=repr(whole),
+        cka=whole.cka(),
+        columns=comparison_columns(whole),
+        frame=whole.to_pandas(),
+        document=comparison_document(whole),
+        models=[alone.models, read_comparison(reply(**same), CHANGED).models, read_comparison(reply(), CHANGED).models],
+        figure=bertscope.plot_representations(alone),
+        dark=bertscope.plot_representations(whole, dark=True),
+        refused=[
+            *(lambda other=other: RepresentationComparison.merge([whole, read_comparison(other, REQUEST)]) for other in unlike),
+            lambda: RepresentationComparison.merge([whole, read_comparison(reply(), CHANGED)]),
+        ],
+        broken=refusals(lambda messages: read_comparison(*messages, REQUEST), reply()),
+    )
