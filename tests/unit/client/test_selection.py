@@ -62,24 +62,13 @@ def test_equal_heads_are_seldom_said_to_beat_a_fixed_distance() -> None:
     assert max(found["half"], found["same"], found["other"]) <= 5 / TRIALS, found
 
 
-@pytest.mark.slow
-def test_accuracies_of_equal_heads_are_too_high_only_where_they_are_chosen() -> None:
-    best = [scores(40, 0.4, seed)["nsubj"].best() for seed in range(30)]
-    assert np.mean([one.chosen_accuracy for one in best]) > 0.55
-    # The mean of 30 shares of some 40 pairs has a standard error of .014.
-    assert np.mean([one.accuracy for one in best]) == pytest.approx(0.4, abs=0.05)
-    same = [scores(40, 0.4, seed)["nsubj"].best(select="same") for seed in range(5)]
-    assert all(one.accuracy == one.chosen_accuracy and one.chosen_on == "same" for one in same)
-    assert np.mean([one.accuracy for one in same]) > 0.5
-
-
 @pytest.mark.parametrize("select", ["half", "same"])
 def test_a_head_that_is_better_is_found_and_said_to_be(select: bertscope.RelationScore) -> None:
-    found = [scores(60, 0.3, seed, skilled=0.9)["nsubj"].best("forward", select=select) for seed in range(12)]
+    found = [scores(60, 0.3, seed, skilled=0.9)["nsubj"].best("forward", select=select) for seed in range(8)]
     assert all((one.layer, one.head, one.beats_offset) == (3, 4, True) for one in found)
-    # Of 12 intervals of 95 %, 4 or more that miss have a probability below .3 %; those of all heads at once are wider.
+    # Of 8 intervals of 95 %, 3 or more that miss have a probability below .6 %; those of all heads at once are wider.
     held = [one.interval is not None and one.interval.low <= 0.9 <= one.interval.high for one in found]
-    assert sum(held) >= 9
+    assert sum(held) >= 6
 
 
 def test_halves_are_every_second_text() -> None:

@@ -1,15 +1,11 @@
 """Structural probes: the treebank read, the request, the stream read, its table, its output, its figure, and broken replies."""
 
-import io
 from pathlib import Path
-from typing import Any
 
 import bertscope
-import numpy as np
 import pytest
 from bertscope.questions.probes.structural_probes import (
     StructuralProbeAssembler,
-    structural_columns,
     with_trees,
 )
 from bertscope.questions.probes.structural_requests import train_structural_probe_request
@@ -17,7 +13,8 @@ from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_workbench.command.commands.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import plot_structural_probe
-from rich.console import Console
+
+from tests.support.stored_outputs import printed, refusals
 
 TREE = """\
 # text = The cat doesn't sleep.
@@ -83,70 +80,27 @@ def test_trees_of_a_treebank(tmp_path: Path) -> None:
         bertscope.read_tree_conllu(path)
 
 
-def test_a_request_has_the_trees() -> None:
+def test_a_request_has_the_trees(stored) -> None:
     text = bertscope.TreeText(("The cat", "sleeps"), [(2, (0, 3)), (3, (4, 7)), (0, (0, 6, 1), True), (None, None)])
-    message = with_trees(train_structural_probe_request(quantity="depth", rank=8), text, dev=(), test=())
-    words = message.train[0].words
-    assert [word.head for word in words[:3]] == [2, 3, 0]
-    assert words[2].HasField("head")
-    assert not words[3].HasField("head")
-    assert not words[3].HasField("span")
-    assert (words[2].span.end, words[2].span.segment, words[2].punctuation) == (6, 1, True)
-    assert (message.quantity, message.rank) == (structural.TrainStructuralProbeRequest.QUANTITY_DEPTH, 8)
+    asked = train_structural_probe_request(quantity="depth", rank=8)
+    stored(
+        request=with_trees(asked, text, dev=(), test=()),
+        refused=[lambda: with_trees(asked, [], dev=(), test=()), lambda: with_trees(asked, ["a text"], dev=(), test=())],
+    )
 
 
-@pytest.mark.parametrize(
-    ("field", "fields"),
-    [
-        ("train", {"train": []}),
-        ("train[0]", {"train": ["a text"]}),
-        ("quantity", {"quantity": "height"}),
-        ("rank", {"rank": 0}),
-    ],
-)
-def test_what_cannot_be_sent(field: str, fields: dict[str, Any]) -> None:
-    text = bertscope.TreeText("a b", [(0, (0, 1)), (1, (2, 3))])
-    train = fields.pop("train", text)
-    with pytest.raises(bertscope.InvalidArgument) as error:
-        with_trees(train_structural_probe_request(**fields), train, dev=(), test=())
-    assert error.value.field_violations[0].field == field
-
-
-def test_a_stream_becomes_progress_and_a_result() -> None:
+def test_structural_probes(stored) -> None:
     stage = structural.StructuralProbeProgress(stage=ProbeProgress.STAGE_TRAINING, done=1, total=40, best_dev_loss=0.5)
-    assembler = StructuralProbeAssembler()
-    progress = assembler.add(structural.TrainStructuralProbeResponse(progress=stage))
-    assert progress == bertscope.StructuralProbeProgress("training", 1, 40, 0.5)
-    result = assembler.add(report())
-    assert isinstance(result, bertscope.StructuralProbeResult)
-    best = result.layer(2)
-    assert (best.score, best.control_score, best.spread) == (0.75, 0.25, (0.75, 0.75))
-    assert (best.spearman, best.control_spearman) == (pytest.approx(0.6), pytest.approx(0.2))
-    assert (result.chain_score, result.quantity, result.pooling, result.seeds) == (0.375, "distance", "mean", (3, 3))
-    with pytest.raises(KeyError):
-        result.layer(1)
-    assert list(result.to_pandas().columns) == list(structural_columns(result))
-    dev = assembler.add(report(test=False))
-    assert isinstance(dev, bertscope.StructuralProbeResult)
-    assert dev.scored == "dev"
-
-
-def test_a_report_without_scores_breaks_the_contract() -> None:
-    with pytest.raises(bertscope.InvalidReply):
-        StructuralProbeAssembler().add(report(layers=[]))
-
-
-def test_output_and_figure() -> None:
     result = StructuralProbeAssembler().add(report())
-    assert isinstance(result, bertscope.StructuralProbeResult)
-    screen = Console(file=io.StringIO(), width=160)
-    print_structural_probe(screen, result, [])
-    text = screen.file.getvalue()
-    assert "2 *" in text
-    assert "75.0 %" in text
-    assert "words in a chain: UUAS 37.5 %, DSpr. 0.300" in text
-    assert "1 without a piece" in text
-    assert document(result)["layers"][1]["control_score"] == 0.25
-    left, right = plot_structural_probe(result).axes
-    np.testing.assert_allclose(left.lines[0].get_ydata(), [62.5, 75])
-    np.testing.assert_allclose(right.lines[1].get_ydata(), [0.2, 0.2])
+    dev = StructuralProbeAssembler().add(report(test=False))
+    assert isinstance(result, bertscope.StructuralProbeResult) and isinstance(dev, bertscope.StructuralProbeResult)
+    stored(
+        progress=StructuralProbeAssembler().add(structural.TrainStructuralProbeResponse(progress=stage)),
+        probes=result,
+        scored=[dev.scored, lambda: result.layer(1)],
+        frame=result.to_pandas(),
+        printed=printed(print_structural_probe, result, [], width=160),
+        document=document(result),
+        figure=plot_structural_probe(result),
+        broken=refusals(lambda messages: StructuralProbeAssembler().add(*messages), report()),
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,104 +17,8 @@ from bertscope.values.intervals import mean_interval, ratio_interval, wilson_int
 from bertscope_workbench.plots.text_sets import MAX_GROUPS
 
 from tests.support.descriptions import PROVENANCE
+from tests.support.stored_outputs import refusals
 from tests.support.text_sets import comparison
-
-
-def regions(*texts: str) -> list[str]:
-    found = bertscope.TextSet(texts).critical_regions()
-    return [given.text[start:end] for given in found.texts for start, end, _ in given.parts]  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    ("texts", "expected"),
-    [
-        (["The keys are old.", "The keys is old."], ["are", "is"]),
-        (["The old keys are.", "The keys are."], ["old keys", "keys"]),
-        (["The keys are.", "The old keys are."], ["keys", "old keys"]),
-        (["Who ate?", "Who ate it?"], ["ate?", "ate it?"]),
-        (["The cat sat.", "The cat sat."], ["sat.", "sat."]),
-        (["one", "two", "three"], ["one", "two", "three"]),
-        (["a  b\tc", "a x c"], ["b", "x"]),
-        (["a", "a b"], ["a", "a b"]),
-        (["a a", "a a a"], ["a", "a a"]),
-    ],
-)
-def test_a_critical_region_is_what_differs(texts: list[str], expected: list[str]) -> None:
-    assert regions(*texts) == expected
-    assert [region in text for region, text in zip(expected, texts, strict=True)] == [True] * len(texts)
-
-
-def test_what_has_no_critical_region() -> None:
-    for texts in ([("a", "b"), "c"], ["a b", bertscope.conditional("a", "b")]):
-        with pytest.raises(bertscope.InvalidArgument, match="single texts"):
-            bertscope.TextSet(texts).critical_regions()  # type: ignore[arg-type]
-
-
-def test_pairs_and_sets_become_messages() -> None:
-    for given in (("a", "b"), [("a", "b")], bertscope.TextSet(["a", "b"]), [bertscope.TextSet(["a", "b"])]):
-        (asked,) = asked_sets(given, critical_region=False).items
-        assert [text.text for text in asked.message.texts] == ["a", "b"]
-        assert (asked.message.right, list(asked.message.groups)) == (0, [])
-    (asked,) = asked_sets([bertscope.TextSet(["a b", "a c"], 1, ["x", "x", "y"])], critical_region=True).items
-    assert (asked.message.right, list(asked.message.groups)) == (1, ["x", "y"])
-    assert [text.spans[0].start for text in asked.message.texts] == [2, 2]
-    many = asked_sets((("a", "b") for _ in range(3)), critical_region=False)
-    assert (many.total, len(list(many.items))) == (None, 3)
-    assert asked_sets([("a", "b")] * EAGER_TEXTS, critical_region=False).total == EAGER_TEXTS
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: asked_sets(7, critical_region=False), "sets"),  # type: ignore[arg-type]
-        (lambda: asked_sets([("a", "b", "c")], critical_region=False), r"sets\[0\]"),  # type: ignore[list-item]
-        (lambda: asked_sets([("a", 7)], critical_region=False), r"sets\[0\].bad"),  # type: ignore[list-item]
-        (lambda: asked_sets([("a", "b")], critical_region="yes"), "critical_region"),  # type: ignore[arg-type]
-        (lambda: bertscope.TextSet("ab"), "texts"),
-        (lambda: bertscope.TextSet(["a", "b"], -1), "right"),
-        (lambda: bertscope.TextSet(["a", "b"], 0, [7]), "groups"),  # type: ignore[list-item]
-    ],
-)
-def test_what_can_not_be_sent_is_refused_by_its_field(make: Any, words: str) -> None:
-    with pytest.raises(bertscope.InvalidArgument, match=words):
-        make()
-
-
-def test_replies_that_break_the_contract() -> None:
-    asked = list(asked_sets([("a", "b")], critical_region=False).items)
-    with pytest.raises(bertscope.InvalidReply, match="0 of 1"):
-        read_compared_sets(asked, scores_pb2.CompareTextsResponse())
-    reply = scores_pb2.CompareTextsResponse(results=[scores_pb2.ComparedSet()], provenance=PROVENANCE)
-    with pytest.raises(bertscope.InvalidReply, match="0 of a set's 2"):
-        read_compared_sets(asked, reply)
-
-
-def test_accuracies_by_group() -> None:
-    found = comparison("rrrtwrrr")
-    whole = found.accuracy()
-    assert (whole.sets, whole.right, whole.tied, whole.wrong, whole.accuracy) == (8, 6, 1, 1, 0.75)
-    assert whole.mean_difference == pytest.approx((6 - 2) / 8)
-    assert whole.interval == wilson_interval(6, 8)
-    assert found.groups == ("a", "b0", "b1")
-    assert [(group.group, group.sets, group.right) for group in found.by_group()] == [("a", 8, 6), ("b0", 4, 3), ("b1", 4, 3)]
-    with pytest.raises(KeyError, match="b0"):
-        found.accuracy("c")
-    assert "accuracy 0.750" in repr(found)
-    assert [one.scoring for one in found.sets[:1]] == ["original"]
-    assert bertscope.TextComparison(()).accuracy().sets == 0
-
-
-def test_tables() -> None:
-    found = comparison("rtw")
-    groups = found.to_pandas()
-    assert groups["group"].fillna("").tolist() == ["", "a", "b0", "b1"]
-    assert (groups["low"] <= groups["accuracy"]).all()
-    sets = found.to_pandas("set")
-    assert sets["outcome"].tolist() == ["right", "tie", "wrong"]
-    assert sets["difference"].tolist() == [1.0, 0.0, -2.0]
-    assert sets["groups"].tolist()[0] == "a|b0"
-    assert sets["best_other"].tolist()[1] == "bad 1"
-    assert "<table" in found._repr_html_()
 
 
 def test_two_models_are_compared_set_by_set() -> None:
@@ -148,75 +51,6 @@ def test_wilsons_interval() -> None:
         wilson_interval(1, 2, confidence=1.0)
 
 
-def test_blimps_own_files_are_read(tmp_path: Path) -> None:
-    rows = [
-        {"sentence_good": f"good {n}", "sentence_bad": f"bad {n}", "field": "syntax", "UID": f"u{n}", "pairID": str(n)}
-        for n in range(3)
-    ]
-    path = tmp_path / "causative.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    found = bertscope.read_sets(path)
-    assert [one.texts for one in found] == [(f"good {n}", f"bad {n}") for n in range(3)]
-    assert found[2].groups == ("syntax", "u2")
-    assert bertscope.read_sets(path, "pairID", limit=2)[1].groups == ("1",)
-    assert bertscope.read_sets(path, ())[0].groups == ()
-    assert bertscope.read_pairs(path)[0] == ("good 0", "bad 0")
-    (tmp_path / "b.tsv").write_text("good\tbad\nx\ty\n", encoding="utf-8")
-    (tmp_path / "readme.md").write_text("no", encoding="utf-8")
-    both = bertscope.read_sets(tmp_path)
-    assert [(file.name, line) for file, line in zip(both.paths, both.lines, strict=True)][-1] == ("causative.jsonl", 3)
-    assert both[0].groups == ()
-
-
-def test_columns_of_groups_are_crossed(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("good\tbad\tnumber\tkind\nx\ty\tplural\tPP\nv\tw\tsingular\tnone\n", encoding="utf-8")
-    found = bertscope.read_sets(path, ["number,kind", "number"])
-    assert [one.groups for one in found] == [("plural, PP", "plural"), ("singular, none", "singular")]
-    assert found.values == [{"number": "plural", "kind": "PP"}, {"number": "singular", "kind": "none"}]
-    assert [one.groups for one in bertscope.read_pairs(path, groups="number , kind")] == [("plural, PP",), ("singular, none",)]
-    with pytest.raises(bertscope.InvalidArgument, match="has no column 'tense'"):
-        bertscope.read_pairs(path, groups="number,tense")
-    path.write_text('good\tbad\tx\ty\na\tb\tp, q\tr\na\tb\tp\tq, r\na\tb\t"p\tr\n')
-    assert [one.groups for one in bertscope.read_pairs(path, groups="x,y")] == [('"p, q", r',), ('p, "q, r"',), ('"""p", r',)]
-
-
-def test_files_that_can_not_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.csv"
-    path.write_text("good,bad\nx,y\n", encoding="utf-8")
-    with pytest.raises(bertscope.InvalidArgument, match="has no column 'paradigm'"):
-        bertscope.read_sets(path, "paradigm")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(bertscope.InvalidArgument, match="has no file to read"):
-        bertscope.read_sets(tmp_path / "empty")
-    with pytest.raises(FileNotFoundError):
-        bertscope.read_sets(tmp_path / "nowhere.csv")
-
-
-def test_a_figure_has_a_row_for_each_group() -> None:
-    ours, theirs = comparison("rrrtwrrr"), comparison("rrwwwrrr", model="models/other")
-    (axes,) = bertscope.plot_accuracy(ours).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a (8)", "b0 (4)", "b1 (4)", "all (8)"]
-    dots = [line for line in axes.lines if line.get_marker() == "o" and line.get_markerfacecolor() != "none"]
-    np.testing.assert_allclose([dot.get_xdata()[0] for dot in dots], [75, 75, 75, 75])
-    rings = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
-    assert len(rings) == 3
-    figure = bertscope.plot_accuracy(ours, theirs, dark=True)
-    names = {text.get_text() for text in figure.legends[0].get_texts()}
-    assert names == {"models/fake", "models/other", "chance"}
-    many = comparison("r" * (MAX_GROUPS + 3), groups=lambda index: (f"g{index}",))
-    assert "3 more groups" in bertscope.plot_accuracy(many).get_suptitle()
-
-
-def test_nothing_to_draw(tmp_path: Path) -> None:
-    with pytest.raises(bertscope.InvalidArgument, match="no set"):
-        bertscope.plot_accuracy(bertscope.TextComparison(()))
-    with pytest.raises(ValueError, match="must end with"):
-        bertscope.save_accuracy(comparison("r"), tmp_path / "a.gif")
-    bertscope.save_accuracy(comparison("r"), tmp_path / "a.png", title="mine")
-    assert (tmp_path / "a.png").stat().st_size > 1000
-
-
 @pytest.mark.slow
 def test_the_interval_of_a_mean_over_groups() -> None:
     numbers = np.random.default_rng(3)
@@ -235,3 +69,105 @@ def test_the_interval_of_a_mean_over_groups() -> None:
     # Values that are all alike: as one of ratio_interval.
     assert mean_interval([np.ones(9)], (-1.0, 1.0)) == pytest.approx(ratio_interval(np.ones(9), np.ones(9), (-1.0, 1.0)))
     assert mean_interval([one[:4]], (-1.0, 1.0)) is None
+
+
+REGIONS = [
+    ["The keys are old.", "The keys is old."],
+    ["The old keys are.", "The keys are."],
+    ["The keys are.", "The old keys are."],
+    ["Who ate?", "Who ate it?"],
+    ["The cat sat.", "The cat sat."],
+    ["one", "two", "three"],
+    ["a  b\tc", "a x c"],
+    ["a", "a b"],
+    ["a a", "a a a"],
+]
+
+
+def regions(texts: Any) -> list[str]:
+    found = bertscope.TextSet(texts).critical_regions()
+    return [given.text[start:end] for given in found.texts for start, end, _ in given.parts]  # type: ignore[union-attr]
+
+
+def test_requests(stored) -> None:
+    for given in (("a", "b"), [("a", "b")], bertscope.TextSet(["a", "b"]), [bertscope.TextSet(["a", "b"])]):
+        (asked,) = asked_sets(given, critical_region=False).items
+        assert [text.text for text in asked.message.texts] == ["a", "b"]
+    (marked,) = asked_sets([bertscope.TextSet(["a b", "a c"], 1, ["x", "x", "y"])], critical_region=True).items
+    many = asked_sets((("a", "b") for _ in range(3)), critical_region=False)
+    stored(
+        critical_regions=[regions(texts) for texts in REGIONS],
+        message=marked.message,
+        many=[many.total, len(list(many.items)), asked_sets([("a", "b")] * EAGER_TEXTS, critical_region=False).total],
+        refused=[
+            lambda: regions([("a", "b"), "c"]),
+            lambda: regions(["a b", bertscope.conditional("a", "b")]),
+            lambda: asked_sets(7, critical_region=False),  # type: ignore[arg-type]
+            lambda: asked_sets([("a", "b", "c")], critical_region=False),  # type: ignore[list-item]
+            lambda: asked_sets([("a", 7)], critical_region=False),  # type: ignore[list-item]
+            lambda: asked_sets([("a", "b")], critical_region="yes"),  # type: ignore[arg-type]
+            lambda: bertscope.TextSet("ab"),
+            lambda: bertscope.TextSet(["a", "b"], -1),
+            lambda: bertscope.TextSet(["a", "b"], 0, [7]),  # type: ignore[list-item]
+        ],
+    )
+
+
+def test_accuracies_by_group(stored) -> None:
+    found, theirs = comparison("rrrtwrrr"), comparison("rrwwwrrr", model="models/other")
+    many = comparison("r" * (MAX_GROUPS + 3), groups=lambda index: (f"g{index}",))
+    asked = list(asked_sets([("a", "b")], critical_region=False).items)
+    compared = scores_pb2.ComparedSet(log_likelihoods=[-4, -5], scored_pieces=[2, 2], outcome=1)
+    stored(
+        whole=found.accuracy(),
+        by_group=found.by_group(),
+        shown=repr(found),
+        set=found.sets[0],
+        frame=found.to_pandas(),
+        frame_of_sets=found.to_pandas("set"),
+        figure=bertscope.plot_accuracy(found),
+        one_group=bertscope.plot_accuracy(comparison("rw", groups=lambda index: ("a",))),
+        of_two_models=bertscope.plot_accuracy(found, theirs, dark=True),
+        of_very_many=bertscope.plot_accuracy(many).get_suptitle(),
+        nothing=[bertscope.TextComparison(()).accuracy(), lambda: bertscope.plot_accuracy(bertscope.TextComparison(()))],
+        unknown=lambda: found.accuracy("c"),
+        broken=refusals(
+            lambda messages: read_compared_sets(asked, *messages),
+            scores_pb2.CompareTextsResponse(results=[compared], provenance=PROVENANCE),
+        ),
+    )
+
+
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = '{{"sentence_good": "good {0}", "sentence_bad": "bad {0}", "field": "syntax", "UID": "u{0}", "pairID": "{0}"}}\n'
+    files = {
+        "blimp/causative.jsonl": "".join(map(row.format, range(3))),
+        "blimp/b.tsv": "good\tbad\nx\ty\n",
+        "blimp/readme.md": "no",
+        "pairs.tsv": "good\tbad\tnumber\tkind\nx\ty\tplural\tPP\nv\tw\tsingular\tnone\n",
+        "quotes.tsv": 'good\tbad\tx\ty\na\tb\tp, q\tr\na\tb\tp\tq, r\na\tb\t"p\tr\n',
+        "pairs.csv": "good,bad\nx,y\n",
+        "empty/none.md": "",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(text, encoding="utf-8")
+    read, blimp = bertscope.read_sets, "blimp/causative.jsonl"
+    both, crossed = read("blimp"), read("pairs.tsv", ["number,kind", "number"])
+    stored(
+        blimp=list(read(blimp)),
+        by_pair=[one.groups for one in read(blimp, "pairID", limit=2)],
+        without_groups=[one.groups for one in read(blimp, ())],
+        pairs=list(bertscope.read_pairs(blimp)),
+        folder=[[file.name, line, one.groups] for file, line, one in zip(both.paths, both.lines, both, strict=True)],
+        crossed=[[one.groups for one in crossed], crossed.values],
+        of_pairs=[one.groups for one in bertscope.read_pairs("pairs.tsv", groups="number , kind")],
+        quoted=[one.groups for one in bertscope.read_pairs("quotes.tsv", groups="x,y")],
+        refused=[
+            lambda: bertscope.read_pairs("pairs.tsv", groups="number,tense"),
+            lambda: read("pairs.csv", "paradigm"),
+            lambda: read("empty"),
+            lambda: read("nowhere.csv"),
+        ],
+    )

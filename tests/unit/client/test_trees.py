@@ -53,7 +53,7 @@ def every_tree(count: int, root: int) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("count", [2, 3, 4, 5])
+@pytest.mark.parametrize("count", [2, 5])
 def test_a_spanning_tree_is_the_best_of_all_trees(count: int) -> None:
     draw = np.random.default_rng(3)
     for root in range(count):

@@ -113,7 +113,7 @@ def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.Mo
         Samples("bank", 0).result()
 
 
-@pytest.mark.parametrize("count", [3, 5, 30])
+@pytest.mark.parametrize("count", [3, 30])
 def test_words_that_are_no_different_from_others_have_no_adjusted_variance(count: int) -> None:
     """However few their vectors are: less the share of all random words, three vectors had .28 too much."""
     found = []
