@@ -23,69 +23,6 @@ ROWS = [
 ]
 
 
-def body(text: str) -> list[str]:
-    """Returns the lines between the heads and the last rule."""
-    return text.split("\\midrule\n")[1].split("\\bottomrule")[0].splitlines()
-
-
-def test_an_estimate_and_its_interval_are_one_column():
-    text = latex_table(COLUMNS, ROWS)
-    assert text.startswith("% \\usepackage{booktabs,graphicx}\n")
-    assert "{!}{%\n\\begin{tabular}{lrrrr}\n\\toprule\n" in text
-    narrow = latex_table(COLUMNS[:5], [row[:5] for row in ROWS])
-    assert narrow.startswith("% \\usepackage{booktabs}\n\\begin{tabular}{lrr}\n\\toprule\n")
-    assert r"relation & layer & accuracy [low, high] & loss (nats) & seed [low, high] \\" in text
-    assert body(text) == [
-        r"det \& 50\_\% & 3 & 0.713 [0.660, 0.761] & $-$1.25 & {[0.700, 0.720]} \\",
-        r"a\textbackslash{}b-{}-c \{x\} & 11 & 0.500 & -- & -- \\",
-    ]
-
-
-def test_beginnings_of_rows_and_pairs_of_letters_stay_as_they_are():
-    first = ["*bad", "[MASK]", "a---b", "''x`` ,,y", "?` !`"]
-    assert [line.removesuffix(r" \\") for line in body(latex_table(["text"], [[text] for text in first]))] == [
-        "{*bad}",
-        "{[MASK]}",
-        "a-{}-{}-b",
-        "'{}'x`{}` ,{},y",
-        "?{}` !{}`",
-    ]
-
-
-def test_units_are_of_the_table_or_of_the_metric():
-    text = latex_table(["metric", "difference", "low", "high"], [["loss", 0.5, 0.25, 0.75], ["accuracy", -0.5, -0.6, -0.4]])
-    assert "metric & difference [low, high]" in text
-    assert body(text) == [
-        r"loss (nats) & 0.500 [0.250, 0.750] \\",
-        r"accuracy & $-$0.500 [$-$0.600, $-$0.400] \\",
-    ]
-    assert "difference (nats)" in latex_table(["difference"], [[1.5]], {"difference": "nats"})
-    assert "bits \\\\" in latex_table(["bits"], [[1.5]])
-
-
-@pytest.mark.parametrize(
-    ("values", "shown"),
-    [
-        ([123.456, 1.0], ["123", "1"]),
-        ([1.0, 0.8333, 0.0], ["1.000", "0.833", "0.000"]),
-        ([0.0123, 0.5], ["0.012", "0.500"]),
-        ([0.9, 2e-6], ["0.900", r"$2.0\cdot 10^{-6}$"]),
-        ([1_234_567, -1], ["1,234,567", "$-$1"]),
-        ([True, False], ["yes", "no"]),
-        ([float("inf"), float("-inf")], [r"$\infty$", r"$-\infty$"]),
-    ],
-)
-def test_numbers_of_a_column_have_the_same_decimals(values, shown):
-    assert body(latex_table(["x"], [[value] for value in values])) == [f"{value} \\\\" for value in shown]
-
-
-def test_a_table_of_more_than_a_page_breaks():
-    text = latex_table(["word", "p"], [["x" * 60, 0.1]] * 41)
-    assert "\\usepackage{booktabs,longtable}" in text
-    assert r"\begin{longtable}{p{0.4\linewidth}r}" in text
-    assert text.count("\\bottomrule") == 1
-
-
 def test_units_are_of_columns_that_are_written():
     sources = "".join(path.read_text() for path in Path(bertscope.__file__).parent.joinpath("questions").rglob("*.py"))
     names = {name.removeprefix("baseline_") for name in UNITS} - set(STATISTICS)
@@ -112,3 +49,29 @@ def test_latex_takes_every_letter_that_it_would_read_otherwise_and_no_table_is_w
     )
     assert found.returncode == 0, found.stdout[-2000:]
     assert "Overfull" not in found.stdout, found.stdout
+
+
+def test_tables(stored) -> None:
+    first = ["*bad", "[MASK]", "a---b", "''x`` ,,y", "?` !`"]
+    metrics = [["loss", 0.5, 0.25, 0.75], ["accuracy", -0.5, -0.6, -0.4]]
+    infinity = float("inf")
+    values = (
+        [123.456, 1.0],
+        [1.0, 0.8333, 0.0],
+        [0.0123, 0.5],
+        [0.9, 2e-6],
+        [1_234_567, -1],
+        [True, False],
+        [infinity, -infinity],
+    )
+    long = latex_table(["word", "p"], [["x" * 60, 0.1]] * 41)
+    assert long.count("\\bottomrule") == 1
+    stored(
+        an_estimate_and_its_interval_are_one_column=latex_table(COLUMNS, ROWS),
+        narrow=latex_table(COLUMNS[:5], [row[:5] for row in ROWS]),
+        beginnings_of_rows_and_pairs_of_letters=latex_table(["text"], [[text] for text in first]),
+        units_of_metrics=latex_table(["metric", "difference", "low", "high"], metrics),
+        units_of_the_table=latex_table(["difference", "bits"], [[1.5, 1.5]], {"difference": "nats"}),
+        numbers=[latex_table(["x"], [[value] for value in each]) for each in values],
+        of_more_than_a_page="\n".join([*long.splitlines()[:20], *long.splitlines()[-3:]]),
+    )

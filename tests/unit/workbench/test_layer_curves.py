@@ -7,35 +7,10 @@ import bertscope
 import pytest
 from bertscope_workbench.plots import figures, themed_figure
 from bertscope_workbench.plots import theme as themes
-from bertscope_workbench.plots.layer_curves import BASELINES, CONTROL, MARKS, curve
+from bertscope_workbench.plots.layer_curves import MARKS, curve
 
 PROVENANCE = bertscope.Provenance("models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")
 LAYERS = (bertscope.LayerCode(0, 500.0, 4.0, 1500.0, 4 / 3), bertscope.LayerCode(6, 250.0, 8.0, 1600.0, 1.25))
-
-
-@pytest.mark.parametrize(("uniform", "unit", "bits"), [(2000.0, "kbit", 1000), (999.0, "bits", 1)])
-def test_code_lengths(tmp_path: Path, uniform: float, unit: str, bits: float) -> None:
-    found = bertscope.CodeLengths(LAYERS, uniform, 1000, ("a", "b", "c", "d"), (1, 9), 0, PROVENANCE)
-    left, right = bertscope.plot_code_length(found).axes
-    assert left.get_ylabel() == f"length of the code, {unit}"
-    labels, control, code = left.lines
-    assert labels.get_ydata().tolist() == [500 / bits, 250 / bits]
-    assert control.get_ydata().tolist() == [1500 / bits, 1600 / bits]
-    assert code.get_ydata()[0] == uniform / bits
-    assert [line.get_ydata()[0] for line in right.lines] == [4, pytest.approx(4 / 3), 1]
-    assert "models/m, 1000 labels of 4 classes" in left.figure.get_suptitle()
-    bertscope.save_code_length(found, tmp_path / "a.svg", dark=True, title="labels")
-    assert (tmp_path / "a.svg").stat().st_size > 5000
-
-
-@pytest.mark.parametrize("theme", [themes.LIGHT, themes.DARK], ids=["light", "dark"])
-def test_each_curve_has_a_mark_and_a_colour_of_its_own(theme: themes.Theme) -> None:
-    axes = figures.new_figure(4, 3, theme=theme).subplots()
-    for number in range(len(MARKS)):
-        curve(axes, [0, 1], [number, number], str(number), theme, number=number)
-    assert [line.get_marker() for line in axes.lines] == list(MARKS)
-    assert len({line.get_color() for line in axes.lines}) == len(MARKS)
-    assert axes.lines[CONTROL].get_color() == BASELINES[theme]
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -57,3 +32,21 @@ def test_a_figure_shows_itself_in_a_notebook() -> None:
     content, size = figure._repr_png_()  # type: ignore[attr-defined]  # of the subclass
     assert content.startswith(b"\x89PNG")
     assert size == {"width": 240, "height": 192}
+
+
+def test_code_lengths(stored) -> None:
+    def lengths(uniform: float) -> bertscope.CodeLengths:
+        return bertscope.CodeLengths(LAYERS, uniform, 1000, ("a", "b", "c", "d"), (1, 9), 0, PROVENANCE)
+
+    figures_of_curves = {}
+    for theme in (themes.LIGHT, themes.DARK):
+        axes = figures.new_figure(4, 3, theme=theme).subplots()
+        for number in range(len(MARKS)):
+            curve(axes, [0, 1], [number, number], str(number), theme, number=number)
+        assert len({line.get_color() for line in axes.lines}) == len({line.get_marker() for line in axes.lines}) == len(MARKS)
+        figures_of_curves["curves" if theme is themes.LIGHT else "dark_curves"] = axes.figure
+    stored(
+        kilobits=bertscope.plot_code_length(lengths(2000.0)),
+        bits=bertscope.plot_code_length(lengths(999.0), dark=True, title="labels"),
+        **figures_of_curves,
+    )

@@ -18,32 +18,6 @@ from tests.support.swept_tables import HEADS, curve, ranking
 COLUMN = LookOptions(width="column", no_title=True).look
 
 
-def test_the_width_of_a_column_is_kept_in_the_file(tmp_path):
-    bertscope.save_sweep(HEADS, tmp_path / "column.pdf", **COLUMN)
-    (box,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", (tmp_path / "column.pdf").read_bytes())
-    assert float(box[0]) == pytest.approx(219.08 * 72 / POINTS_PER_INCH, abs=0.01)
-
-
-def test_files_carry_text_and_no_type_3_font(tmp_path):
-    bertscope.save_sweep(HEADS, tmp_path / "a.pdf")
-    bertscope.save_sweep(HEADS, tmp_path / "a.svg", title="Heads of $m$")
-    assert b"/Type3" not in (tmp_path / "a.pdf").read_bytes()
-    assert b"/CIDFontType2" in (tmp_path / "a.pdf").read_bytes()
-    assert re.search(r"<text [^>]*>Heads of \$m\$</text>", (tmp_path / "a.svg").read_text())
-
-
-def test_letters_and_titles():
-    figure = bertscope.plot_sweep(HEADS, font_size=20, title="")
-    axes = figure.axes[0]
-    assert (axes.xaxis.label.get_fontsize(), axes.get_xticklabels()[0].get_fontsize()) == (18, 16)
-    assert figure.get_suptitle() == ""
-    assert mpl.rcParams["font.size"] == 10
-    with mpl.rc_context({"font.size": 5, "font.family": "serif"}):
-        label = bertscope.plot_sweep(HEADS).axes[0].xaxis.label
-        assert (label.get_fontsize(), label.get_fontfamily()) == (4.5, ["serif"])
-    assert bertscope.plot_sweep(HEADS, title="Mine").get_suptitle() == "Mine"
-
-
 @pytest.mark.parametrize("figure", [bertscope.plot_sweep, bertscope.plot_ranking])
 def test_nothing_is_cut_at_the_width_of_a_column(figure):
     drawn = figure(HEADS if figure is bertscope.plot_sweep else ranking(), **COLUMN)
@@ -54,12 +28,6 @@ def test_nothing_is_cut_at_the_width_of_a_column(figure):
     assert page.x1 <= width + 0.02
     assert page.y0 >= -0.02
     assert page.y1 <= height + 0.02
-
-
-def test_a_size_is_that_of_the_figure():
-    assert [*bertscope.plot_sweep(curve(0, 0.5, 1), figsize=(3, 2)).get_size_inches()] == [3, 2]
-    wide, narrow = (bertscope.plot_sweep(curve(0, 0.5, 1), figsize=(width, None)).get_size_inches() for width in (6.2, 3.1))
-    assert wide[1] == pytest.approx(2 * narrow[1])
 
 
 def test_a_figure_takes_the_place_of_axes():
@@ -79,19 +47,6 @@ def test_a_figure_takes_the_place_of_axes():
         bertscope.plot_sweep(HEADS, ax=mine.add_axes((0, 0, 1, 1)))
 
 
-def test_what_one_figure_asks_for_is_not_left_to_the_next():
-    bertscope.plot_sweep(HEADS, **COLUMN)
-    with pytest.raises(KeyError):
-        bertscope.plot_sweep(HEADS, "no metric", figsize=(3, 2))
-    assert [*new_figure(4, 3).get_size_inches()] == [4, 3]
-
-
-def test_signatures_name_what_a_look_has():
-    assert {*OPTIONS} == {*Look.__annotations__}
-    with pytest.raises(TypeError):
-        bertscope.plot_sweep(HEADS, colour="red")
-
-
 def test_options_of_the_command(tmp_path):
     assert LookOptions().look == {}
     assert LookOptions(dark=True, width="144.54").look == {"dark": True, "figsize": (2.0, None), "font_size": 8}
@@ -103,3 +58,34 @@ def test_options_of_the_command(tmp_path):
         given = {field.name: "column" if field.name == "width" else True}
         with pytest.raises(UsageError, match="goes with --plot"):
             OutputOptions(**given)
+
+
+def test_files_carry_text_no_type_3_font_and_the_width_of_a_column(tmp_path):
+    bertscope.save_sweep(HEADS, tmp_path / "a.pdf", **COLUMN)
+    bertscope.save_sweep(HEADS, tmp_path / "a.svg", title="Heads of $m$")
+    pdf = (tmp_path / "a.pdf").read_bytes()
+    assert b"/Type3" not in pdf and b"/CIDFontType2" in pdf
+    (box,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
+    assert float(box[0]) == pytest.approx(219.08 * 72 / POINTS_PER_INCH, abs=0.01)
+    assert re.search(r"<text [^>]*>Heads of \$m\$</text>", (tmp_path / "a.svg").read_text())
+
+
+def test_letters_titles_and_sizes(stored) -> None:
+    sizes = [
+        bertscope.plot_sweep(curve(0, 0.5, 1), figsize=size).get_size_inches() for size in ((3, 2), (6.2, None), (3.1, None))
+    ]
+    with mpl.rc_context({"font.size": 5, "font.family": "serif"}):
+        serif = bertscope.plot_sweep(HEADS)
+        assert serif.axes[0].xaxis.label.get_fontfamily() == ["serif"]
+    bertscope.plot_sweep(HEADS, **COLUMN)
+    with pytest.raises(KeyError):
+        bertscope.plot_sweep(HEADS, "no metric", figsize=(3, 2))
+    assert mpl.rcParams["font.size"] == 10
+    assert {*OPTIONS} == {*Look.__annotations__}
+    stored(
+        of_20_points=bertscope.plot_sweep(HEADS, font_size=20, title=""),
+        of_the_callers=serif,
+        mine=bertscope.plot_sweep(HEADS, title="Mine").get_suptitle(),
+        sizes=sizes,
+        not_left_to_the_next=new_figure(4, 3).get_size_inches(),
+    )

@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import replace
 
 import bertscope
+import bertscope_workbench
 import numpy as np
 import pytest
 from bertscope_workbench.plots import attention_head
@@ -15,6 +16,7 @@ from bertscope_workbench.plots.figures import BOXES
 
 from tests.support.drawn import SOURCE, Page, maps_of
 from tests.support.patience import granted
+from tests.support.stored_outputs import outcome
 
 NASTY = ["</script><script>alert(1)</script>", "<!--", "{{data}}", "{{title}}", "&amp;", "$x$", "\u2028", '"\\']
 
@@ -49,71 +51,11 @@ def test_a_page_that_would_be_too_large_says_so(monkeypatch):
         bertscope.attention_page(maps_of(["a", "b", "c"]))
 
 
-def test_one_head_is_drawn_large_with_its_tokens():
-    figure = bertscope.plot_attention(maps_of(["the", "cat", "$5"]), layer=0, head=3)
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["the", "cat", r"\$5"]
-    assert "layer 0, head 3" in figure.get_suptitle()
-    np.testing.assert_allclose(axes.images[0].get_array(), maps_of(["the", "cat", "$5"]).attention[1, 1])
-
-
-def test_several_heads_are_drawn_on_one_scale():
-    maps = maps_of(["the", "cat"])
-    figure = bertscope.plot_attention(maps)
-    drawn = [axes for axes in figure.axes if axes.images]
-    assert [axes.get_title() for axes in drawn] == [f"layer {layer}, head {head}" for layer in (2, 0) for head in (1, 3, 5)]
-    assert {axes.images[0].get_clim() for axes in drawn} == {(0, float(maps.attention.max()))}
-
-
-def test_axes_of_long_texts_name_some_tokens():
-    figure = bertscope.plot_attention(maps_of([str(number) for number in range(200)]), layer=0)
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == [str(number) for number in range(0, 200, 13)]
-
-
-@pytest.mark.parametrize("draw", [bertscope.plot_attention, bertscope.attention_page])
-@pytest.mark.parametrize(("choice", "message"), [({"layer": 1}, "layer 1"), ({"head": [1, 2]}, "head 2")])
-def test_layers_and_heads_that_are_not_there(draw, choice, message):
-    with pytest.raises(KeyError, match=message):
-        draw(maps_of(["a"]), **choice)
-
-
-@pytest.mark.parametrize(
-    ("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.HTML", b"<!doctype")]
-)
-def test_the_name_decides_the_kind(tmp_path, name, begins):
-    bertscope.save_attention(maps_of(["a", "$", "b"]), tmp_path / name)
-    assert (tmp_path / name).read_bytes().startswith(begins)
-
-
-@pytest.mark.parametrize("name", ["a", "a.txt", "html"])
-def test_other_names_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="must end with"):
-        bertscope.save_attention(maps_of(["a"]), tmp_path / name)
-
-
-@pytest.mark.parametrize("draw", [bertscope.plot_attention, bertscope.attention_page])
-@pytest.mark.parametrize("choice", [{"layer": []}, {"head": []}])
-def test_no_layers_or_heads_are_refused(draw, choice):
-    with pytest.raises(ValueError, match=f"{next(iter(choice))} is empty"):
-        draw(maps_of(["a"]), **choice)
-
-
-@pytest.mark.parametrize("name", ["a.png", "a.svg", "a.pdf"])
+@pytest.mark.parametrize("name", ["a.png", "a.pdf"])
 def test_characters_without_a_glyph_are_told_about_once(tmp_path, name):
     with pytest.warns(UserWarning, match="are boxes in the figure") as heard:
         bertscope.save_attention(maps_of(["\ue0d8", "\ue0d9", "a"]), tmp_path / name)
     assert [str(warning.message) for warning in heard] == [BOXES]
-
-
-def test_a_fixed_scale_and_the_model_on_a_grid():
-    maps = maps_of(["the", "cat"])
-    for choice in ({}, {"layer": 0, "head": 3}):
-        drawn = [axes for axes in bertscope.plot_attention(maps, **choice, fixed_scale=True).axes if axes.images]
-        assert {axes.images[0].get_clim() for axes in drawn} == {(0, 1)}
-    assert "rows: from, columns: attended to; models/" in bertscope.plot_attention(maps).get_suptitle()
-    with pytest.raises(ValueError, match="norms have no fixed scale"):
-        bertscope.plot_attention(replace(maps, quantity="norms"), fixed_scale=True)
 
 
 def test_thin_diagonals_stay_whole_in_small_maps():
@@ -141,9 +83,32 @@ def test_thin_diagonals_stay_whole_in_a_pages_thumbnails():
     assert whole == [7, list(range(49))]
 
 
-def test_only_outer_maps_of_many_name_their_tokens():
-    """To make the ticks of 144 maps took most of the time."""
-    figure = bertscope.plot_attention(maps_of(["a", "b", "c"]))
-    named = [(len(axes.get_xticks()), len(axes.get_yticks())) for axes in figure.axes[:6]]
-    assert named == [(0, 3), (0, 0), (0, 0), (3, 3), (3, 0), (3, 0)]
-    assert figure.get_layout_engine() is None
+def test_maps(stored) -> None:
+    maps = maps_of(["the", "cat", "$5"])
+    long = bertscope.plot_attention(maps_of([str(number) for number in range(200)]), layer=0).axes[0]
+    choices: list[dict[str, object]] = [{"layer": 1}, {"head": [1, 2]}, {"layer": []}, {"head": []}]
+    draws = bertscope.plot_attention, bertscope.attention_page
+    stored(
+        one_head=bertscope.plot_attention(maps, layer=0, head=3),
+        many=bertscope.plot_attention(maps),
+        on_a_fixed_scale=bertscope.plot_attention(maps, layer=0, head=3, fixed_scale=True, dark=True),
+        some_tokens_of_many=[label.get_text() for label in long.get_yticklabels()],
+        refused=[
+            *(outcome(lambda draw=draw, choice=choice: draw(maps, **choice)) for draw in draws for choice in choices),
+            lambda: bertscope.plot_attention(replace(maps, quantity="norms"), fixed_scale=True),
+        ],
+    )
+
+
+def test_the_name_decides_the_kind(tmp_path, monkeypatch, stored) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, begins in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.PDF": b"%PDF", "a.HTML": b"<!doctype"}.items():
+        bertscope.save_attention(maps_of(["a", "$", "b"]), name)
+        assert (tmp_path / name).read_bytes().startswith(begins)
+    saves = {name: getattr(bertscope, name) for name in bertscope_workbench.__all__ if name.startswith("save_")}
+    stored(
+        refused={
+            name: [outcome(lambda save=save, path=path: save(maps_of(["a"]), path)) for path in ("a", "a.gif", "html")]
+            for name, save in saves.items()
+        }
+    )

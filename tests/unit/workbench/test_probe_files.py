@@ -5,6 +5,8 @@ from pathlib import Path
 import bertscope
 import pytest
 
+from tests.support.stored_outputs import outcome
+
 COLUMNS = """\
 The\tDET
 cat\tNOUN
@@ -30,37 +32,16 @@ def write(path: Path, content: str) -> Path:
     return path
 
 
-def test_words_in_columns(tmp_path: Path) -> None:
-    found = bertscope.read_probe_texts(write(tmp_path / "a.tsv", COLUMNS))
-    assert [text.text for text in found] == ["The cat #", "Dogs"]
-    assert [(name, found[0].text[start:end]) for name, start, end, *_ in found[0].labels] == [("DET", "The"), ("NOUN", "cat")]
-    assert found.lines == [1, 7]
-    assert ["a.tsv, line 5" in str(problem) for problem in found.problems] == [True]
-
-
-def test_spans_as_json_lines(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", LINES)
-    found = bertscope.read_probe_texts(path)
-    assert [(text.text, text.labels[0][:4]) for text in found] == [
-        ("The cat", ("NOUN", 4, 7, 0)),
-        (("A dog", "It ran"), ("VERB", 3, 6, 1)),
-    ]
-    assert [str(problem).count(f"line {line}") for line, problem in zip((4, 5, 6, 7), found.problems, strict=True)] == [1] * 4
-    spans = bertscope.read_span_texts(path)
-    assert isinstance(spans[2], bertscope.UnlabelledText)
-    assert (spans[2].spans, spans.lines) == (((2, 5, 0),), [1, 3, 7])
-    assert len(bertscope.read_span_texts(path, limit=1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "match"),
-    [
-        ("a.tsv", "The", "line 1"),
-        ("a.jsonl", "", "has no text"),
-        ("a.txt", "The cat", "must end with"),
-        ("a.conllu", "", "sentence"),
-    ],
-)
-def test_files_without_a_text(tmp_path: Path, name: str, content: str, match: str) -> None:
-    with pytest.raises(bertscope.InvalidArgument, match=match):
-        bertscope.read_probe_texts(write(tmp_path / name, content))
+def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = bertscope.read_probe_texts(write(Path("a.tsv"), COLUMNS))
+    path = write(Path("a.jsonl"), LINES)
+    lines, spans = bertscope.read_probe_texts(path), bertscope.read_span_texts(path)
+    empty = {"b.tsv": "The", "b.jsonl": "", "b.txt": "The cat", "b.conllu": ""}
+    stored(
+        columns=[list(columns), columns.lines, *columns.problems],
+        lines=[list(lines), lines.lines, *lines.problems],
+        spans=[list(spans), spans.lines, *spans.problems],
+        limit=len(bertscope.read_span_texts(path, limit=1)),
+        refused=[outcome(lambda name=name: bertscope.read_probe_texts(write(Path(name), empty[name]))) for name in empty],
+    )
