@@ -1,6 +1,6 @@
 """Contexts: replies that are merged with equal values, what is refused, what is shown, and replies that break the contract."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import bertscope
@@ -9,6 +9,8 @@ import pytest
 from bertscope.questions.representations.context_arrays import ContextReader
 from bertscope.questions.representations.context_requests import find_contexts_request, with_directions
 from bertscope.v1 import representation_contexts_pb2 as pb
+
+from tests.support.stored_outputs import refusals
 
 HEAD, NEURON, DIRECTION = pb.ContextUnits.KIND_HEAD, pb.ContextUnits.KIND_ACTIVATION, pb.ContextUnits.KIND_DIRECTION
 SOURCE = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")
@@ -129,48 +131,6 @@ def test_what_is_read() -> None:
         found["head:9:9"]
 
 
-def units_of(messages: list[pb.FindContextsResponse], change: Callable[[Any], object], index: int = 0) -> None:
-    change(messages[3 + index].units)
-
-
-BROKEN: dict[str, tuple[Callable[[list[pb.FindContextsResponse]], object], str]] = {
-    "words of another text": (lambda all_: all_[2].words.texts.__setitem__(0, 99), "texts that were not requested"),
-    "parts of words": (lambda all_: all_[2].words.ends.pop(), "only parts of words"),
-    "keys": (lambda all_: all_[1].summary.places[0].keys.pop(), "without their keys"),
-    "partners of places": (lambda all_: all_[1].summary.places[0].partners.append(1), "without their keys"),
-    "no summary": (lambda all_: all_.pop(1), "places that it did not describe"),
-    "no units": (lambda all_: all_.__delitem__(slice(3, None)), "without its result"),
-    "no words": (lambda all_: all_.pop(2), "without its result"),
-    "more words": (lambda all_: all_.insert(2, all_[2]), "without its result"),
-    "another kind": (lambda all_: units_of(all_, lambda one: one.ClearField("kind")), "another kind"),
-    "places": (lambda all_: units_of(all_, lambda one: setattr(one, "places", 1)), "did not describe"),
-    "a set": (lambda all_: units_of(all_, lambda one: setattr(one, "layer", 1), 2), "was not requested"),
-    "a direction": (lambda all_: units_of(all_, lambda one: one.units.__setitem__(0, UNITS), 2), "was not requested"),
-    "a word": (lambda all_: units_of(all_, lambda one: one.best_words.__setitem__(0, 8)), "that it did not send"),
-    "a partner": (lambda all_: units_of(all_, lambda one: one.best_partners.__setitem__(0, 8)), "that it did not send"),
-    "a drawn partner": (lambda all_: units_of(all_, lambda one: one.sample_partners.__setitem__(0, 8)), "did not send"),
-    "a drawn word": (lambda all_: all_[1].summary.places[0].words.__setitem__(0, 8), "that it did not send"),
-    "sums": (lambda all_: units_of(all_, lambda one: one.sums.pop()), "2 numbers of sums where 3 belong"),
-    "squares": (lambda all_: units_of(all_, lambda one: one.squares.pop()), "squares"),
-    "histograms": (lambda all_: units_of(all_, lambda one: one.histograms.pop()), "histograms"),
-    "best values": (lambda all_: units_of(all_, lambda one: one.best_values.pop()), "best values"),
-    "best words": (lambda all_: units_of(all_, lambda one: one.best_words.pop()), "best words"),
-    "partners": (lambda all_: units_of(all_, lambda one: one.best_partners.pop()), "partners"),
-    "partners of neurons": (lambda all_: units_of(all_, lambda one: one.best_partners.append(0), 1), "partners"),
-    "values": (lambda all_: units_of(all_, lambda one: one.sample_values.pop()), "values"),
-    "drawn partners": (lambda all_: units_of(all_, lambda one: one.sample_partners.pop()), "partners"),
-}
-
-
-@pytest.mark.parametrize("what", BROKEN)
-def test_replies_that_break_the_contract(what: str) -> None:
-    break_it, said = BROKEN[what]
-    messages = reply([3, 4])
-    break_it(messages)
-    with pytest.raises(bertscope.InvalidReply, match=said):
-        read([3, 4], messages)
-
-
 def test_the_request(stored) -> None:
     def asked(**given: Any) -> pb.FindContextsRequest:
         unset = dict.fromkeys(("neurons", "relation", "places", "sample", "model"))
@@ -205,3 +165,8 @@ def test_the_request(stored) -> None:
             lambda: direction(layer=-1),
         ],
     )
+
+
+def test_replies_that_break_the_contract(stored) -> None:
+    good = reply([3, 4], best=2, sample=2)
+    stored(broken=refusals(lambda messages: plain(read([3, 4], messages, best=2, sample=2)), *good))
