@@ -4,7 +4,6 @@ from typing import Any
 
 import bertscope
 import numpy as np
-import pytest
 from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.questions.ablation.ranking import read_head_ranking
 from bertscope.v1 import ablation_pb2, common_pb2
@@ -59,27 +58,6 @@ def assemble(*messages: Response, **request: Any) -> bertscope.SweepTable:
     for message in messages:
         assembler.add(message)
     return assembler.end()
-
-
-@pytest.mark.parametrize(
-    ("metric", "difference", "margin", "helped", "hurt"),
-    [
-        ("accuracy", 0.2, 0.1, True, False),
-        ("accuracy", -0.2, 0.1, False, True),
-        ("accuracy", 0.2, 0.2, False, False),
-        ("accuracy", 0.2, None, False, False),
-        ("reciprocal_rank", 0.2, 0.1, True, False),
-        ("loss", 0.2, 0.1, False, True),
-        ("loss", -0.2, 0.1, True, False),
-        ("divergence", 0.2, 0.1, False, False),
-        ("a_new_one", 0.2, 0.1, False, False),
-    ],
-)
-def test_helped_and_hurt(metric, difference, margin, helped, hurt):
-    low, high = (None, None) if margin is None else (difference - margin, difference + margin)
-    effect = bertscope.MetricEffect(metric, 0.5, difference, low, high, None)
-    assert (effect.helped, effect.hurt) == (helped, hurt)
-    assert effect.decided == (margin == 0.1)
 
 
 def tensor(values: Any, dtype: str = "<f4") -> common_pb2.Tensor:
@@ -182,3 +160,14 @@ def test_a_ranking(stored) -> None:
         of_half_precision=read_head_ranking(half),
         broken=refusals(lambda messages: read_head_ranking(*messages), message),
     )
+
+
+def test_helped_and_hurt(stored) -> None:
+    """By the interval, and by whether more of a metric is better, which of a new one nobody knows."""
+    found = {}
+    for metric in ("accuracy", "reciprocal_rank", "loss", "divergence", "a_new_one"):
+        for difference, margin in ((0.2, 0.1), (-0.2, 0.1), (0.2, 0.2), (0.2, None)):
+            low, high = (None, None) if margin is None else (difference - margin, difference + margin)
+            effect = bertscope.MetricEffect(metric, 0.5, difference, low, high, None)
+            found[f"{metric} {difference} within {margin}"] = [effect.decided, effect.helped, effect.hurt]
+    stored(decided_helped_and_hurt=found)

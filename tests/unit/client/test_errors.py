@@ -6,7 +6,6 @@ from typing import Any
 
 import bertscope
 import grpc
-import pytest
 from bertscope import errors
 from google.protobuf import any_pb2
 from google.protobuf.duration_pb2 import Duration
@@ -54,21 +53,8 @@ def violation(field: str, description: str) -> Any:
     return error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
 
 
-@pytest.mark.parametrize(
-    ("trailing", "initial", "expected"),
-    [
-        ((("x-request-id", "end"),), (("x-request-id", "begin"),), "end"),
-        (None, (("other", "x"), ("x-request-id", "begin")), "begin"),
-        ((), None, None),
-    ],
-)
-def test_the_request_id_may_come_at_the_end_or_at_the_beginning(trailing, initial, expected):
-    call = FailedCall(grpc.StatusCode.INTERNAL, "m", trailing, initial)
-    assert errors.from_call(call).request_id == expected
-
-
 def test_the_tree_in_the_docstring_names_every_exception():
-    exported = [value for value in vars(bertscope).values() if inspect.isclass(value)]
+    exported = [value for name in bertscope.__all__ if inspect.isclass(value := getattr(bertscope, name))]
     classes = {value.__name__ for value in exported if issubclass(value, bertscope.BertscopeError)}
     drawn = {line.split()[1] for line in (errors.__doc__ or "").splitlines() if line.strip()[:1] in ("*", "+", "-")}
     assert drawn == classes
@@ -89,44 +75,6 @@ def test_all_details_are_read():
     assert error.field_violations == (bertscope.FieldViolation("texts", "too many"),)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", None),
-        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", ()),
-        FailedCall(grpc.StatusCode.NOT_FOUND, "gone", (("grpc-status-details-bin", b"\xff\xff"),)),
-        failed(grpc.StatusCode.NOT_FOUND, "gone", status_message="contradicts"),
-        failed(grpc.StatusCode.NOT_FOUND, "gone", any_pb2.Any(value=b"packed twice")),
-        broken_detail(),
-    ],
-)
-def test_missing_or_broken_details_do_not_hide_the_error(call):
-    error = errors.from_call(call)
-    assert type(error) is bertscope.NotFound
-    assert (str(error), error.reason, error.retry_after) == ("gone", "", None)
-
-
-@pytest.mark.parametrize(
-    ("message", "violations", "line"),
-    [
-        (
-            "layer 12 is out of range",
-            [("layers[0]", "layer 12 is out of range")],
-            "layers[0]: layer 12 is out of range",
-        ),
-        ("top_k: too large", [("top_k", "too large")], "top_k: too large"),
-        ("bad request", [("top_k", "too large")], "bad request (top_k: too large)"),
-        ("bad request", [("a", "x"), ("b", "y")], "bad request (a: x; b: y)"),
-        ("two\n  lines\r\n", [], "two lines"),
-        ("", [], "invalid argument"),
-    ],
-)
-def test_str_is_one_line_that_lists_the_fields(message, violations, line):
-    bad_request = error_details_pb2.BadRequest(field_violations=[violation(*each) for each in violations])
-    error = errors.from_call(failed(grpc.StatusCode.INVALID_ARGUMENT, message, bad_request))
-    assert str(error) == line
-
-
 def test_each_code_has_its_exception_with_all_that_was_said():
     assert set(errors.STATUS_TO_ERROR) == set(grpc.StatusCode) - {grpc.StatusCode.OK}
     for code, expected in errors.STATUS_TO_ERROR.items():
@@ -135,3 +83,44 @@ def test_each_code_has_its_exception_with_all_that_was_said():
             assert (type(each), each.code, each.request_id, each.reason, str(each)) == (expected, code, "r1", "R", "message")
     assert issubclass(bertscope.InvalidArgument, ValueError)
     assert issubclass(bertscope.DeadlineExceeded, TimeoutError)
+
+
+def test_the_request_id_may_come_at_the_end_or_at_the_beginning():
+    begin = ("x-request-id", "begin")
+    for trailing, initial, expected in (
+        ((("x-request-id", "end"),), (begin,), "end"),
+        (None, (("other", "x"), begin), "begin"),
+        ((), None, None),
+    ):
+        assert errors.from_call(FailedCall(grpc.StatusCode.INTERNAL, "m", trailing, initial)).request_id == expected
+
+
+def test_missing_or_broken_details_do_not_hide_the_error():
+    gone = grpc.StatusCode.NOT_FOUND
+    calls = [FailedCall(gone, "gone", metadata) for metadata in (None, (), (("grpc-status-details-bin", b"\xff\xff"),))]
+    calls += [failed(gone, "gone", status_message="contradicts"), failed(gone, "gone", any_pb2.Any(value=b"packed twice"))]
+    for call in (*calls, broken_detail()):
+        error = errors.from_call(call)
+        assert (type(error), str(error), error.reason, error.retry_after) == (bertscope.NotFound, "gone", "", None)
+
+
+SAID = [
+    ("layer 12 is out of range", [("layers[0]", "layer 12 is out of range")]),
+    ("top_k: too large", [("top_k", "too large")]),
+    ("bad request", [("top_k", "too large")]),
+    ("bad request", [("a", "x"), ("b", "y")]),
+    ("two\n  lines\r\n", []),
+    ("", []),
+]
+
+
+def test_str_is_one_line_that_lists_the_fields(stored):
+    calls = [
+        failed(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            message,
+            error_details_pb2.BadRequest(field_violations=[violation(*each) for each in fields]),
+        )
+        for message, fields in SAID
+    ]
+    stored(lines=[str(errors.from_call(call)) for call in calls])

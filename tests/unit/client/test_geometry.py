@@ -109,16 +109,6 @@ def test_numbers_are_those_of_all_pairs():
         assert WHOLE.effective_rank()[index] == pytest.approx(math.exp(-(shares * np.log(shares)).sum()), rel=1e-4)
 
 
-def test_words_that_have_nothing_to_do_with_each_other_are_not_alike_in_texts():
-    """Their cosine with a mean that they are part of is far above that of words of two texts; that of pairs is not."""
-    numbers = np.random.default_rng(5)
-    texts = [numbers.normal(0.2, 1, (len(LAYERS), 12, SIZE)) for _ in range(60)]
-    found = read_geometry(reply(texts), REQUEST)
-    assert (found.intra_sentence_similarity(adjusted=True) > 0.15).all()
-    # Of 60 texts with 66 pairs each, the mean of which has a standard error of about .006.
-    np.testing.assert_allclose(found.similarity_in_texts(adjusted=True), 0, atol=0.03)
-
-
 def test_parts_add_up_to_the_whole():
     parts = [read_geometry(reply(TEXTS[:1]), REQUEST), read_geometry(reply(TEXTS[1:]), REQUEST)]
     merged = bertscope.GeometryDescription.merge(parts)

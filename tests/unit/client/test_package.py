@@ -24,12 +24,6 @@ def test_every_public_name_is_there_and_what_is_not_there_is_an_error(package):
         _ = package.no_such_name
 
 
-def test_names_of_the_workbench_are_names_of_the_client_too():
-    assert bertscope.plot_attention is bertscope_workbench.plot_attention
-    assert set(bertscope_workbench.__all__) <= set(dir(bertscope))
-    assert set(bertscope_workbench.__all__).isdisjoint(bertscope.__all__)
-
-
 def test_without_the_workbench_a_name_of_it_says_what_to_install():
     code = "import sys; sys.modules['bertscope_workbench'] = None; import bertscope; bertscope.plot_attention"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -43,10 +37,6 @@ def test_a_half_made_question_does_not_break_the_import(tmp_path):
     environment = {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == [str(copied / "__init__.py"), "InvalidArgument"]
-
-
-def test_version_is_that_of_the_distribution():
-    assert bertscope.__version__ == importlib.metadata.version("bertscope")
 
 
 @pytest.mark.parametrize("module", ["bertscope", "bertscope_workbench.command.app"])
@@ -74,20 +64,6 @@ def test_both_clients_have_the_same_methods_and_parameters():
     assert constructors[0] == constructors[1]
 
 
-def test_every_rpc_has_its_method():
-    assert {method.name for method in contract.METHODS} >= {"FillMask", "SweepHeads", "RankHeads", "PruneHeads", "Classify"}
-    for method in contract.METHODS:
-        name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
-        assert hasattr(bertscope.Client, name), method.full_name
-
-
-def test_every_rpc_has_a_request_of_its_own():
-    assert sorted(contract.PATHS.values()) == sorted(
-        f"/{one.containing_service.full_name}/{one.name}" for one in contract.METHODS
-    )
-    assert contract.PATHS["bertscope.v1.FillMaskRequest"] == "/bertscope.v1.ClozeService/FillMask"
-
-
 def test_only_what_reads_is_asked_again():
     never = {"LoadModel", "UnloadModel", "CompressModel", "DistillModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"}
     assert {method.name for method in contract.METHODS} - {method.name for method in contract.IDEMPOTENT} == never
@@ -96,13 +72,27 @@ def test_only_what_reads_is_asked_again():
     assert [one["method"] for one in policy["name"]] == [method.name for method in contract.IDEMPOTENT]
 
 
-def test_tables_without_pandas_name_the_extra(monkeypatch):
+def test_the_contract_the_distribution_and_the_workbench_are_what_the_client_says():
+    assert bertscope.__version__ == importlib.metadata.version("bertscope")
+    assert bertscope.plot_attention is bertscope_workbench.plot_attention
+    assert set(bertscope_workbench.__all__) <= set(dir(bertscope))
+    assert set(bertscope_workbench.__all__).isdisjoint(bertscope.__all__)
+    assert sorted(contract.PATHS.values()) == sorted(
+        f"/{one.containing_service.full_name}/{one.name}" for one in contract.METHODS
+    )
+    assert contract.PATHS["bertscope.v1.FillMaskRequest"] == "/bertscope.v1.ClozeService/FillMask"
+    for method in contract.METHODS:
+        name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
+        assert hasattr(bertscope.Client, name), method.full_name
+
+
+def test_tables_that_are_empty_and_without_pandas(monkeypatch):
+    for kind, column in (
+        (bertscope.FilledTexts, "probability"),
+        (bertscope.Models, "name"),
+        (bertscope.ClassifiedTexts, "label"),
+    ):
+        assert column in kind().to_pandas().columns
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         bertscope.Models().to_pandas()
-
-
-def test_an_empty_table_has_its_columns():
-    assert "probability" in bertscope.FilledTexts().to_pandas().columns
-    assert "name" in bertscope.Models().to_pandas().columns
-    assert "probability" in bertscope.ClassifiedTexts().to_pandas().columns

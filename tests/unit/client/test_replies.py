@@ -16,56 +16,17 @@ from bertscope.questions.models.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import (
     ablation_pb2,
-    benchmark_pb2,
     classification_pb2,
-    cloze_pb2,
     common_pb2,
-    compression_pb2,
     model_pb2,
 )
 from bertscope.values.messages import token
 from bertscope.values.models import Model, read_model
 from bertscope_workbench.command.views.models import document, print_models
+from google.protobuf.symbol_database import Default
 from rich.console import Console
 
 from tests.support.stored_outputs import outcome, printed, refusals
-
-
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        (bertscope.Provenance, common_pb2.Provenance),
-        (bertscope.Token, common_pb2.Token),
-        (bertscope.Prediction, cloze_pb2.Prediction),
-        (bertscope.FilledMask, cloze_pb2.FilledMask),
-        (bertscope.LoadProgress, model_pb2.LoadProgress),
-        (bertscope.LabelPrediction, classification_pb2.LabelPrediction),
-        (bertscope.MetricEffect, ablation_pb2.MetricEffect),
-        (bertscope.Bootstrap, ablation_pb2.Bootstrap),
-        (bertscope.SweepStart, ablation_pb2.SweepStart),
-        (bertscope.SweepSummary, ablation_pb2.SweepSummary),
-        (bertscope.HeadEffect, ablation_pb2.HeadEffect),
-        (bertscope.HeadRanking, ablation_pb2.RankHeadsResponse),
-        (bertscope.RuntimeChoice, model_pb2.RuntimeChoice),
-        (bertscope.RuntimeTimes, model_pb2.RuntimeTimes),
-        (bertscope.AppliedStep, compression_pb2.AppliedStep),
-        (bertscope.CompressionProgress, model_pb2.CompressionProgress),
-        (bertscope.BenchmarkProgress, benchmark_pb2.BenchmarkProgress),
-        (bertscope.BenchmarkReport, benchmark_pb2.BenchmarkReport),
-        (bertscope.Machine, benchmark_pb2.Machine),
-        (bertscope.ModelReport, benchmark_pb2.ModelReport),
-        (bertscope.Speed, benchmark_pb2.Speed),
-        (bertscope.Ratio, benchmark_pb2.Ratio),
-        (bertscope.Agreement, benchmark_pb2.Agreement),
-        (bertscope.Score, benchmark_pb2.Score),
-        (bertscope.Disturbances, benchmark_pb2.Disturbances),
-        (bertscope.Published, benchmark_pb2.Published),
-        (bertscope.StudyRow, benchmark_pb2.StudyRow),
-        (bertscope.StudiesSummary, benchmark_pb2.StudiesSummary),
-    ],
-)
-def test_results_have_the_fields_of_their_messages(result, message):
-    assert {field.name for field in dataclasses.fields(result)} == set(message.DESCRIPTOR.fields_by_name)
 
 
 def load_responses(*events: str) -> Generator[model_pb2.LoadModelResponse, None, None]:
@@ -77,13 +38,6 @@ def load_responses(*events: str) -> Generator[model_pb2.LoadModelResponse, None,
 def test_a_stream_that_ends_without_its_result_is_invalid(events):
     with pytest.raises(bertscope.InvalidReply, match="the server ended the load without a model"):
         last(load_responses(*events), read_load_event, None, Model, "load without a model")
-
-
-def test_progress_is_passed_on_and_the_result_returned():
-    seen: list[bertscope.LoadProgress] = []
-    stream = load_responses("progress", "", "progress", "model", "")
-    assert isinstance(last(stream, read_load_event, seen.append, Model, "load without a model"), bertscope.Model)
-    assert [type(event) for event in seen] == [bertscope.LoadProgress] * 2
 
 
 def test_health_messages_are_those_of_grpc_health():
@@ -206,3 +160,22 @@ def test_deadlines(stored) -> None:
         deadlines=[outcome(lambda each=each: channel.deadline(*each)) for each in given],
         of_a_client=lambda: bertscope.Client(timeout=math.nan),
     )
+
+
+SAME = "Provenance Token Prediction FilledMask LoadProgress LabelPrediction MetricEffect Bootstrap SweepStart SweepSummary HeadEffect"
+SAME += " RuntimeChoice RuntimeTimes AppliedStep CompressionProgress BenchmarkProgress BenchmarkReport Machine ModelReport Speed Ratio"
+SAME += " Agreement Score Disturbances Published StudyRow StudiesSummary"
+
+
+def test_results_have_the_fields_of_their_messages():
+    messages = {name: Default().pool.FindMessageTypeByName(f"bertscope.v1.{name}") for name in SAME.split()}
+    messages["HeadRanking"] = ablation_pb2.RankHeadsResponse.DESCRIPTOR
+    for name, message in messages.items():
+        assert {field.name for field in dataclasses.fields(getattr(bertscope, name))} == set(message.fields_by_name), name
+
+
+def test_progress_is_passed_on_and_the_result_returned():
+    seen: list[bertscope.LoadProgress] = []
+    stream = load_responses("progress", "", "progress", "model", "")
+    assert isinstance(last(stream, read_load_event, seen.append, Model, "load without a model"), bertscope.Model)
+    assert [type(event) for event in seen] == [bertscope.LoadProgress] * 2

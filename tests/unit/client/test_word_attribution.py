@@ -90,23 +90,6 @@ def answered(texts: Any, target: Any = TARGET, spans: Any = None, **fields: Any)
     return bertscope.WordAttributions([found for found in joined if found is not None])
 
 
-def test_each_text_has_its_target_and_its_parts() -> None:
-    asked = asked_sections([TEXT, ("a", "b")], TARGET, None, request())
-    assert (asked.total, asked.numbers) == (2, [0, 1])
-    assert [section.message.HasField("text_pair") for section in asked.items] == [False, True]
-    targets = [TARGET, bertscope.TextLabel("x")]
-    asked = asked_sections(iter([TEXT, TEXT]), iter(targets), iter([[(0, 3)], []]), request())
-    assert asked.total is None
-    sections = list(asked.items)
-    assert [section.message.target.WhichOneof("kind") for section in sections] == ["mask", "label"]
-    assert [len(section.message.spans) for section in sections] == [1, 0]
-    assert [section.target for section in sections] == targets
-    assert not next(asked_sections(TEXT, TARGET, [], request()).items).message.spans
-    for alone in ([(0, 3), (4, 8, 0)], [[(0, 3), (4, 8)]], [np.array([0, 3]).tolist(), (np.int64(4), 8)]):
-        (section,) = asked_sections(TEXT, TARGET, alone, request()).items
-        assert [(span.start, span.end) for span in section.message.spans] == [(0, 3), (4, 8)]
-
-
 def test_the_pairs_of_a_long_text_are_divided_among_calls() -> None:
     asking = request(pairs=40)
     sections = list(asked_sections(LONG, TARGET, None, asking).items)
@@ -139,14 +122,6 @@ def test_a_call_has_sections_with_the_same_pairs() -> None:
     assert all(len({section.pairs for section in call}) == 1 for call in calls)
 
 
-def test_sections_whose_text_has_few_words_after_all_are_exact() -> None:
-    text = "Donaudampfschifffahrtsgesellschaft-" * 12
-    asking = request(pairs=40, exact_units=6)
-    assert len(list(asked_sections(text, TARGET, None, asking).items)) > 1
-    (found,) = answered(text, pairs=40, exact_units=6)
-    assert (found.pairs, found.sampled, found.interval()) == (0, (), None)
-
-
 def test_parts_with_other_pairs_add_up() -> None:
     words = "one two three four five six seven eight nine ten eleven twelve"
     (first,), (second,) = answered(words, pairs=6), answered(words, pairs=6, seed=1)
@@ -168,24 +143,6 @@ def test_parts_with_other_pairs_add_up() -> None:
     (exact,) = answered(TEXT)
     with pytest.raises(bertscope.InvalidArgument, match="not sampled"):
         exact + exact
-
-
-def test_intervals_are_those_of_students_t_over_the_pairs() -> None:
-    words = "one two three four five six seven eight nine ten eleven twelve"
-    (found,) = answered(words, pairs=5)
-    ends = found.interval()
-    assert ends is not None
-    # Values 0 to 4: mean 2, standard error sqrt(2.5 / 5), and t(3, .975) = 3.182446.
-    assert ends[0] == pytest.approx((2 - 3.182446 * math.sqrt(0.5), 2 + 3.182446 * math.sqrt(0.5)), abs=1e-5)
-    assert ends[1] == (-1.0, -1.0)
-    wider = found.interval(0.99)
-    assert wider is not None
-    assert wider[0].low < ends[0].low
-    assert answered(words, pairs=4)[0].interval() is None
-    assert answered(words.partition(" seven")[0], pairs=5, exact_units=2)[0].interval() is None
-    assert answered(TEXT)[0].interval() is None
-    with pytest.raises(bertscope.InvalidArgument, match="confidence"):
-        found.interval(2)
 
 
 def test_sections_that_contradict_each_other_are_an_invalid_reply() -> None:
@@ -273,3 +230,36 @@ def test_tables_and_notebooks(stored) -> None:
         shown=repr(found),
         page=page.replace("<", "\n<"),
     )
+
+
+def test_each_text_has_its_target_and_its_parts(stored) -> None:
+    targets = [TARGET, bertscope.TextLabel("x")]
+    two = asked_sections([TEXT, ("a", "b")], TARGET, None, request())
+    lazy = asked_sections(iter([TEXT, TEXT]), iter(targets), iter([[(0, 3)], []]), request())
+    spans = [(0, 3), (4, 8, 0)], [[(0, 3), (4, 8)]], [np.array([0, 3]).tolist(), (np.int64(4), 8)], []
+    stored(
+        two=[two.total, two.numbers, *(section.message for section in two.items)],
+        lazily=[lazy.total, *(section.message for section in lazy.items)],
+        alone=[[section.message for section in asked_sections(TEXT, TARGET, given, request()).items] for given in spans],
+    )
+
+
+def test_intervals_are_those_of_students_t_over_the_pairs() -> None:
+    words = "one two three four five six seven eight nine ten eleven twelve"
+    (found,) = answered(words, pairs=5)
+    ends, wider = found.interval(), found.interval(0.99)
+    assert ends is not None and wider is not None
+    # Values 0 to 4: mean 2, standard error sqrt(2.5 / 5), and t(3, .975) = 3.182446.
+    assert ends[0] == pytest.approx((2 - 3.182446 * math.sqrt(0.5), 2 + 3.182446 * math.sqrt(0.5)), abs=1e-5)
+    assert ends[1] == (-1.0, -1.0) and wider[0].low < ends[0].low
+    text = "Donaudampfschifffahrtsgesellschaft-" * 12  # few words after all
+    exact = answered(text, pairs=40, exact_units=6)[0]
+    few = (
+        answered(words, pairs=4)[0],
+        answered(words.partition(" seven")[0], pairs=5, exact_units=2)[0],
+        answered(TEXT)[0],
+        exact,
+    )
+    assert [one.interval() for one in few] == [None] * 4
+    with pytest.raises(bertscope.InvalidArgument, match="confidence"):
+        found.interval(2)

@@ -6,18 +6,17 @@ import json
 import os
 import shlex
 import types
+from pathlib import Path
 from typing import Annotated
 
 import bertscope
 import pytest
-import typer
 from bertscope.rpc import channel
 from bertscope_workbench.command import groups as option_groups
 from bertscope_workbench.command.app import run
 from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.views import output
-from bertscope_workbench.command.views.files import require_output
 from bertscope_workbench.command.views.wording import in_options
 from typer.testing import CliRunner
 
@@ -43,31 +42,6 @@ def test_serve_hands_over_all_its_arguments(arguments, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", lambda name: types.SimpleNamespace(run=main))
     assert run(["serve", *arguments]) == 7
     assert seen == [arguments]
-
-
-def test_options_of_a_group_are_options_of_the_command():
-    seen = []
-
-    @dataclasses.dataclass(frozen=True)
-    class Group:
-        """Two options."""
-
-        size: Annotated[int, typer.Option("--size")] = 3
-        names: Annotated[list[str] | None, typer.Option("--name")] = None
-
-    @option_groups.grouped
-    def command(
-        group: Group, text: Annotated[str, typer.Argument()], more: Annotated[bool, typer.Option("--more")] = False
-    ) -> None:
-        """What it does."""
-        seen.append((group, text, more))
-
-    application = typer.Typer()
-    application.command()(command)
-    for arguments in (["a"], ["--size", "4", "a", "--name", "x", "--name", "y", "--more"]):
-        assert CliRunner().invoke(application, arguments).exit_code == 0
-    assert seen == [(Group(), "a", False), (Group(4, ["x", "y"]), "a", True)]
-    assert "What it does." in CliRunner().invoke(application, ["--help"]).output
 
 
 def test_choices_of_the_client_are_written_with_dashes():
@@ -162,13 +136,6 @@ def test_a_folder_that_takes_no_files_is_told_before_anything_is_measured(capsys
     assert (code, "--output /proc/x.html: it can't be written" in error) == (2, True)
 
 
-def test_a_file_that_is_there_keeps_its_content_until_it_is_written(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("kept")
-    require_output(path, (".csv",))
-    assert path.read_text() == "kept"
-
-
 def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys, asked_once):
     for arguments in (("fill", "x", "--zero", "0:1", "--zero", "0:2"), ("score", "x", "--json", "--json")):
         code, error = fails(capsys, *arguments, *NOBODY)
@@ -221,96 +188,7 @@ def test_the_shell_is_told_how_to_complete(monkeypatch, capsys):
     assert capsys.readouterr().out.split() == ["--truncate"]
 
 
-WRONG = """\
-nonsense
-fill x --nonsense
-fill x --top-k 0
-fill x --top-k many
-fill x --zero a
-fill x --zero 0:-1
-fill x --uniform 1:
-fill x --scale 1:2
-fill x --scale 1:2=half
-fill x --scale 1=nan
-fill x --candidates ''
-fill x --candidates a,,b
-fill x --decoding greedy
-fill x --piece-id -1
-fill x --max-pieces 0
-fill x --model a --model b
-fill x -k 2 --top-k 3 -k 4
-fill - "a [MASK]"
-fill --texts x.txt --output a.tex
-models list --target a:1 --target=b:2
-models load
-models load a --runtime tvm
-lens
-lens x --keep a.npz
-lens x --train a.txt
-lens --train a.txt --plot a.png
-lens x --attribute a,b --lens a.npz
-attention
-attention x --layer -1
-attention x --plot /no/such/folder/a.png
-attention x --plot a.jpeg
-attention x --plot a.html --fixed-scale
-attention x --hide-special
-attention x --plot a.png --fixed-scale --quantity norms
-attention x --describe --fixed-scale
-attention x --target ''
-attention x --target localhost
-attribute a
-attribute a --answer b --value
-attribute a b --value --plot a.svg
-attribute a --value --plot a.gif
-classify a b --pair c
-classify - --pair c
-classify a --mean x
-sweep
-sweep --texts a.txt --pairs b.tsv
-sweep --texts a.txt --mode half
-sweep --texts a.txt --scope model
-sweep --texts a.txt --set 3:1 --scope heads
-sweep --texts a.txt --step 2
-sweep --texts a.txt --limit 0
-sweep --texts a.txt --scoring original
-sweep --pairs a.tsv --mask-share 0.1
-sweep --pairs a.tsv --skip-multi-piece
-sweep --pairs a.tsv --columns good
-sweep --texts a.txt --plot a.html
-sweep --texts a.txt --output a.xls
-rank --plot a.gif
-prune --heads 1
-prune --name x
-prune --name x --heads 1 --least 0.1
-prune --name x --heads 1 --texts a.txt
-prune --name x --heads 1:a
-prune --name x --least 2
-prune --name x --least 0.5
-compress --steps int8
-compress --name x
-compress --steps int8,nonsense --name x
-compress --steps int8 --texts a.txt --name x
-compress --steps int8 --name a --steps onnx --name b
-benchmark
-benchmark --model a --heavy
-benchmark --studies --model a
-benchmark --studies --loss a.txt
-benchmark --studies --plot a.png
-benchmark --studies --skip-multi-piece
-benchmark --model a --plot a.png
-benchmark --model a --plot a.png --loss a.txt
-benchmark --model a --output a.md --output a.xls
-benchmark --model a --prompts a.tsv --loss b.txt
-benchmark --model a --pairs a.tsv --mask-share 0.1
-benchmark --model a --length 0
-benchmark --model a --length 8 --texts a.txt
-benchmark --model a --top-k 3
-benchmark --model a --limit 3
-score --pairs a.tsv --output b.tex --summary ./b.tex
-relations a.csv --output a.csv
-health --timeout 0
-"""
+WRONG = Path(__file__).with_name("wrong_use.txt").read_text(encoding="utf-8")
 
 
 def test_wrong_use_is_one_line_and_is_told_before_the_server_is_asked(capsys, monkeypatch, stored):

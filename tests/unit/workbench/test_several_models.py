@@ -1,35 +1,12 @@
 """Several models that are asked the same: one table, and options that are of one model are refused."""
 
 import numpy as np
-from bertscope_workbench.command.app import run
 from bertscope_workbench.command.options.models import one_model, side_by_side
 from bertscope_workbench.command.parts.score_models import print_models
 from bertscope_workbench.command.parts.score_pairs import summary_columns
 
 from tests.support.stored_outputs import printed
 from tests.support.text_sets import comparison
-
-COMMANDS = """\
-score text --model a --model b
-attention text --model a --model b
-attention --compare c text --model a --model b
-attention --describe x --picture statistics --model a --model b
-relations x.conllu --tree --model a --model b
-score --pairs x.tsv --model b --model a --model models/a
-relations x.conllu --model b --model a --model models/a
-probe x.conllu --model b --model a --model models/a
-benchmark --model b --model a --model models/a
-primer --model b --model a --model models/a
-score --pairs x.tsv --model a --model a
-"""
-
-
-def test_commands_refuse_them_before_any_call(capsys, stored) -> None:
-    said = []
-    for command in COMMANDS.splitlines():
-        assert run(command.split()) == 2
-        said.append(f"$ {command}\n{capsys.readouterr().err}")
-    stored(said="".join(said))
 
 
 def test_models_of_pairs_differ_from_the_first_one_in_one_table(stored) -> None:
