@@ -52,8 +52,9 @@ def _axes(axes: Any, numbers: Numbers) -> Iterable[str]:
     for image in axes.images:
         alpha = "" if image.get_alpha() is None else f", alpha {numbers(image.get_alpha())}"
         values = image.get_array()
+        values = values.filled(float("nan")) if hasattr(values, "filled") else values
         kind = f"{image.cmap.name}, {numbers(image.get_clim())}, {image.origin}{alpha}"
-        yield f"image {list(values.shape)}, {kind}: {numbers(values.filled(float('nan')) if hasattr(values, 'filled') else values)}"
+        yield f"image {list(values.shape)}, {kind}: {numbers(values)}"
     for line in axes.lines:
         style = f"{color(line.get_color())} {line.get_linestyle()!r} {numbers(line.get_linewidth())}"
         dots = f" {line.get_marker()!r} {numbers(line.get_markersize())} {_maybe(line.get_markerfacecolor())}"

@@ -43,13 +43,14 @@ def check(place: Path, things: Mapping[str, Any], *, store: bool) -> None:
 
 def unused(folder: Path) -> list[Path]:
     """Returns the stored texts below a folder that no test there compares with anything."""
-    used = set()
-    for path in folder.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and "stored" in [argument.arg for argument in node.args.args]:
-                used.add((path.parent / "outputs" / path.stem.removeprefix("test_"), node.name.removeprefix("test_")))
-    kept = [path for path in folder.rglob("outputs/*/*.txt")]
-    return [path for path in kept if (path.parent, path.stem.partition("[")[0]) not in used]
+    found = []
+    for place in folder.rglob("outputs/*"):
+        module = place.parent.parent / f"test_{place.name}.py"
+        body = ast.parse(module.read_text(encoding="utf-8")).body if module.exists() else []
+        tests = [node for node in body if isinstance(node, ast.FunctionDef)]
+        used = {test.name for test in tests if "stored" in [argument.arg for argument in test.args.args]}
+        found += [path for path in place.iterdir() if f"test_{path.stem.partition('[')[0]}" not in used]
+    return found
 
 
 def written(thing: Any) -> str:
@@ -186,7 +187,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     """Returns what a call returns, or the error that it raises."""
     try:
         return call()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is stored
         return Name(f"{type(error).__name__}: {error}")
 
 
@@ -207,12 +208,13 @@ def printed(show: Callable[..., object], *given: Any, width: int = 100, **more: 
     return "\n".join([found.rstrip("\n"), *(f"[{style}] {' | '.join(parts)}" for style, parts in styled.items())])
 
 
+COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 STYLES = {"1": "bold", "2": "dim", "3": "italic", "7": "reverse"}
-STYLES |= {str(30 + number): name for number, name in enumerate("black red green yellow blue magenta cyan white".split())}
+STYLES |= {str(30 + number): name for number, name in enumerate(COLORS)}
 
 
 def refusals(read: Callable[[list[Any]], Any], *good: Message) -> str:
-    """Breaks one place of good messages at a time, reads them, and returns what is said of which; first what is read all the same."""
+    """Breaks one place of good messages at a time, reads them, and returns what is said of which; what is read comes first."""
     found: dict[str, list[str]] = {}
     read([_copied(message) for message in good])
     for index, message in enumerate(good):
@@ -246,7 +248,8 @@ def breakages(message: Message, at: str = "") -> Iterable[tuple[str, Message]]:
                     yield f"{name}[0]={short(beyond)}", _with(message, change)
             elif field.message_type.name not in ("Provenance", "Token"):
                 for what, inner in breakages(value[0], f"{name}[0]."):
-                    yield what, _with(message, lambda copy, field=field, inner=inner: getattr(copy, field.name)[0].CopyFrom(inner))
+                    change = lambda copy, field=field, inner=inner: getattr(copy, field.name)[0].CopyFrom(inner)  # noqa: E731
+                    yield what, _with(message, change)
         elif field.message_type is not None:
             yield f"no {name}", _with(message, lambda copy, field=field: copy.ClearField(field.name))
             if field.message_type.name not in ("Provenance", "Timestamp"):

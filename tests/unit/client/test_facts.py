@@ -124,7 +124,7 @@ def test_answers_are_read_back_from_their_rows(tmp_path: Path, suffix: str) -> N
 
 
 def test_scores(stored) -> None:
-    """Of three facts of one relation, one of which has other names and a misleading prime: each number can be worked out by hand."""
+    """Of three facts of one relation, one of which has other names and a prime: each number can be worked out by hand."""
     found = answers()
     rest = found.without(found.objects_in_subjects)
     stored(

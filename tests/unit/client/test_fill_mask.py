@@ -84,7 +84,10 @@ def test_tables_have_columns_of_what_there_is(stored) -> None:
     text = cloze_pb2.FilledText(masks=masks(word("a"))[:1])
     single, pair = (read_cloze([ClozeItem("[MASK]", other)], reply(text)) for other in (None, "B."))
     stored(
-        single=single.to_pandas(), pair=pair.to_pandas(), none=FilledTexts().to_pandas(), printed=printed(print_answer, single[0])
+        single=single.to_pandas(),
+        pair=pair.to_pandas(),
+        none=FilledTexts().to_pandas(),
+        printed=printed(print_answer, single[0]),
     )
 
 

@@ -32,7 +32,8 @@ def test_files_of_probes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored
     PROBE.save("a.npz")
     hidden.save("hidden.npz")
     Path("text.npz").write_text("no probe", encoding="utf-8")
-    np.save(Path("pickle.npz").open("wb"), np.array([{}], dtype=object), allow_pickle=True)
+    with Path("pickle.npz").open("wb") as file:
+        np.save(file, np.array([{}], dtype=object), allow_pickle=True)
     np.savez("arrays.npz", layers=np.zeros(1))
     Path("cut.npz").write_bytes(Path("a.npz").read_bytes()[:200])
 

@@ -1,6 +1,6 @@
 """The names, signatures and options that users write are those of the committed snapshot.
 
-After a change that is meant: `python -m tests.unit.client.test_client_public_surface` writes the snapshot anew.
+After a change that is meant: `python -m tests.unit.client.test_public_surface` writes the snapshot anew.
 """
 
 import dataclasses

@@ -162,9 +162,11 @@ def test_deadlines(stored) -> None:
     )
 
 
-SAME = "Provenance Token Prediction FilledMask LoadProgress LabelPrediction MetricEffect Bootstrap SweepStart SweepSummary HeadEffect"
-SAME += " RuntimeChoice RuntimeTimes AppliedStep CompressionProgress BenchmarkProgress BenchmarkReport Machine ModelReport Speed Ratio"
-SAME += " Agreement Score Disturbances Published StudyRow StudiesSummary"
+SAME = """
+Provenance Token Prediction FilledMask LoadProgress LabelPrediction MetricEffect Bootstrap SweepStart SweepSummary HeadEffect
+RuntimeChoice RuntimeTimes AppliedStep CompressionProgress BenchmarkProgress BenchmarkReport Machine ModelReport Speed Ratio
+Agreement Score Disturbances Published StudyRow StudiesSummary
+"""
 
 
 def test_results_have_the_fields_of_their_messages():

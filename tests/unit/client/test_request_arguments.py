@@ -32,10 +32,11 @@ def builders() -> dict[str, Callable[..., Any]]:
 BUILDERS = builders()
 OBJECTIVES = ("ClozePrompts", "LabelledQuestions", "MaskedLmLoss", "MinimalPairs", "SimilarTexts")
 BUILDERS |= {name: getattr(bertscope, name) for name in (*OBJECTIVES, "Bootstrap", "Greedy", "MapView", "Retries")}
-BUILDERS |= {name: getattr(bertscope, name) for name in ("half", "keep_layers", "magnitude", "remove_feed_forward", "scale")}
-BUILDERS |= {name: getattr(bertscope, name) for name in ("reduce_vocabulary", "weight_only", "zero", "Fact", "Answer", "SimilarTo")}
+PARTS = ("half", "keep_layers", "magnitude", "remove_feed_forward", "scale", "reduce_vocabulary", "weight_only", "zero")
+BUILDERS |= {name: getattr(bertscope, name) for name in (*PARTS, "Fact", "Answer", "SimilarTo")}
 GIVEN: dict[str, Any] = {"text": "A [MASK].", "source": "org/x", "model_id": "x", "steps": [], "layer": 1, "folder": "/a"}
-GIVEN |= {"objective": bertscope.MaskedLmLoss("a"), "train": "a", "dev": "a", "texts": "a", "layers": 0, "heads": "all", "factor": 0.5, "share": 0.5}
+GIVEN |= {"objective": bertscope.MaskedLmLoss("a"), "train": "a", "dev": "a", "texts": "a", "layers": 0}
+GIVEN |= {"heads": "all", "factor": 0.5, "share": 0.5}
 GIVEN |= {"prompts": [], "questions": [], "pairs": [], "subject": "a", "objects": "b", "answer": "a", "other": "b"}
 
 

@@ -126,7 +126,10 @@ def test_options_name_the_number(stored) -> None:
         targets=[
             outcome(lambda given=given, text=text: TargetOptions(**given).of("inputs[0]", text)) for given, text in options
         ],
-        of_lines=[TargetOptions(score_scale=scale).of("inputs[0]", *row) for scale, row in zip(("probability", None), given)],
+        of_lines=[
+            TargetOptions(score_scale=scale).of("inputs[0]", *row)
+            for scale, row in zip(("probability", None), given, strict=True)
+        ],
         columns=[
             outcome(lambda own=own: TargetOptions().of("inputs[0]", "a", own)) for own in ({}, {"answer": "a", "label": "b"})
         ],
