@@ -27,8 +27,14 @@ MOST_NUMBERS = 300
 
 
 def check(place: Path, things: Mapping[str, Any], *, store: bool) -> None:
-    """Compares things, written one below the other, with the text that is stored there; or stores them."""
-    text = "".join(f"== {name.replace('_', ' ')}\n{written(thing)}\n\n" for name, thing in things.items()).rstrip("\n") + "\n"
+    """Compares things, written one below the other, with the text that is stored there; or stores them. Of results the text
+    has what a prompt shows, too, and their table."""
+    parts: dict[str, Any] = {}
+    for name, thing in things.items():
+        parts[name] = thing
+        if hasattr(thing, "to_pandas") and not isinstance(thing, type):
+            parts |= {f"{name} at a prompt": repr(thing), f"{name} as a table": outcome(thing.to_pandas)}
+    text = "".join(f"== {name.replace('_', ' ')}\n{written(part)}\n\n" for name, part in parts.items()).rstrip("\n") + "\n"
     text = "\n".join(line.rstrip() for line in text.split("\n"))
     text = re.sub(r"(bertscope'?\"?: ['\"])\d[^'\"]*", r"\1VERSION", text)
     if store:

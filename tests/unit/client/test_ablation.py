@@ -1,5 +1,6 @@
-"""A stream of effects becomes a table, a reply a ranking; what breaks the contract is refused."""
+"""A stream of effects becomes a table or a curve, a reply a ranking, in order; what breaks the contract is refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import bertscope
@@ -9,13 +10,10 @@ from bertscope.questions.ablation.ranking import read_head_ranking
 from bertscope.v1 import ablation_pb2, common_pb2
 
 from tests.support.stored_outputs import outcome, refusals
+from tests.support.swept_tables import curve, table_of
 
 Response = ablation_pb2.SweepHeadsResponse
-ACCURACY, LOSS, DIVERGENCE = (
-    ablation_pb2.METRIC_ACCURACY,
-    ablation_pb2.METRIC_LOSS,
-    ablation_pb2.METRIC_DIVERGENCE,
-)
+ACCURACY, LOSS = ablation_pb2.METRIC_ACCURACY, ablation_pb2.METRIC_LOSS
 
 
 def start(total: int = 2, metrics: tuple[int, ...] = (ACCURACY, LOSS)) -> Response:
@@ -85,9 +83,7 @@ def test_tables(stored) -> None:
     curve = assemble(start(3), *points, SUMMARY, greedy=ablation_pb2.Greedy())
     stored(
         heads=heads,
-        shown=repr(heads),
         matrices=[heads.matrix(), heads.matrix("loss", "low"), whole.matrix()],
-        frame=heads.to_pandas(),
         layers=whole.to_pandas(),
         sets=of_sets.effects,
         curve=curve.points,
@@ -155,7 +151,6 @@ def test_a_ranking(stored) -> None:
     stored(
         ranking=found,
         order=found.order(),
-        frame=found.to_pandas(),
         least=[outcome(lambda choice=choice: found.least(**choice)) for choice in choices],
         of_half_precision=read_head_ranking(half),
         broken=refusals(lambda messages: read_head_ranking(*messages), message),
@@ -171,3 +166,29 @@ def test_helped_and_hurt(stored) -> None:
             effect = bertscope.MetricEffect(metric, 0.5, difference, low, high, None)
             found[f"{metric} {difference} within {margin}"] = [effect.decided, effect.helped, effect.hurt]
     stored(decided_helped_and_hurt=found)
+
+
+HEADS = table_of({(0, 0): -0.3, (0, 1): 0.1, (1, 0): -0.1, (1, 1): 0.1, (2, 0): -0.2})
+LAYERS = table_of({(0, 0, 1): -0.1, (1, 0, 1): 0.0, (2, 0): -0.2}, scope="layers")
+
+
+def test_the_least_important_come_first_and_equal_ones_as_they_came(stored) -> None:
+    """table_of has the loss better where the accuracy is better; a divergence ranks by how little changes."""
+    moved = table_of({(0, 0): 0.3, (0, 1): 0.1}, "divergence")
+    orders = HEADS.order(), HEADS.order("loss"), LAYERS.order(), moved.order("divergence")
+    stored(
+        orders=[[effect.name for effect in order] for order in orders],
+        what_prune_heads_takes=[
+            HEADS.least(count=3),
+            HEADS.least(share=0.5),
+            HEADS.least(share=0.1),
+            LAYERS.least(count=2, metric="loss"),
+        ],
+        refused=[
+            lambda: curve(0.1, 0.2).order(),
+            lambda: replace(HEADS, interrupted="a deadline").order(),
+            lambda: HEADS.order("spearman"),
+            lambda: HEADS.least(),
+            lambda: LAYERS.least(count=4),
+        ],
+    )

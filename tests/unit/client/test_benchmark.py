@@ -87,9 +87,7 @@ def test_a_report(stored, tmp_path) -> None:
     report = read(REPORT)
     stored(
         report=report,
-        shown=repr(report),
         found=[report.model("small").name, lambda: report.model("other"), lambda: report.model("small").speed(7)],
-        frame=report.to_pandas(),
         files=files_of(report, tmp_path),
         broken=refusals(lambda messages: read(*messages), REPORT),
     )
@@ -129,8 +127,6 @@ def test_studies(stored, tmp_path) -> None:
     stored(
         heard=heard[:1],
         table=table,
-        shown=repr(table),
-        frame=table.to_pandas(),
         files=files_of(table, tmp_path),
         broken=[
             lambda: assembled(messages[:2]),

@@ -58,35 +58,6 @@ def test_a_file_holds_codes(tmp_path: Path) -> None:
     assert len(repr(found)) < 400
 
 
-@pytest.mark.parametrize("content", ["text", "cut", "other", "shape", "offsets", "integers", "header", "scores"])
-def test_a_file_of_something_else_is_an_error_that_names_it(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "a.safetensors"
-    CODES.save(path)
-    whole = path.read_bytes()
-    (length,) = struct.unpack("<Q", whole[:8])
-    header, data = json.loads(whole[8 : 8 + length]), whole[8 + length :]
-    card = json.loads(header["__metadata__"]["card"])
-    if content == "other":
-        card["format"] = "bertscope erasers"
-    elif content == "scores":
-        card["fit"]["dead"] = "none"
-    elif content == "shape":
-        header["mean"]["shape"] = [3]
-    elif content == "offsets":
-        header["mean"]["data_offsets"] = [len(data), len(data) + 8]
-    elif content == "integers":
-        header["mean"]["dtype"] = "I32"
-    header["__metadata__"]["card"] = json.dumps(card)
-    written = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", 1 << 40 if content == "header" else len(written)) + written + data)
-    if content in ("text", "cut"):
-        path.write_bytes(b"no codes" if content == "text" else whole[:-1])
-    with pytest.raises(bertscope.InvalidArgument, match=r"a\.safetensors"):
-        bertscope.SparseCodes.load(path)
-    with pytest.raises(FileNotFoundError):
-        bertscope.SparseCodes.load(tmp_path / "missing.safetensors")
-
-
 REPORT = TrainCodesReport(layer=3, codes=3, hidden_size=2, threshold=0.5)
 DATA = np.concatenate([np.ravel(part) for part in (CODES.mean, ENCODER, CODES.biases, DECODER)]).astype("<f4").tobytes()
 
@@ -131,3 +102,28 @@ def test_the_stream_is_read(stored) -> None:
     parts = [TrainCodesResponse(chunk=CodesChunk(offset=at, data=DATA[at : at + size])) for at, size in ((0, 12), (12, 999))]
     good = TrainCodesResponse(report=REPORT), *parts
     stored(codes=read([*good]), broken=refusals(read, *good))
+
+
+CARDS = {"other": {"format": "bertscope erasers"}, "scores": {"fit": {"dead": "none"}}}
+HEADERS = {"shape": {"shape": [3]}, "offsets": {"data_offsets": [0, 1 << 40]}, "integers": {"dtype": "I32"}}
+
+
+def test_a_file_of_something_else_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    CODES.save(path)
+    whole = path.read_bytes()
+    (length,) = struct.unpack("<Q", whole[:8])
+    contents = {"text": b"no codes", "cut": whole[:-1], "header": struct.pack("<Q", 1 << 40) + whole[8:]}
+    for name in (*CARDS, *HEADERS):
+        header = json.loads(whole[8 : 8 + length])
+        card = json.loads(header["__metadata__"]["card"]) | CARDS.get(name, {})
+        header["__metadata__"]["card"] = json.dumps(card)
+        header["mean"] |= HEADERS.get(name, {})
+        written = json.dumps(header).encode()
+        contents[name] = struct.pack("<Q", len(written)) + written + whole[8 + length :]
+    for content in contents.values():
+        path.write_bytes(content)
+        with pytest.raises(bertscope.InvalidArgument, match=r"a\.safetensors"):
+            bertscope.SparseCodes.load(path)
+    with pytest.raises(FileNotFoundError):
+        bertscope.SparseCodes.load(tmp_path / "missing.safetensors")

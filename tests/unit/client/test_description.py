@@ -128,8 +128,6 @@ def test_a_reply_as_it_is_read(stored) -> None:
     found, single = read_description(message), read_description(one, asked)
     stored(
         description=found,
-        shown=repr(found),
-        frame=found.to_pandas(),
         document=document(found),
         of_one_text=[single.majority(), single.standard_error("entropy"), single.mean("99"), single.quantity],
         refused=[

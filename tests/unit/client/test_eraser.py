@@ -97,7 +97,6 @@ def test_an_eraser(stored, tmp_path: Path) -> None:
         events=events,
         eraser=result,
         from_a_file=bertscope.Eraser.load(tmp_path / "number.npz"),
-        frame=result.to_pandas(),
         printed=printed(print_eraser, result, []),
         document=document(result),
         broken=refusals(lambda messages: read(*messages)[-1], eraser(3, 1), report()),

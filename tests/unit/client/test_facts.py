@@ -130,11 +130,9 @@ def test_scores(stored) -> None:
     stored(
         answers=found,
         shown="\n".join(map(repr, (found, found[0], found[0].answers[0], found.scores(), found.scores()["born"]))),
-        frame=found.to_pandas(),
         first=found.scores(),
         best=found.scores("best")["capital"],
         mean=found.scores("mean")["capital"],
-        frame_of_scores=found.scores().to_pandas(),
         macro=[found.scores().p_at_1, found.scores().macro(lambda each: math.nan)],
         objects_in_subjects=found.objects_in_subjects,
         without=[[result.fact.subject for result in rest], rest.scores()["capital"].p_at_1],

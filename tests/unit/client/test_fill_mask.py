@@ -69,9 +69,8 @@ def test_answers(name: str, items: list[ClozeItem], sent: cloze_pb2.FillMaskResp
         assert pickle.loads(pickle.dumps(answer)) == answer == dataclasses.replace(answer)
         assert pickle.loads(pickle.dumps(answer)).fillings == answer.fillings
     stored(
-        answers=list(found),
+        answers=found,
         filled=[[answer.filled, answer.filled_pair] for answer in found],
-        frame=found.to_pandas(),
         alone=found[0].to_pandas().equals(found[:1].to_pandas()),
         row=found[0].to_row(),
         printed="\n".join(printed(print_answer, answer) for answer in found),

@@ -91,7 +91,6 @@ def test_events_and_the_whole(stored) -> None:
         inspection=whole,
         head=[whole.maps[0].head(1, 2), lambda: whole.maps[0].head(1, 1)],
         shown="\n".join(map(repr, (whole, *whole.maps, whole.start))),
-        frame=whole.to_pandas(),
         of_one_run=[of_one_run.distances, of_one_run.maps, of_one_run.untouched_masks],
         frame_of_one_run=of_one_run.to_pandas(),
         broken=refusals(assemble, *GOOD),

@@ -55,7 +55,6 @@ def test_attributions_to_neurons(stored) -> None:
         plain=request(),
         attribution=found(one)[0],
         heads=[heads.layers, heads.site],
-        frame=found(one)[0].to_pandas(),
         common=[several.common(1), several.common(), several.common(0.6), lambda: several.common(0)],
         changes=[few.changes(0.0), few[0].changes(2.0, top=1, positions="all")],
         printed=printed(print_neurons, found(one)[0]),

@@ -116,7 +116,6 @@ def test_probes(stored) -> None:
         confusions=[result.confusions(), lambda: result.layer(1)],
         hidden=[values.shape for values in hidden.weights[2]],
         of_two_parts=read(report(test=False))[0].scored,
-        frame=result.to_pandas(),
         printed=printed(print_probe, result, [], width=160),
         document=document(result),
         figure=plot_probe(result),
@@ -131,7 +130,6 @@ def test_a_mix_of_layers(stored) -> None:
     (result,) = read(report(mix=mix), mix=True)
     stored(
         mix=result.mix,
-        frame=result.mix.to_pandas(),
         printed=printed(print_probe, result, [], width=160),
         document=document(result)["mix"],
         figure=plot_probe(result, dark=True),

@@ -82,6 +82,5 @@ def test_replies_are_read_and_checked(stored) -> None:
         any_weights=request(any_weights=True).weights_digest,
         applied=found,
         accuracy=found.accuracy(3),
-        frame=found.to_pandas(),
         broken=refusals(lambda messages: read_applied(*messages, message, texts), reply),
     )

@@ -85,7 +85,6 @@ def test_probes_of_numbers(stored, tmp_path: Path) -> None:
     stored(
         probes=result,
         of_equal_numbers=equal.layers,
-        frame=result.to_pandas(),
         printed=printed(print_regression, result, [], width=160),
         document=regression_document(result),
         figure=plot_regression_probe(result),

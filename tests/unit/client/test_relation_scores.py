@@ -116,8 +116,6 @@ def test_features_add_up_and_have_a_table(stored) -> None:
     np.testing.assert_allclose(scores.attention("[CLS]").ravel(), expected)
     stored(
         scores=scores,
-        shown=repr(scores),
-        frame=scores.to_pandas(),
         columns=feature_columns(scores),
         computed=[scores.attention("noun"), scores.from_first_special("verb"), lambda: scores["other"]],
         broken=refusals(lambda messages: read_feature_scores(*messages), parts[0]),

@@ -131,9 +131,8 @@ def test_labels_are_read_with_the_text_they_are_about(stored) -> None:
     reply = classification_pb2.ClassifyResponse(results=[result, classification_pb2.ClassifiedText(labels=labels[:1])])
     found = read_classified_texts(given, reply)
     stored(
-        texts=list(found),
+        texts=found,
         label=found[0].label,
-        frame=found.to_pandas(),
         broken=refusals(lambda messages: [one.label for one in read_classified_texts(given, *messages)], reply),
     )
 

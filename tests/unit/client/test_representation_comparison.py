@@ -45,10 +45,8 @@ def test_cka_of_the_sums_of_several_replies(stored) -> None:
     alone = read_comparison(reply(**same), REQUEST)
     stored(
         comparison=whole,
-        shown=repr(whole),
         cka=whole.cka(),
         columns=comparison_columns(whole),
-        frame=whole.to_pandas(),
         document=comparison_document(whole),
         models=[alone.models, read_comparison(reply(**same), CHANGED).models, read_comparison(reply(), CHANGED).models],
         figure=bertscope.plot_representations(alone),

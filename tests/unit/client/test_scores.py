@@ -110,10 +110,8 @@ def test_scored_texts(stored) -> None:
     (added,) = whole([LONG], *sums, result())  # the last section may be empty
     counts = [added.log_likelihood, added.scored_pieces, added.scored_words, len(added.pieces)]
     stored(
-        texts=list(FOUND),
-        shown=repr(FOUND),
+        texts=FOUND,
         computed=[FOUND.log_likelihood, FOUND.scored_pieces, FOUND.pseudo_perplexity, FOUND[:0].pseudo_perplexity],
-        frame=FOUND.to_pandas(),
         words=FOUND.to_pandas("word"),
         pieces=FOUND.to_pandas("piece"),
         words_of_one=FOUND[0].to_pandas(),

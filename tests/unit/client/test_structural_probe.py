@@ -59,27 +59,6 @@ def report(test: bool = True, **fields: object) -> structural.TrainStructuralPro
     return structural.TrainStructuralProbeResponse(report=found)
 
 
-def test_trees_of_a_treebank(tmp_path: Path) -> None:
-    path = tmp_path / "a.conllu"
-    path.write_text(TREE, encoding="utf-8")
-    found = bertscope.read_tree_conllu(path)
-    (text,) = found
-    assert [word.head for word in text.words] == [2, 5, 5, 5, 0, 5]
-    assert [word.punctuation for word in text.words] == [False] * 5 + [True]
-    assert len(found.problems) == 1  # heads in a circle
-    path.write_text(SPLIT, encoding="utf-8")
-    (text,) = bertscope.read_tree_conllu(path)
-    assert [(word.head, word.span and word.span[:2]) for word in text.words] == [
-        (3, (0, 2)),
-        (3, None),
-        (0, (3, 7)),
-        (None, (7, 8)),
-    ]
-    path.write_text(SPLIT.partition("\n\n")[2], encoding="utf-8")
-    with pytest.raises(bertscope.InvalidArgument, match="2 roots"):
-        bertscope.read_tree_conllu(path)
-
-
 def test_a_request_has_the_trees(stored) -> None:
     text = bertscope.TreeText(("The cat", "sleeps"), [(2, (0, 3)), (3, (4, 7)), (0, (0, 6, 1), True), (None, None)])
     asked = train_structural_probe_request(quantity="depth", rank=8)
@@ -98,9 +77,21 @@ def test_structural_probes(stored) -> None:
         progress=StructuralProbeAssembler().add(structural.TrainStructuralProbeResponse(progress=stage)),
         probes=result,
         scored=[dev.scored, lambda: result.layer(1)],
-        frame=result.to_pandas(),
         printed=printed(print_structural_probe, result, [], width=160),
         document=document(result),
         figure=plot_structural_probe(result),
         broken=refusals(lambda messages: StructuralProbeAssembler().add(*messages), report()),
+    )
+
+
+def test_trees_of_a_treebank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
+    """Heads in a circle are no tree, and words of two pieces may have no place of their own."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"tree": TREE, "split": SPLIT, "roots": SPLIT.partition("\n\n")[2]}.items():
+        Path(f"{name}.conllu").write_text(text, encoding="utf-8")
+    found = {name: bertscope.read_tree_conllu(f"{name}.conllu") for name in ("tree", "split")}
+    stored(
+        trees={name: list(texts) for name, texts in found.items()},
+        problems={name: list(map(str, texts.problems)) for name, texts in found.items()},
+        refused=lambda: bertscope.read_tree_conllu("roots.conllu"),
     )

@@ -21,24 +21,6 @@ from tests.support.stored_outputs import refusals
 from tests.support.text_sets import comparison
 
 
-def test_two_models_are_compared_set_by_set() -> None:
-    ours, theirs = comparison("r" * 40 + "w" * 10 + "t" * 10), comparison("r" * 25 + "w" * 30 + "r" * 5)
-    found = ours.against(theirs)
-    assert (found.accuracy, found.baseline_accuracy) == (40 / 60, 30 / 60)
-    assert (found.won, found.lost) == (15, 5)
-    assert found.difference == pytest.approx(10 / 60)
-    assert found.p == mcnemar(5, 15)
-    assert found.interval is not None
-    assert found.interval.low < found.difference < found.interval.high
-    assert ours.against(theirs, "b0").sets == 30
-    same = ours.against(ours)
-    assert (same.difference, same.p) == (0.0, 1.0)
-    # 60 equal sets, with one that was won and one that was lost (Bonett and Price 2012).
-    assert same.interval == pytest.approx((-1.96 / 62 * 2**0.5, 1.96 / 62 * 2**0.5), rel=0.03)
-    with pytest.raises(bertscope.InvalidArgument, match="other sets"):
-        ours.against(comparison("r"))
-
-
 def test_wilsons_interval() -> None:
     """The example of Newcombe 1998, table I, method 3."""
     assert wilson_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
@@ -171,3 +153,13 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
             lambda: read("nowhere.csv"),
         ],
     )
+
+
+def test_two_models_are_compared_set_by_set(stored) -> None:
+    ours, theirs = comparison("r" * 40 + "w" * 10 + "t" * 10), comparison("r" * 25 + "w" * 30 + "r" * 5)
+    found, same = ours.against(theirs), ours.against(ours)
+    assert found.p == mcnemar(5, 15)
+    assert found.interval is not None and found.interval.low < found.difference < found.interval.high
+    # 60 equal sets, with one that was won and one that was lost (Bonett and Price 2012).
+    assert same.interval == pytest.approx((-1.96 / 62 * 2**0.5, 1.96 / 62 * 2**0.5), rel=0.03)
+    stored(found=found, of_a_group=ours.against(theirs, "b0").sets, same=same, refused=lambda: ours.against(comparison("r")))

@@ -139,9 +139,7 @@ def test_a_stream_becomes_a_trace(stored) -> None:
     stored(
         trace=found,
         interval=found.interval(),
-        shown=repr(found),
         page=found._repr_html_(),
-        frame=found.to_pandas(),
         words=[joined.pairs[0].words, joined.names],
         without_a_ratio=read_effect(effect(0, 2, 1, ratios=0)),
         of_no_pair=read_effect(ablation_sites_pb2.SiteEffect()),

@@ -4,7 +4,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from bertscope.errors import InvalidArgument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
@@ -108,39 +107,25 @@ def test_maps_by_words_follow_clark() -> None:
     assert found[2, 1] == pytest.approx((weights[3, 2] + weights[4, 2]) / 2)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "words"),
-    [
-        ([], 4),
-        ([("det", 1, 0), ("nsubj", 2, 0)], 4),
-        ([("det", 1, 0), ("nsubj", 0, 1)], 4),
-        ([("det", 1, 0), ("advmod", 2, 3)], 4),
-    ],
-    ids=["no pairs", "two governors", "circle", "two roots"],
-)
-def test_pairs_that_are_no_tree_are_skipped_and_counted(pairs: list[tuple[str, int, int]], words: int) -> None:
-    text = RelationText("The cat sleeps soundly.", pairs)
-    assert gold_tree(text, np.arange(words)) is None
-    found = score_tree(text, maps(np.full((1, 2, 8, 8), 1 / 8)), by_head=True)
-    assert (found.texts, found.skipped_texts, found.words) == (0, 1, 0)
-    assert np.isnan(found.directed_score()).all()
-    assert np.isnan(found.right_branching)
+NO_TREES = {
+    "no pairs": [],
+    "two governors": [("det", 1, 0), ("nsubj", 2, 0)],
+    "circle": [("det", 1, 0), ("nsubj", 0, 1)],
+    "two roots": [("det", 1, 0), ("advmod", 2, 3)],
+}
 
 
-def test_a_word_without_a_piece_is_left_out() -> None:
-    tree = gold_tree(TEXT, np.array([1, 2, 3]))
-    assert tree is not None
-    assert tree.governors == (1, -1, 1)
-    assert gold_tree(TEXT, np.array([0, 2, 3])) is None  # "the" depends on the word that is missing
-
-
-def test_scores_of_texts_add_up() -> None:
+def test_scores_of_texts_add_up_and_those_without_a_tree_are_counted(stored) -> None:
+    none = []
+    for name, pairs in NO_TREES.items():
+        text = RelationText("The cat sleeps soundly.", pairs)
+        assert gold_tree(text, np.arange(4)) is None, name
+        none.append(score_tree(text, maps(np.full((1, 2, 8, 8), 1 / 8)), by_head=True))
     parts = [score_tree(TEXT, maps(np.array([[looking({1: 2, 2: 3})]])), by_head=True) for _ in range(3)]
-    whole = TreeScores.merge(parts)
-    assert (whole.texts, whole.words) == (3, 9)
-    assert whole.directed[0, 0] == 3 * parts[0].directed[0, 0]
-    frame = whole.to_pandas()
-    assert frame.directed.tolist() == whole.directed_score().ravel().tolist()
-    with pytest.raises(InvalidArgument):
-        TreeScores.merge([])
-    assert repr(whole).splitlines()[0] == "<TreeScores: 1 x 1 head, 3 texts, 9 words, models/mini>"
+    stored(
+        whole=TreeScores.merge(parts),
+        directed=TreeScores.merge(parts).directed_score(),
+        of_no_tree=TreeScores.merge(none),
+        without_a_piece=[gold_tree(TEXT, np.array(words)) for words in ([1, 2, 3], [0, 2, 3])],
+        nothing=lambda: TreeScores.merge([]),
+    )

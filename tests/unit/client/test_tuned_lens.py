@@ -51,8 +51,6 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
     found = bertscope.load_lens("lens")
     stored(
         lens=found,
-        shown=repr(found),
-        frame=found.to_pandas(),
         refused=[
             *(lambda name=name: bertscope.load_lens(f"{name}.npz") for name in ("text", "arrays", "probe", "cut", "missing")),
             lambda: bertscope.TunedLens({}, 4, "none", "models/m", ""),

@@ -414,18 +414,7 @@ def test_items_of_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
-    [
-        (
-            "weights",
-            "b",
-            f"the digest of the weights was {WEIGHTS['a']} and is {WEIGHTS['b']} now; ask a server with these weights",
-        ),
-        (
-            "torch",
-            "2.16.0",
-            r'the server\'s version of torch was "2\.15\.0" and is "2\.16\.0" now; ask a server with that version, or write to',
-        ),
-    ],
+    [("weights", "b", "the digest of the weights was"), ("torch", "2.16.0", "the server's version of torch was")],
 )
 def test_other_weights_and_versions_are_refused(path: Path, whole: bytes, name: str, value: str, problem: str) -> None:
     server = Server(9)

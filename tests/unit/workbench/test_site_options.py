@@ -1,5 +1,7 @@
 """Changes at sites are written in options, and what can't be one is a line that says how to write it."""
 
+from pathlib import Path
+
 import bertscope
 import numpy as np
 import pytest
@@ -73,30 +75,7 @@ def test_heads_come_before_sites():
     assert [each.layer for each in options.interventions()] == [2, 0, 1, 3]
 
 
-WRONG = """\
---add v.npy
---add x:v.npy
---add 3:none.npy
---add 3:text.npy
---add 3:v.npy=much
---add 3:v.npy@mask
---add 3:v.npy@3,1
---add 3:e.npz
---erase-random 3:e.npz
---erase 5:eraser.npz
---erase 3:other.npz
---erase 3:v.npy
---erase 3:e.npz=2
---patch state:3@1-2
---patch states:3=a
---patch state:3:1=a
---scale-site neurons:4
---scale-site neurons:4=x
---scale-site neurons:4=inf
---mean-site neurons
---block 2
---block 2@masks>none
-"""
+WRONG = Path(__file__).with_name("wrong_changes.txt").read_text(encoding="utf-8")
 
 
 def test_what_is_no_change_is_a_line(folder, stored) -> None:

@@ -1,26 +1,85 @@
-"""The command line by itself: arguments, help, one line and an exit code for each failure."""
+"""The command line by itself: commands, arguments, help, one line and an exit code for each failure, signals and progress."""
 
 import dataclasses
 import importlib.util
+import inspect
+import io
 import json
 import os
 import shlex
+import subprocess
+import sys
 import types
 from pathlib import Path
 from typing import Annotated
 
 import bertscope
+import numpy as np
 import pytest
+import typer
 from bertscope.rpc import channel
+from bertscope_workbench.command import commands
 from bertscope_workbench.command import groups as option_groups
-from bertscope_workbench.command.app import run
+from bertscope_workbench.command.app import FIRST, app, run
 from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.options import specifications
-from bertscope_workbench.command.views import output
+from bertscope_workbench.command.options.models import one_model, side_by_side
+from bertscope_workbench.command.parts.score_models import print_models
+from bertscope_workbench.command.parts.score_pairs import summary_columns
+from bertscope_workbench.command.views import output, progress
 from bertscope_workbench.command.views.wording import in_options
+from rich.console import Console
 from typer.testing import CliRunner
 
-from tests.support.stored_outputs import outcome
+from tests.support.patience import wait_until
+from tests.support.stored_outputs import outcome, printed
+from tests.support.text_sets import comparison
+
+GROUP = typer.main.get_command(app)
+MODULES = sorted(path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("[a-z]*.py"))
+
+
+def test_each_module_of_the_folder_is_a_command():
+    assert sorted(GROUP.commands) == MODULES
+    assert GROUP.list_commands(None) == [*FIRST, *(name for name in MODULES if name not in FIRST)]
+
+
+def test_a_command_is_listed_as_it_is():
+    for name in MODULES:
+        listed, real = GROUP.get_command(None, name), GROUP.commands[name]
+        assert listed.name == real.name == name
+        assert listed.help == inspect.cleandoc(real.help)
+        assert listed.hidden == real.hidden
+
+
+def test_an_unknown_command_is_none():
+    assert GROUP.get_command(None, "fil") is None
+    assert "fil" not in GROUP.commands
+
+
+def imported_by(arguments: list[str]) -> list[str]:
+    """Returns the modules that a process has imported once it ran a command."""
+    code = (
+        f"import sys; from bertscope_workbench.command.app import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
+    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "converted"),
+    [(["fill", "--model", "m", "a", "b", "--json", "--columns", "text=a"], False), (["fill", "a", "--top-k", "0"], True)],
+)
+def test_only_values_that_are_no_texts_are_converted(arguments, converted):
+    """Typer converts values by pydantic, whose import takes as long as all else that a short command does."""
+    assert ("pydantic" in imported_by(arguments)) is converted
+
+
+def test_only_the_command_that_runs_is_imported():
+    for arguments, imported in ((["--help"], set()), (["token", "--help"], {"token"})):
+        modules = imported_by(arguments)
+        prefix = f"{commands.__name__}."
+        assert {name.removeprefix(prefix) for name in modules if name.startswith(prefix)} == imported
+        assert imported or not {"grpc", "numpy", "pydantic"} & {*modules}
 
 
 def test_version(capsys):
@@ -265,3 +324,41 @@ def test_failures_speak_of_options(stored):
     for says in FAILURES:
         assert in_options(in_options(says)) == in_options(says)
     stored(said=list(map(in_options, FAILURES)))
+
+
+def test_models_of_pairs_differ_from_the_first_one_in_one_table(stored) -> None:
+    first, other = comparison("rrrrrrrw"), comparison("rrwwwwwr", model="models/other")
+    stored(
+        printed=printed(print_models, {"fake": first, "other": other}, width=140),
+        columns=summary_columns(other, first, {"kind": ["x"] * 8}),
+        joined=side_by_side({"a": {"x": np.array([1, 2])}, "b": {"x": [3], "y": ["z"]}}),
+        of_one_model=[one_model(None, plot="x.png"), one_model(["a"], plot="x.png"), one_model(["a", "b"], plot=None)],
+        refused=lambda: one_model(["a", "b"], errors_output="x.csv"),
+    )
+
+
+@pytest.fixture
+def log(monkeypatch):
+    file = io.StringIO()
+    monkeypatch.setattr(progress, "console", lambda stderr: Console(file=file, markup=False, highlight=False, width=160))
+    return file
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(log, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    with progress.studying() as show:
+        show("training [1]", 3, 10)
+        wait_until(lambda: "training [1], 3 of 10, 0:00:0" in log.getvalue(), "a stage is told")
+        show("scoring", 5, None)
+        wait_until(lambda: "scoring, 5 done, 0:00:0" in log.getvalue(), "the next stage is told")
+    with progress.waiting("reading"):
+        wait_until(lambda: "reading, 0:00:0" in log.getvalue(), "what has no number is told")
+    with progress.benchmarking("measuring"):
+        wait_until(lambda: "measuring, 0 %, 0:00:0" in log.getvalue(), "a share is told")
+    assert "\x1b" not in log.getvalue()
+
+
+def test_short_work_says_nothing(log):
+    with progress.studying() as show:
+        show("training", 3, 10)
+    assert log.getvalue() == ""
