@@ -21,10 +21,11 @@ from tests.support.patience import granted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that runs tests/gpu without a GPU."""
+    """Adds the options that run tests/gpu without a GPU and write stored outputs."""
     parser.addoption(
         "--pretend-gpu", action="store_true", help="run the tests of tests/gpu on pretended GPUs; others not at all"
     )
+    parser.addoption("--store-outputs", action="store_true", help="write the stored outputs instead of comparing with them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -137,6 +138,16 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path
         return write_checkpoint(architecture, tmp_path_factory.mktemp("checkpoints") / architecture)
 
     return folder
+
+
+@pytest.fixture
+def stored(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Compares things, by their names, with the text that is stored for this test in outputs/, beside its module."""
+    from tests.support.stored_outputs import check  # numpy and protobuf, which few tests need
+
+    name = request.node.name.removeprefix("test_").replace("/", "_")
+    place = request.path.parent / "outputs" / request.path.stem.removeprefix("test_") / f"{name}.txt"
+    return lambda **things: check(place, things, store=request.config.getoption("--store-outputs"))
 
 
 @pytest.fixture(autouse=True)

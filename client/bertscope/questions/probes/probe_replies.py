@@ -17,7 +17,7 @@ from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1.representation_probes_pb2 import LayerProbes, ProbeReport, ProbeWeights, TrainProbeRequest, TrainProbeResponse
 from bertscope.values import messages as wire
 from bertscope.values.intervals import Interval, share_interval
-from bertscope.values.tensors import matrix
+from bertscope.values.tensors import matrix, vector
 
 Result = TypeVar("Result", ProbeResult, RegressionResult)
 
@@ -67,7 +67,7 @@ def _weights(message: ProbeWeights, outputs: tuple[int, ...]) -> tuple[npt.NDArr
     tensors = [message.weights, message.biases, message.output_weights, message.output_biases]
     found: list[npt.NDArray[np.float32]] = []
     for count, weights, biases in zip(outputs, tensors[::2], tensors[1::2], strict=False):
-        read = matrix(weights), np.frombuffer(biases.data, "<f4").astype(np.float32)
+        read = matrix(weights), vector(biases)
         if read[0].shape[1] != count or len(read[1]) != count:
             raise InvalidReply(f"the server sent {len(read[1])} biases for weights of shape {list(read[0].shape)}")
         found += read

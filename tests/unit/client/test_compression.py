@@ -1,0 +1,88 @@
+"""Compression steps are built as written, sent as they are, and what was done is read back."""
+
+import doctest
+from typing import Any
+
+import bertscope
+import numpy as np
+from bertscope.questions.compression import messages, steps
+from bertscope.questions.compression.messages import compress_model_request, read_compression_event
+from bertscope.v1 import common_pb2, compression_pb2, model_pb2
+from bertscope.values.messages import provenance
+from bertscope.values.models import read_model
+
+
+def request(steps: Any, model_id: str = "small", **arguments: Any) -> model_pb2.CompressModelRequest:
+    return compress_model_request(model_id, steps, **({"model": None, "folder": None} | arguments))
+
+
+def test_every_step_of_the_contract_can_be_made():
+    fields = compression_pb2.CompressionStep.DESCRIPTOR.oneofs_by_name["step"].fields
+    made = {kind.__name__ for kind in messages.MESSAGES}
+    assert {field.message_type.name for field in fields} == made
+
+
+def test_steps_do_not_follow_what_they_were_made_of():
+    texts = ["a"]
+    step = bertscope.reduce_vocabulary(texts)
+    texts.append("b")
+    assert step == steps.VocabularyReduction(("a",))
+
+
+def test_the_examples_are_right():
+    found = doctest.testmod(steps)
+    assert (found.failed, found.attempted) == (0, 3)
+
+
+def test_steps_are_sent_as_they_were_written(stored) -> None:
+    steps = [
+        bertscope.onnx(),
+        bertscope.int8(),
+        bertscope.weight_only(),
+        bertscope.weight_only(np.int64(8), 64),
+        bertscope.half(),
+        bertscope.half("bf16"),
+        bertscope.keep_layers([0, 2]),
+        bertscope.keep_layers(3),
+        bertscope.remove_heads({3: [1, 4], 1: None}),
+        bertscope.remove_heads(share=0.5, texts="a"),
+        bertscope.remove_feed_forward(0.25),
+        bertscope.remove_feed_forward(0.25, "importance", texts=iter(["a", "b"])),
+        bertscope.magnitude(0.5),
+        bertscope.untrained(5),
+        bertscope.eliminate_tokens(np.array([1, 0.5])),
+        bertscope.reduce_vocabulary(["a"], 2),
+    ]
+    assert request(steps[0]) == request(iter(steps[:1])) == request(steps[:1])
+    stored(
+        request=request(steps, "models/x", model="big", folder="/models/x"),
+        nothing=request([]),  # The server says what is wrong.
+        refused=[
+            lambda: request("onnx"),
+            lambda: request([bertscope.int8(), "onnx"]),
+            lambda: bertscope.remove_heads(),
+            lambda: bertscope.remove_heads({0: 1}, share=0.5),
+            lambda: bertscope.remove_heads({}),
+            lambda: bertscope.remove_heads({0: 1}, texts=["a"]),
+            lambda: bertscope.remove_heads(share=0.5),
+            lambda: bertscope.remove_feed_forward(0.5, "importance"),
+            lambda: bertscope.remove_feed_forward(0.5, texts=["a"]),
+            lambda: bertscope.eliminate_tokens([]),
+            lambda: bertscope.eliminate_tokens([1, None]),
+        ],
+    )
+
+
+def test_events(stored) -> None:
+    response = model_pb2.CompressModelResponse
+    steps = [compression_pb2.AppliedStep(step="layers", description="kept layers 0 of 2", numbers={"layers_after": 1})]
+    found = model_pb2.Model(name="models/x", compression=steps)
+    progress = model_pb2.CompressionProgress(done_steps=1, total_steps=3, detail="int8")
+    stored(
+        progress=read_compression_event(response(progress=progress)),
+        nothing=read_compression_event(response()),
+        model=read_compression_event(response(model=found)),
+        precisions=[read_model(model_pb2.Model(precision=number)).precision for number in (*range(6), 99)],
+        runtimes=[read_model(model_pb2.Model(runtime=number)).runtime for number in (*range(3), 99)],
+        of_provenance=[provenance(common_pb2.Provenance(precision=number)).precision for number in (0, 1, 99)],
+    )

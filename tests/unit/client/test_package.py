@@ -1,0 +1,98 @@
+"""What the package exports, what importing it costs, and that the two clients are one."""
+
+import importlib.metadata
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import bertscope_workbench
+import pytest
+from bertscope.rpc import channel, contract
+
+
+@pytest.mark.parametrize("package", [bertscope, bertscope_workbench])
+def test_every_public_name_is_there_and_what_is_not_there_is_an_error(package):
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        _ = package.no_such_name
+
+
+def test_without_the_workbench_a_name_of_it_says_what_to_install():
+    code = "import sys; sys.modules['bertscope_workbench'] = None; import bertscope; bertscope.plot_attention"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: plot_attention needs bertscope-workbench" in done.stderr
+
+
+def test_a_half_made_question_does_not_break_the_import(tmp_path):
+    copied = shutil.copytree(Path(bertscope.__file__).parent, tmp_path / "bertscope")
+    (copied / "questions" / "cloze" / "answers.py").write_text("what = ", encoding="utf-8")
+    code = "import bertscope; print(bertscope.__file__, bertscope.InvalidArgument.__name__)"
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(copied / "__init__.py"), "InvalidArgument"]
+
+
+@pytest.mark.parametrize("module", ["bertscope", "bertscope_workbench.command.app"])
+def test_importing_is_light(module):
+    # grpc imports grpc_health if it is there; the base install must do without it.
+    code = f"import sys; sys.modules['grpc_health'] = None; import {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"torch", "transformers", "pandas", "matplotlib", "onnxruntime", "bertscope_service"}
+    heavy |= {"starlette", "uvicorn", "bertscope_workbench.explore"}
+    heavy |= {"bertscope.inference"}  # another client of that protocol in the same process would register its messages again
+    assert module in loaded
+    assert heavy.isdisjoint(loaded)
+
+
+def _public_methods(cls: type) -> dict[str, Any]:
+    return {name: value for name, value in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+
+
+def test_both_clients_have_the_same_methods_and_parameters():
+    one, other = _public_methods(bertscope.Client), _public_methods(bertscope.AsyncClient)
+    assert set(one) == set(other)
+    for name in one:
+        assert inspect.signature(one[name]).parameters == inspect.signature(other[name]).parameters, name
+    constructors = [inspect.signature(cls.__init__).parameters for cls in (bertscope.Client, bertscope.AsyncClient)]
+    assert constructors[0] == constructors[1]
+
+
+def test_only_what_reads_is_asked_again():
+    never = {"LoadModel", "UnloadModel", "CompressModel", "DistillModel", "PruneHeads", "BenchmarkModels", "BenchmarkStudies"}
+    assert {method.name for method in contract.METHODS} - {method.name for method in contract.IDEMPOTENT} == never
+    (policy,) = json.loads(channel.service_config(bertscope.Retries()))["methodConfig"]
+    assert {"service": "bertscope.v1.ClozeService", "method": "FillMask"} in policy["name"]
+    assert [one["method"] for one in policy["name"]] == [method.name for method in contract.IDEMPOTENT]
+
+
+def test_the_contract_the_distribution_and_the_workbench_are_what_the_client_says():
+    assert bertscope.__version__ == importlib.metadata.version("bertscope")
+    assert bertscope.plot_attention is bertscope_workbench.plot_attention
+    assert set(bertscope_workbench.__all__) <= set(dir(bertscope))
+    assert set(bertscope_workbench.__all__).isdisjoint(bertscope.__all__)
+    assert sorted(contract.PATHS.values()) == sorted(
+        f"/{one.containing_service.full_name}/{one.name}" for one in contract.METHODS
+    )
+    assert contract.PATHS["bertscope.v1.FillMaskRequest"] == "/bertscope.v1.ClozeService/FillMask"
+    for method in contract.METHODS:
+        name = "".join(f"_{char.lower()}" if char.isupper() else char for char in method.name).lstrip("_")
+        assert hasattr(bertscope.Client, name), method.full_name
+
+
+def test_tables_that_are_empty_and_without_pandas(monkeypatch):
+    for kind, column in (
+        (bertscope.FilledTexts, "probability"),
+        (bertscope.Models, "name"),
+        (bertscope.ClassifiedTexts, "label"),
+    ):
+        assert column in kind().to_pandas().columns
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        bertscope.Models().to_pandas()

@@ -1,0 +1,282 @@
+"""What the command says of benchmarks: in the terminal, as Markdown, LaTeX, pages and PDF, and in figures."""
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import bertscope
+import pytest
+from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
+from bertscope.questions.benchmark import replies
+from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
+from bertscope.values.models import read_model
+from bertscope_workbench.command.commands import compress
+from bertscope_workbench.command.views import benchmark as benchmark_view
+from bertscope_workbench.command.views import benchmark_files, benchmark_notes, benchmark_sheets, models
+from bertscope_workbench.command.views.benchmark_page import document, html_page
+from bertscope_workbench.command.views.benchmark_pdf import PAPER, pdf_page
+from bertscope_workbench.command.views.benchmark_verdict import model_verdicts, verdict
+from bertscope_workbench.command.views.output import json_text
+from bertscope_workbench.explore.result_files.drawings import events_of
+from bertscope_workbench.explore.result_files.readers import WrongFile
+from matplotlib.text import Annotation
+
+from tests.support import reports
+from tests.support.benchmarked import report, studies
+from tests.support.stored_outputs import printed
+
+SMALL = reports.model(
+    "small",
+    2.0,
+    kept=0.9,
+    parameters=50_000_000,
+    compression=4,
+    precision=common_pb2.PRECISION_BFLOAT16,
+    runtime=common_pb2.RUNTIME_ONNX,
+    steps=("half", "onnx"),
+)
+REPORT = report(reports.model("big"), reports.model("same", 1.01), SMALL)
+STUDIES = studies(
+    reports.study("DistilBERT (Sanh 2019a)", 1.9, compression="1.5", speedup="1.6"),
+    reports.study("IMP (Chen 2020)", 0.99, compression="1.4-2.5"),
+    reports.study("WaLDORf (Tian 2019)", why="it has convolutional layers", compression="4.4"),
+)
+
+
+BUSY = "other processes took 63 % of the processor"
+
+
+def shown(measured: BenchmarkReport | StudyTable, width: int = 120) -> str:
+    show = benchmark_view.print_report if isinstance(measured, BenchmarkReport) else benchmark_view.print_studies
+    return printed(show, measured, width=width)
+
+
+def model(**fields: object) -> model_pb2.Model:
+    return model_pb2.Model(
+        name="models/x",
+        architecture="bert",
+        device="cpu",
+        layers=2,
+        heads=4,
+        state=model_pb2.Model.STATE_READY,
+        runtime=common_pb2.RUNTIME_ONNX,
+        precision=common_pb2.PRECISION_FLOAT32,
+        **fields,
+    )
+
+
+STEPS = [
+    compression_pb2.AppliedStep(step="layers", description="kept layers 0, 2 of 4"),
+    compression_pb2.AppliedStep(step="int8", description="13 matrices in 8 bits"),
+]
+
+
+@pytest.mark.parametrize("measured", [REPORT, STUDIES], ids=["report", "studies"])
+def test_wide_and_narrow_screens(measured, stored) -> None:
+    texts = {width: shown(measured, width) for width in (80, 100, 120, 160)}
+    for width, text in texts.items():
+        lines = text.split("\n[")[0].splitlines()
+        assert max(map(len, lines)) <= width
+        words = " ".join(" ".join(line.split()) for line in lines)
+        for whole in ("not distinguishable", "1.90 [1.80, 1.99]" if measured is STUDIES else "2.00 [1.90, 2.10]"):
+            assert whole in words
+    stored(wide=texts[120], narrow=texts[80], markdown=benchmark_files.markdown(measured))
+
+
+def test_runtimes_references_and_what_is_missing(stored) -> None:
+    onnx = common_pb2.RUNTIME_ONNX
+    alike: dict[str, Any] = {"runtime": onnx, "scores": False, "agreement": False}
+    loaded = reports.model("b", 2.0, **alike, loaded_runtime=common_pb2.RUNTIME_TORCH)
+    across = report(
+        reports.model("a"),
+        reports.model("b", 5.0, runtime=onnx, caveat="other runtime"),
+        reports.model("c", 1.01, runtime=onnx, caveat="other runtime"),
+        warnings=[BUSY],
+        cut_short=True,
+    )
+    graphs = reports.model("b", 2.0, **alike)
+    reference = reports.model("a", runtime=onnx, loaded_runtime=common_pb2.RUNTIME_TORCH)
+    graphs.compared_with.CopyFrom(reference.provenance)
+    message = reports.report(reports.model("a", scores=False), graphs)
+    message.references.append(reference)
+    sparse = reports.model("a")
+    sparse.nonzero_parameters = 40_000_000
+    bare = report(reports.model("a", scores=False), reports.model("b", 2.0, scores=False, agreement=False, lengths=(0,)))
+    stored(
+        all_run_alike=shown(report(reports.model("a", **alike), loaded, reports.model("c", 1.0, **alike))),
+        across_runtimes=shown(across, 160),
+        across_runtimes_as_markdown=benchmark_files.markdown(across),
+        the_baseline_in_another_form=shown(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)), 160),
+        not_measured=shown(bare),
+        zeros=shown(report(sparse)),
+        nothing=shown(studies(reports.study("WaLDORf (Tian 2019)", why="it has convolutional layers"))),
+        markup=benchmark_files.markdown(studies(reports.study("a|b *c* <d>\ne", 2.0))),
+    )
+
+
+def test_numbers_ratios_and_notes(stored) -> None:
+    values = 0.0, 0.01234, 0.999, 1.9349, 2.409, 43.21, 110.2, 437.9, 1240.4, 1e9
+    without = Ratio(0.471, 0.0, math.inf, "not_distinguishable", no_interval="too_few_items")
+    ratios = Ratio(0.004, 0.003, 0.005, "below"), Ratio(0.471, 0.46, 0.48, "below"), Ratio(434.2, 400, 500, "above"), without
+    stored(
+        three_digits=[benchmark_sheets.number(value) for value in values],
+        factors=[benchmark_sheets.factor(value) for value in values],
+        ratios=[benchmark_sheets.ratio(ratio, baseline=False, full=full) for ratio in ratios for full in (False, True)],
+        shares=benchmark_sheets.ratio(without, baseline=False, full=True, percent=True),
+        notes=benchmark_notes.report_notes(replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9))),
+        no_machine=benchmark_notes.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)),
+    )
+
+
+def test_compressed_models(stored) -> None:
+    compressed = read_model(model(compression=STEPS))
+    stored(
+        compressed=printed(compress.print_compressed, compressed, "/models/x"),
+        of_the_model=printed(lambda screen: screen.print(models.model_table(compressed)), width=120),
+        uncompressed=printed(lambda screen: screen.print(models.model_table(read_model(model()))), width=120),
+    )
+
+
+BIG = reports.model("big", lengths=(32,))
+SAME = reports.model("same", 1.01, lengths=(32,))
+SMALLER = reports.model("small", 2.0, kept=0.9, parameters=25_000_000, lengths=(32,))
+DRAWN = report(BIG, SAME, SMALLER)
+
+
+def test_an_interval_without_an_end_reaches_the_edge_and_moves_nothing_else():
+    endless = reports.model("small", 2.0, kept=0.9, lengths=(32,))
+    for score in endless.scores:
+        score.retained.low, score.retained.high = 0, math.inf
+    axes = bertscope.plot_benchmark(report(BIG, endless)).axes[0]
+    assert axes.get_ylim()[1] < 200
+    assert any(line.get_xdata()[0] == 2 and line.get_ydata()[1] > axes.get_ylim()[1] for line in axes.lines)
+
+
+def test_figures_of_benchmarks(stored) -> None:
+    both = reports.model("big"), reports.model("same", 1.01), reports.model("small", 2.0, kept=0.9, parameters=25_000_000)
+    other = reports.model("other", 5.0, lengths=(32,), caveat="other runtime")
+    message = reports.report(BIG, other, SMALLER, warnings=["others took 63 % of the processor"])
+    warned = replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message))
+    bare = [reports.model("a", scores=False, lengths=(32,)), reports.model("b", 2.0, kept=0.97, scores=False, lengths=(32,))]
+    lost, useless = reports.model("lost", 3.0, lengths=(32,)), reports.model("useless", 3.0, lengths=(32,))
+    lost.scores[0].ClearField("retained")
+    useless.scores[0].retained.CopyFrom(reports.ratio(0.0))
+    stored(
+        a_panel_for_each_length=bertscope.plot_benchmark(report(*both)),
+        warned=bertscope.plot_benchmark(warned, dark=True),
+        throughput=bertscope.plot_benchmark(DRAWN, offline=True),
+        agreement=bertscope.plot_benchmark(report(*bare), title="$"),
+        without_a_quality=bertscope.plot_benchmark(report(BIG, lost)),
+        of_no_quality=bertscope.plot_benchmark(report(BIG, useless)),
+        far_apart=bertscope.plot_benchmark(report(BIG, reports.model("b", 77.0, lengths=(32,)))),
+        nothing=lambda: bertscope.plot_benchmark(
+            report(reports.model("a", scores=False), reports.model("b", 2.0, scores=False, agreement=False))
+        ),
+    )
+
+
+def test_names_cover_neither_each_other_nor_leave_the_panel():
+    near = [reports.model(f"a-rather-long-name-{n}", 1 + n / 50, kept=1 - n / 200, lengths=(32,)) for n in range(4)]
+    (axes,) = bertscope.plot_benchmark(report(BIG, *near)).axes
+    boxes = [child.get_window_extent() for child in axes.get_children() if isinstance(child, Annotation)]
+    assert len(boxes) == 5
+    assert not any(one.overlaps(other) for index, one in enumerate(boxes) for other in boxes[:index])
+    assert all(axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 for box in boxes)
+
+
+BASE = reports.model("base")
+UNSCORED = reports.model("base", scores=False)
+SHOWN = reports.model("sure", 2.0, kept=0.99, compression=4)
+CLOSE = reports.model("close", 1.95, kept=0.98)
+LOSSY = reports.model("lossy", 4.0, kept=0.7, compression=2)
+SLOW = reports.model("slow", 0.5, kept=0.99)
+
+
+def benchmark() -> BenchmarkReport:
+    return report(BASE, SHOWN, LOSSY, warnings=["others took </script> the processor & more"])
+
+
+def test_the_page_loads_nothing_and_its_numbers_are_read_back() -> None:
+    page = html_page(benchmark())
+    assert "default-src 'none'" in page and not re.search(r'(src|href)="(?!data:)', page)
+    assert page.count("<img") == 1 and "sure is the fastest" in page
+    assert page.count("<script") == page.count("</script>") == 1 and "&lt;/script&gt; the processor &amp; more" in page
+    (event,) = events_of(".html", page.encode())
+    (same,) = events_of(".json", json_text(document(benchmark())).encode())
+    assert event == same and event["report"]["baseline"] == "models/base"
+
+
+def pages(raw: bytes) -> int:
+    return len(re.findall(rb"/Type /Page\b", raw))
+
+
+def test_a_page_that_is_none_of_ours_is_refused() -> None:
+    with pytest.raises(WrongFile, match="without a benchmark"):
+        next(events_of(".html", b"<html></html>"))
+
+
+QUICK = reports.model("quick", 3.0, agreement=False, scores=False)
+VERDICTS = {
+    "one is shown to keep enough": (BASE, SHOWN, LOSSY, SLOW),
+    "two can't be told apart": (BASE, SHOWN, CLOSE),
+    "all lost much": (BASE, LOSSY),
+    "too few items": (BASE, reports.model("open", 2.0, kept=0.96)),
+    "none is faster": (BASE, SLOW),
+    "nothing scored": (UNSCORED, QUICK),
+    "predictions alone": (UNSCORED, reports.model("quick", 3.0, kept=0.9, scores=False)),
+    "alone": (BASE,),
+}
+
+
+def test_the_verdict_says_what_is_shown_and_no_more(stored) -> None:
+    stored(
+        verdicts={name: verdict(report(*models)) for name, models in VERDICTS.items()},
+        of_each_model=model_verdicts(report(BASE, SHOWN, SLOW)),
+        document=document(benchmark()),
+    )
+
+
+def text_of(page: str) -> str:
+    """The words of a page, a line for each element that has any."""
+    body = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return "\n".join(line.strip() for line in re.sub(r"<[^>]*>", "\n", body).splitlines() if line.strip())
+
+
+def test_pages_of_all_that_was_measured(stored) -> None:
+    table = studies(reports.study("DistilBERT", 1.5), reports.study("TinyBERT", why="it has another shape"))
+    page = html_page(table)
+    assert next(events_of(".html", page.encode()))
+    assert pdf_page(table).startswith(b"%PDF")
+    without = html_page(report(UNSCORED, QUICK))
+    assert "<img" not in without
+    stored(models=text_of(html_page(benchmark())), studies=text_of(page), without_quality=text_of(without))
+
+
+def test_the_pdf_has_its_text_as_text_and_goes_on_over_pages() -> None:
+    many = pdf_page(report(BASE, *(reports.model(f"model-{number}", 1 + number / 10) for number in range(4))))
+    assert many.startswith(b"%PDF") and b"/Type3" not in many
+    assert pages(many) > 1
+    assert {tuple(map(float, box.split())) for box in re.findall(rb"/MediaBox \[ ([^]]*) \]", many)} == {
+        (0, 0, round(PAPER[0] * 72, 2), round(PAPER[1] * 72, 2))
+    }
+
+
+EMBEDDED = report(
+    reports.model("base", scores=False),
+    reports.model("near", 2.0, kept=0.9, vectors=True, scores=False),
+    reports.model("wide", 1.5, kept=0.8, vectors=True, cosine=None, scores=False),
+)
+
+
+def test_vectors_that_moved(stored) -> None:
+    stored(
+        models=[EMBEDDED.model(name).vectors for name in ("base", "near", "wide")],
+        frame=EMBEDDED.to_pandas(),
+        columns_of_predictions=list(report(reports.model("base"), reports.model("small", 2.0)).to_pandas()),
+        printed=printed(benchmark_view.print_report, EMBEDDED, width=140),
+        latex=benchmark_files.latex(EMBEDDED),
+        markdown=benchmark_files.markdown(EMBEDDED),
+        verdict=verdict(EMBEDDED),
+        figure=bertscope.plot_benchmark(EMBEDDED),
+    )

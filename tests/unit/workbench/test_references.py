@@ -1,0 +1,89 @@
+"""Papers are listed once, every command that computes a number names its own, and documents say what was computed."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from bertscope import __version__
+from bertscope_workbench.command.app import FoundCommands, run
+from bertscope_workbench.command.views.method import running, with_method
+from bertscope_workbench.references import OF_STUDY, bibliography, citation, method_of, method_of_commands, methods
+from bertscope_workbench.studies.definition import shipped
+
+ROOT = Path(__file__).parents[3]
+NO_NUMBER = {"cache", "cite", "demo", "explore", "health", "mcp", "models", "serve", "token"}
+"""Commands that compute no number of their own."""
+
+
+def test_every_command_that_computes_a_number_names_its_papers() -> None:
+    assert methods().keys() - OF_STUDY == set(FoundCommands()) - NO_NUMBER
+
+
+def test_every_paper_that_is_named_is_known_and_every_known_one_is_named() -> None:
+    named = {paper for kinds in methods().values() for method in kinds.values() for paper in method.papers}
+    assert named | {"bertscope"} == set(bibliography())
+
+
+def test_an_option_has_a_method_of_its_own() -> None:
+    score, pairs = method_of("score"), method_of("score", ["model", "pairs"])
+    assert score is not None and pairs is not None
+    assert "mcnemar-1947-note" in pairs.papers and "mcnemar-1947-note" not in score.papers
+    assert method_of("health") is None
+    lines = ["bertscope relations x.conllu --tree --model m", "bertscope health", "python x"]
+    assert [method.papers for method in method_of_commands(lines)] == [("raganato-tiedemann-2018-analysis",)]
+
+
+def test_all_options_and_studies_with_a_method_exist() -> None:
+    commands = FoundCommands()
+    studies = set(shipped())
+    for name in methods().keys() - OF_STUDY:
+        options = {parameter.name for parameter in commands[name].params} if name != "study" else studies
+        assert set(methods()[name]) - {""} <= options, name
+
+
+def test_cite_prints_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cite", "score", "pairs"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("% The share of minimal pairs") and "@article{warstadt-etal-2020-blimp," in shown
+    assert run(["cite", "--format", "text"]) == 0
+    year = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["date-released"].year
+    expected = f"The bertscope maintainers ({year}, version {__version__}). bertscope: BERTology as a Service.\n"
+    assert capsys.readouterr().out == expected
+    assert run(["cite", "health"]) == 2
+    assert "there are for: align" in capsys.readouterr().err
+    assert run(["cite", "study", "dark-secrets", "--format", "text"]) == 0
+    assert "Revealing the Dark Secrets" in capsys.readouterr().out
+    assert run(["cite", "cka", "pairs"]) == 2
+    assert "cka has no entry for pairs" in capsys.readouterr().err
+
+
+def test_a_document_names_the_method_of_the_command_that_runs() -> None:
+    token = running.set(("cka", ["model"]))
+    try:
+        found = with_method({"layers": [0]})
+        assert with_method([1]) == [1]
+    finally:
+        running.reset(token)
+    assert found["method"]["papers"] == ["kornblith-etal-2019-similarity"]
+    assert "@inproceedings{kornblith-etal-2019-similarity," in found["method"]["bibtex"]
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_the_citation_file_is_of_this_version() -> None:
+    found = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert found["cff-version"] == "1.2.0" and found["type"] == "software"
+    assert {"message", "title", "authors", "version", "license"} <= set(found)
+    assert str(found["version"]) == __version__
+    assert all(set(author) <= {"name", "website", "given-names", "family-names"} for author in found["authors"])
+
+
+def test_a_paper_says_who_wrote_it_when_and_where() -> None:
+    for key, entry in bibliography().items():
+        assert entry.count("{") == entry.count("}"), key
+        fields = set(re.findall(r"^  (\w+) = \{.+\},$", entry, re.MULTILINE))
+        assert fields >= {"author", "title", "year"} | ({"version"} if key == "bertscope" else set()), key
+        assert key == "bertscope" or fields & {"booktitle", "journal", "howpublished", "publisher"}, key
+        assert not set("{}\\") & set(citation(entry))
+        assert "others" not in citation(entry)
