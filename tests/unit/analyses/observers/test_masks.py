@@ -50,22 +50,6 @@ def asking(positions: Sequence[int], top_k: int, asked: Sequence[Sequence[int]])
     return MaskObserver(tuple(positions), top_k, np.array(asked, dtype=np.int64).reshape(len(positions), -1))
 
 
-def test_ties_share_the_better_rank() -> None:
-    """1 + the number of entries that are strictly likelier."""
-    scores = torch.tensor([[[5.0, 7.0, 5.0, 7.0, 1.0, 5.0]]])
-    (found,) = read(scores, [asking([0], 0, [[0, 1, 2, 3, 4, 5]])])
-    assert found.asked_ranks.tolist() == [[3, 1, 3, 1, 6, 3]]
-    assert found.top_ids.shape == (1, 0)
-
-
-def test_probabilities_are_over_the_whole_vocabulary() -> None:
-    scores = torch.log(torch.tensor([[[0.5, 0.2, 0.3], [0.1, 0.1, 0.8]]])) + 17
-    (found,) = read(scores, [asking([1, 0], 2, [[0], [1]])])
-    np.testing.assert_allclose(np.exp(found.top_logs), [[0.8, 0.1], [0.5, 0.3]], rtol=1e-5)
-    assert found.top_ids[1].tolist() == [0, 2]
-    np.testing.assert_allclose(np.exp(found.asked_logs), [[0.1], [0.2]], rtol=1e-5)
-
-
 def test_large_scores_do_not_overflow() -> None:
     (found,) = read(torch.tensor([[[1e4, 0.0, -1e4]]]), [asking([0], 1, [[0, 1]])])
     assert found.top_logs.tolist() == [[0.0]]
