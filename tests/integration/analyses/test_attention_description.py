@@ -14,7 +14,6 @@ from bertscope_service.analyses.observers.attention_statistics import MapReducti
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import statistics
@@ -146,19 +145,6 @@ def test_uniform_and_certain_attention(texts: list[int]) -> None:
         assert even[Statistic.ENTROPY] == pytest.approx(math.log(length), abs=1e-6)
         assert sure[Statistic.ENTROPY] == pytest.approx(0, abs=1e-6)
         assert sure[Statistic.CONFIDENCE] == pytest.approx(1, abs=1e-6)
-
-
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_punctuation(subject: Subject) -> None:
-    """The usual entries, others, and an entry that is no piece."""
-    text = (("The cat, the dog. The cat!", None),)
-    usual, named, other = (plan_of(subject, text, punctuation=entries) for entries in ((), (",", "."), ("!",)))
-    assert usual.kinds[0].punctuation.sum() == 2
-    np.testing.assert_array_equal(usual.kinds[0].punctuation, named.kinds[0].punctuation)
-    assert other.kinds[0].punctuation.sum() == 1
-    with pytest.raises(InvalidArgument) as caught:
-        plan_of(subject, text, punctuation=(".", "unplayablerecording"))
-    assert (caught.value.field, caught.value.reason) == ("punctuation[1]", "NOT_ONE_PIECE")
 
 
 QUANTITIES = [one for one in Quantity if one is not Quantity.WEIGHTS and one is not Quantity.VALUE_ZEROING]

@@ -1,13 +1,10 @@
 """Labels that objectives are refused for, and values that are no numbers."""
 
-import math
 from pathlib import Path
 
-import numpy as np
 import pytest
-from bertscope_service.analyses.classification import ClassifyQuery, PredictValuesPlan
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery, LabelledText
-from bertscope_service.errors import FailedPrecondition, InvalidArgument
+from bertscope_service.errors import InvalidArgument
 
 from tests.support.reference import Subject
 from tests.support.tiny import SENTENCES, write_checkpoint
@@ -33,11 +30,3 @@ def test_labels_that_several_classes_or_none_have(classifier: Subject) -> None:
     assert caught.value.reason == "LABEL_AMBIGUOUS"
     with pytest.raises(InvalidArgument, match="label is not one of the labels of models/m: a, b"):
         LabelledObjective(labelled("x"), classifier.tokenizer, ("a", "b"), "models/m")
-
-
-@pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_values_that_are_not_finite_are_refused(classifier: Subject, value: float) -> None:
-    plan = PredictValuesPlan(ClassifyQuery(INPUTS[:1], truncate=False), classifier.tokenizer)
-    assert plan.values([np.array([1.5], dtype=np.float32)]) == [1.5]
-    with pytest.raises(FailedPrecondition):
-        plan.values([np.array([value], dtype=np.float32)])

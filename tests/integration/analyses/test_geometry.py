@@ -14,7 +14,7 @@ from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.reference import EDITS, Subject
+from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
 
@@ -115,14 +115,6 @@ def test_sums_are_their_definitions(subject: Subject, changed: dict[str, bool], 
     exported = load_exported(subject.folder, export_cache)
     for encoder, batch in ((subject.encoder, 6), (subject.encoder, 1), (exported, 4)):
         check(subject, plan, described(plan, encoder, batch=batch), rows)
-
-
-def test_under_interventions_and_in_another_order(subject: Subject) -> None:
-    edits = EDITS["mixed"]
-    plan = plan_of(subject, [3, 0, 2], second_moments=False)
-    edited = [subject.reference.run_edited(text.sequence, edits) for text in plan.texts]
-    rows = [[layer[0] for layer in outputs.hidden] for outputs in edited]
-    check(subject, plan, described(plan, subject.encoder, subject.gates(edits)), rows)
 
 
 def test_a_text_of_one_word_is_not_compared(subject: Subject) -> None:

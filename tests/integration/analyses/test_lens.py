@@ -16,7 +16,6 @@ from bertscope_service.encoders.torch.architectures import PRE_NORM
 from bertscope_service.errors import InvalidArgument
 
 from tests.support.exports import load_exported
-from tests.support.limits import limit_sizes
 from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -145,16 +144,6 @@ def test_numbers_are_their_definitions_on_the_same_logits(subject: Subject) -> N
         lowest, highest = (1 + (logs[layer] > asked + gap).sum(-1) for gap in (1e-6, -1e-6))
         ranks = torch.from_numpy(scores.asked_ranks[0, number].astype(np.int64))
         assert ((lowest <= ranks) & (ranks < highest)).all()
-
-
-def test_any_layers_in_any_order_and_small_chunks_change_nothing(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = LensPlan(query(subject), subject.tokenizer)
-    whole = read(subject.encoder, plan)
-    limit_sizes(monkeypatch, logits_bytes=1)
-    some = read(subject.encoder, LensPlan(query(subject, layers=(2, 0)), subject.tokenizer))
-    for scores, expected in zip(some, whole, strict=True):
-        np.testing.assert_allclose(scores.asked_logs, expected.asked_logs[:, [2, 0]], atol=1e-4)
-        np.testing.assert_allclose(scores.divergences, expected.divergences[:, [2, 0]], atol=1e-4)
 
 
 def test_bad_input_names_the_field(subject: Subject) -> None:

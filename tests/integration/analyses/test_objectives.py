@@ -10,7 +10,6 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
-from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.observers.predictions import GoldObserver
@@ -109,39 +108,6 @@ def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     assert "".join(text[character] for character in sorted(covered)) == "Thesat."
     blank = [word for word in words_of(tokenized) if not any(np.ptp(tokenized.span(place)) for place in word)]
     assert not {place for word in blank for place in word} & set(places)
-
-
-def prompts(*entries: tuple[str, Sequence[str]], skip: bool = False, truncate: bool = False) -> ClozePromptsQuery:
-    return ClozePromptsQuery(tuple(Prompt(text, tuple(answers)) for text, answers in entries), skip, truncate)
-
-
-PROMPTS = (
-    ("The [MASK] sat.", ("cat", "dog")),
-    ("[MASK] is the capital of France.", ("Paris",)),
-    ("Paris is the capital of [MASK].", ("unplayable", "France", "Germany", "France")),
-    ("The old man walked to the [MASK] every day.", ("the", "old", "a", "city", "market")),
-)
-
-
-def test_cloze(subject: Subject) -> None:
-    """Gold pieces are what the whole sentence has at the mask when the answer stands there."""
-    plain, objective = Plain(subject), build(subject, prompts(*PROMPTS, skip=True))
-    accuracies, reciprocals, losses = measure(subject, objective)
-    kept = []
-    for text, answers in PROMPTS:
-        ids, _ = plain.encode(text)
-        place = ids.index(plain.tokenizer.mask_token_id)
-        written = [plain.encode(text.replace("[MASK]", answer))[0] for answer in answers]
-        golds = {other[place] for other in written if len(other) == len(ids)} - {plain.tokenizer.unk_token_id}
-        if golds:
-            logs = plain.logs(ids)[place]
-            kept.append((min(int((logs > logs[gold]).sum()) + 1 for gold in golds), -max(float(logs[gold]) for gold in golds)))
-    assert (objective.items, objective.skipped) == (len(kept), len(PROMPTS) - len(kept))
-    assert len(kept) > 1
-    assert objective.pieces == objective.items == len(objective.losses)
-    assert reciprocals == pytest.approx([1 / rank for rank, _ in kept])
-    assert accuracies.tolist() == [rank == 1 for rank, _ in kept]
-    assert losses == pytest.approx([loss for _, loss in kept], abs=1e-3)
 
 
 @pytest.mark.parametrize("scoring", Scoring)

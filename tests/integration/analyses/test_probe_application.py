@@ -65,6 +65,7 @@ def check(subject: Subject, plan: ApplicationPlan, encoder: Encoder, batch: int,
             if len(found_places) == len(span):
                 runs.append((states, found_places))
     assert len(runs) == len(plan.labels) >= 10
+    assert plan.reply_bytes > 8 * len(runs) * len(LAYERS) * CLASSES
     for index, (layer, own) in enumerate(zip(LAYERS, answers_by_layer, strict=True)):
         vectors = np.stack([np.concatenate([states[layer][list(one)].mean(axis=0) for one in own]) for states, own in runs])
         weights, biases, *output = (array[index].astype(np.float64) for array in plan.query.probes.arrays)

@@ -12,15 +12,6 @@ from bertscope_service.encoders.edits import Edits
 
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
-from tests.support.tiny import SENTENCES
-
-PAIR = ("The keys to the cabinet are old.", "Berlin is the capital of Germany, isn't it?")
-INPUTS: tuple[tuple[str, str | None], ...] = (
-    *((text, None) for text in SENTENCES),
-    PAIR,
-    ("The unplayable song.", "The unplayable violin."),
-    ("The old [MASK] walked to the market.", None),
-)
 
 
 def given(text: str, pair: str | None = None, *spans: Span, skip: int = 0, most: int | None = None) -> ScoredInput:
@@ -69,12 +60,3 @@ def test_the_same_rows_run_once(subject: Subject) -> None:
     assert len(same.masked) == len(plan(subject, pair[:1]).masked)
     first, *others = scores(subject, same)
     assert all(np.array_equal(first.logs, other.logs) for other in others)
-
-
-def test_rows_are_built_on_access_and_sorted_by_length(subject: Subject) -> None:
-    made = plan(subject, [given(*entry) for entry in INPUTS])
-    lengths = [len(row) for row in made.masked.sequences]
-    assert lengths == sorted(lengths) == made.masked.lengths
-    assert made.masked.tokens == sum(lengths)
-    assert [list(row.ids) for row in made.masked.sequences[3:7]] == [list(made.masked.sequence(row).ids) for row in range(3, 7)]
-    assert made.reply_bytes > 8 * made.masked.pieces

@@ -11,12 +11,11 @@ import torch
 from bertscope_service.analyses import layer_steps
 from bertscope_service.analyses.attention import AttentionObserver, AttentionPlan, AttentionQuery, TextPlan
 from bertscope_service.analyses.layer_steps import LayerStep
-from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal, run_quantity
+from bertscope_service.analyses.observers.quantities import FROM_MAPS, Quantity, refusal
 from bertscope_service.analyses.observers.rollout import Rollout
 from bertscope_service.checkpoints.steps import Int8
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from numpy.typing import NDArray
 
@@ -174,37 +173,6 @@ def test_many_steps_give_the_same_numbers(subject: Subject, monkeypatch: pytest.
         assert_quantity(found, once.astype(np.float64), quantity)
 
 
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-@torch.inference_mode()
-def test_equal_tokens_take_equally_from_each_other(subject: Subject) -> None:
-    """If all tokens are x, each head looks everywhere alike, and values come through as they are, then each token gives x / L,
-    and x more to itself; a shift that turns the output round leaves no contribution that comes near it."""
-    encoder = subject.load(pack=False)
-    layer, length = encoder.architecture.layers[0], 5
-    for module in (layer.attention.self.query, layer.attention.self.key):
-        module.weight.zero_()
-    for module in (layer.attention.self.value, layer.attention.output.dense):
-        module.weight.copy_(torch.eye(len(module.weight)))
-        module.bias.zero_()
-    norm = layer.attention.output.LayerNorm
-    norm.bias.zero_()
-    sequence = TokenSequence(list(range(10, 10 + length)), [0] * length)
-
-    def first_layer(quantity: Quantity) -> NDArray[np.float32]:
-        state, seen = encoder.begin([sequence]), list[torch.Tensor]()
-        state.hidden = state.hidden[:, :1].expand(1, length, -1)
-        run_quantity(quantity, encoder, state, 1, None, {0}, lambda _, maps: seen.append(maps.clone()))
-        return np.asarray(seen[0][0, 0])
-
-    shares = (np.full((length, length), 1 / length) + np.eye(length)) / 2
-    for quantity in (Quantity.ROLLOUT, Quantity.ALTI, Quantity.GLOBENC):
-        np.testing.assert_allclose(first_layer(quantity), shares, rtol=0, atol=BOTH_SIDES)
-    x = encoder.begin([sequence]).hidden[0, 0]
-    norm.bias.copy_(-2 * norm(x))
-    assert not first_layer(Quantity.ALTI).any()
-    np.testing.assert_allclose(first_layer(Quantity.GLOBENC), shares, rtol=0, atol=BOTH_SIDES)
-
-
 def test_norms_of_many_layers_stay_finite() -> None:
     matrices = torch.rand((60, 2, 1, 5, 5), generator=torch.Generator().manual_seed(1)) * 1000
     rollout, product = Rollout(None, of_norms=True), torch.eye(5, dtype=torch.float64)
@@ -235,11 +203,7 @@ PRUNED = {0: (1, 3), 2: (0, 1, 2, 3)}
 
 @pytest.mark.parametrize(
     ("architecture", "runtime"),
-    [
-        ("bert", "torch"),
-        ("modernbert", "torch"),
-        pytest.param("bert", "onnx", marks=pytest.mark.slow),
-    ],
+    [("bert", "torch"), ("modernbert", "torch"), pytest.param("bert", "onnx", marks=pytest.mark.slow)],
 )
 def test_removed_heads_contribute_nothing(
     checkpoint: Callable[[str], Path], export_cache: Path, tmp_path: Path, architecture: str, runtime: str

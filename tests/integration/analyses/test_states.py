@@ -187,10 +187,7 @@ def test_bfloat16_is_float32_rounded(subject: Subject) -> None:
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_spans_that_are_cut_or_hold_no_piece(subject: Subject) -> None:
     text = "cat " * 100
-    for spans, reason in (
-        ([Span(0, 400, 0)], "SPAN_TRUNCATED"),
-        ([Span(396, 399, 0)], "SPAN_TRUNCATED"),
-    ):
+    for spans, reason in (([Span(0, 400, 0)], "SPAN_TRUNCATED"), ([Span(396, 399, 0)], "SPAN_TRUNCATED")):
         query = StatesQuery((StatesInput(text, None, tuple(spans)),), (0,), torch.float32, truncate=True, unit=Unit.SPAN)
         with pytest.raises(InvalidArgument) as caught:
             StatesPlan(query, subject.tokenizer, (32,))

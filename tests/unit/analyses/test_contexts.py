@@ -43,6 +43,11 @@ def test_the_largest_and_of_equal_ones_the_first(
         assert sorted(flat[flat % UNITS == unit] // UNITS) == sorted(wanted)
 
 
+def test_zeros_of_either_sign_are_equal() -> None:
+    values = np.float32([-0.0, 0.0] * 50)[:, None]
+    assert sorted(largest(torch.from_numpy(values), 5).tolist()) == [0, 1, 2, 3, 4]
+
+
 def found_in(search: Search, values: Any, places: Any) -> Found:
     """What a batch gives, with the largest values as the observer finds them."""
     of: Any = SimpleNamespace(_search=search)

@@ -60,11 +60,7 @@ def test_intervals_end_where_metrics_do() -> None:
 
 @pytest.mark.parametrize(
     ("items", "resamples", "why"),
-    [
-        (4, 1000, NoInterval.TOO_FEW_ITEMS),
-        (5, 100, NoInterval.TOO_FEW_RESAMPLES),
-        (5, 1000, NoInterval.TOO_FEW_DIFFER),
-    ],
+    [(4, 1000, NoInterval.TOO_FEW_ITEMS), (5, 100, NoInterval.TOO_FEW_RESAMPLES), (5, 1000, NoInterval.TOO_FEW_DIFFER)],
 )
 def test_where_there_is_no_interval_it_says_why(items: int, resamples: int, why: NoInterval) -> None:
     settings = Bootstrap(resamples, confidence=0.99)

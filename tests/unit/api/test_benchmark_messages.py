@@ -86,8 +86,7 @@ DIVERGENCE = ablation.Objective(divergence=ablation.Divergence(inputs=[common.Te
         (measured(batch_sizes=[4, 2]), "measurement.batch_sizes[1]", "NOT_ASCENDING"),
         (
             Request(
-                agreement_texts=["a"] * 1001,
-                measurement=benchmark.Measurement(bootstrap=ablation.Bootstrap(resamples=100_000)),
+                agreement_texts=["a"] * 1001, measurement=benchmark.Measurement(bootstrap=ablation.Bootstrap(resamples=100_000))
             ),
             "measurement.bootstrap.resamples",
             "TOO_MANY_DRAWS",

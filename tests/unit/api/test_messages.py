@@ -1,7 +1,6 @@
 """Requests become domain objects or are refused with the field and a remedy; models and pages become replies."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,13 @@ from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.interventions import parse_interventions
 from bertscope_service.api.limits import RequestLimits
-from bertscope_service.api.model_rendering import render_model, render_page
+from bertscope_service.api.model_rendering import render_page
 from bertscope_service.api.models import load_spec, parse_load
 from bertscope_service.api.pages import parse_page
 from bertscope_service.api.tensor_chunks import CHUNK_BYTES, TENSOR_FIELD, render_chunks
-from bertscope_service.checkpoints.steps import Applied
-from bertscope_service.encoders.base import Capabilities, Shape
+from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
-from bertscope_service.models.hosted import HostedModel, ModelState
+from bertscope_service.models.hosted import HostedModel
 from bertscope_service.models.loaded import LoadSpec
 from bertscope_service.rpc.hosting import parse_model
 from bertscope_service.settings import Settings
@@ -66,10 +64,6 @@ def test_mean_interventions_become_constants() -> None:
     assert list(found.constant) == [1]
     np.testing.assert_array_equal(found.constant[1], [np.zeros(4), means[1, 1]])
     assert parsed.mean.tolist() == [[False, False], [False, True], [False, False]]
-
-
-def test_a_scale_of_nought_is_set() -> None:
-    assert gates({"mode": Intervention.MODE_SCALE, "scale": 0.0}).keep[0].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("size", [1, 32, CHUNK_BYTES // 4])
@@ -161,38 +155,3 @@ def test_malformed_page_tokens(token: str) -> None:
 
 def test_a_page_token_of_a_model_that_is_gone() -> None:
     assert refusal(render_page, entries("a"), 1, "models/b")[0] == "page_token"
-
-
-@pytest.mark.parametrize(
-    ("has_head", "mask", "capabilities"),
-    [(True, ("[MASK]", 4), [1, 2, 3, 8]), (False, ("[MASK]", 4), [1, 3, 8]), (True, (None, None), [1, 3, 8])],
-)
-def test_a_ready_model_shows_everything(has_head: bool, mask: tuple[Any, Any], capabilities: list[int]) -> None:
-    (entry,) = entries("a")
-    shape, has = Shape("roberta", 3, 2, 8, 100, 16, 1000), Capabilities(masked_lm=has_head)
-    encoder = SimpleNamespace(shape=shape, capabilities=has, runtime="torch", device="cuda:0", precision="bf16")
-    tokenizer = SimpleNamespace(max_tokens=14, mask_token=mask[0], mask_id=mask[1])
-    steps = (Applied("layers", "kept layers 0, 2 of 4", {"layers_after": 2}), Applied("half", "in 16 bits", {}))
-    loaded = SimpleNamespace(
-        encoder=encoder,
-        tokenizer=tokenizer,
-        weight_bytes=4000,
-        weights_digest="sha256:0",
-        steps=steps,
-        choice=None,
-        source=None,
-    )
-    entry.loaded, entry.state = loaded, ModelState.READY  # type: ignore[assignment]
-    entry.ready_time = 1.5
-    found = render_model(entry)
-    assert (found.layers, found.heads, found.hidden_size, found.vocabulary_size, found.max_tokens) == (3, 2, 8, 100, 14)
-    assert (found.parameters, found.weight_bytes, found.weights_digest) == (1000, 4000, "sha256:0")
-    assert (found.architecture, found.device, found.precision) == ("roberta", "cuda:0", common_pb2.PRECISION_BFLOAT16)
-    assert list(found.capabilities) == capabilities
-    assert found.mask_token == (mask[0] or "")
-    assert found.ready_time.ToMilliseconds() == 1500
-    assert found.state == model.Model.STATE_READY
-    assert [(step.step, step.description, dict(step.numbers)) for step in found.compression] == [
-        ("layers", "kept layers 0, 2 of 4", {"layers_after": 2.0}),
-        ("half", "in 16 bits", {}),
-    ]
