@@ -38,10 +38,9 @@ def rolled_out(weights: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack(found)[:, None]
 
 
-@pytest.mark.parametrize("model", ["bert"])
 @pytest.mark.parametrize("quantity", OF_LAYERS)
-def test_a_layer_has_one_map(host: Host, model: str, quantity: int) -> None:
-    for maps in extract(host, model, quantity=quantity, layers=[3, 1]):
+def test_a_layer_has_one_map(host: Host, quantity: int) -> None:
+    for maps in extract(host, quantity=quantity, layers=[3, 1]):
         length = len(maps.header.tokens)
         assert list(maps.header.attention.shape) == [2, 1, length, length]
         assert (list(maps.header.layers), list(maps.header.heads)) == ([3, 1], [0])

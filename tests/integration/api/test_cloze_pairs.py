@@ -56,10 +56,9 @@ def expected(folders: dict[str, Path]) -> list[tuple[float, list[int], torch.Ten
     return found
 
 
-@pytest.mark.parametrize("model", ["bert"])
-def test_masks_of_both_texts_and_the_probability(related: Host, model: str, expected: Any) -> None:
-    together = fill(related, model)
-    alone = [fill(related, model, [text], [pair])[0] for text, pair in zip(TEXTS, PAIRS, strict=True)]
+def test_masks_of_both_texts_and_the_probability(related: Host, expected: Any) -> None:
+    together = fill(related)
+    alone = [fill(related, "bert", [text], [pair])[0] for text, pair in zip(TEXTS, PAIRS, strict=True)]
     for results in (together, alone):
         for text, pair, result, (follows, masks, logs) in zip(TEXTS, PAIRS, results, expected, strict=True):
             assert result.next_sentence_probability == pytest.approx(follows, abs=1e-4)
@@ -69,7 +68,7 @@ def test_masks_of_both_texts_and_the_probability(related: Host, model: str, expe
             for mask, row in zip(result.masks, logs, strict=True):
                 got = [(word.piece_ids[0], word.log_probability) for word in mask.predictions]
                 assert [log for _, log in got] == pytest.approx(row.topk(5).values.tolist(), abs=1e-4)
-    quiet = fill(related, model, TEXTS[:1], PAIRS[:1], next_sentence=False)
+    quiet = fill(related, "bert", TEXTS[:1], PAIRS[:1], next_sentence=False)
     assert not quiet[0].HasField("next_sentence_probability")
     assert len(quiet[0].masks) == 2
 

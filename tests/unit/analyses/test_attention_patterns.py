@@ -8,6 +8,8 @@ from bertscope_service.analyses.attention_patterns import Pattern, features, sco
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from numpy.typing import NDArray
 
+from tests.support.attention_definitions import built_maps
+
 
 def numbers_of(texts: NDArray[np.int8], weights: NDArray[np.float64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The numbers of a map, and of a uniform one of the same text."""
@@ -15,6 +17,15 @@ def numbers_of(texts: NDArray[np.int8], weights: NDArray[np.float64]) -> tuple[N
     reduction = MapReduction([tokens], torch.device("cpu"))
     maps = torch.from_numpy(weights.astype(np.float32))[None, None]
     return reduction.numbers(maps)[0, 0].numpy(), reduction.uniform()[0].numpy()
+
+
+def test_agreement_with_maps_of_a_known_class() -> None:
+    kinds, texts, maps = zip(*built_maps(3, 1), strict=True)
+    numbers, uniform = (np.stack(parts) for parts in zip(*map(numbers_of, texts, maps), strict=True))
+    found = scores(numbers, uniform).argmax(axis=-1)
+    agrees = found == np.array([Pattern[kind] for kind in kinds])
+    assert agrees.mean() >= 0.95
+    assert min(agrees[np.array(kinds) == kind].mean() for kind in set(kinds)) >= 0.85
 
 
 PAIR = np.array([-1, 0, 0, 0, 0, 0, -1, 1, 1, 1, 1, -1], dtype=np.int8)
