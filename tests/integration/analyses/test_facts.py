@@ -1,4 +1,4 @@
-"""Ranks of objects against transformers in float64, one sentence at a time, for every architecture and both runtimes."""
+"""Ranks of objects against transformers in float64, one sentence at a time, on three architectures and both runtimes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fillings of masks that stand for one or several entries, against the definition in float64, for every architecture."""
+"""Fillings of masks that stand for one or several entries, against the definition in float64, on three architectures."""
 
 from __future__ import annotations
 

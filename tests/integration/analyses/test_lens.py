@@ -1,4 +1,4 @@
-"""The masked-LM head at every layer against transformers' own head on its own hidden states, for every architecture."""
+"""The masked-LM head at every layer against transformers' own head on its own hidden states, on three architectures."""
 
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""Kept probes on a model's states against numpy on transformers' own states, on every architecture and both runtimes."""
+"""Kept probes on a model's states against numpy on transformers' own states, on three architectures and both runtimes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol for every architecture, and for models that were compressed."""
+"""The Open Inference Protocol on three architectures, and for models that were compressed."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ FILLED = ["token_id", "token", "probability"]
 
 @pytest.fixture(scope="module")
 def family(loop: LoopThread, checkpoint: Callable[[str], Path]) -> Iterator[Host]:
-    """Hosts every architecture under its name."""
+    """Hosts each of three architectures under its name."""
     with launched(loop, model=[f"{name}={checkpoint(name)}" for name in THREE]) as running:
         yield running
 

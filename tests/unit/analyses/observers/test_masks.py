@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,7 @@ def test_by_word_sums_to_and_averages_from(words: list[int], seed: int) -> None:
     maps = torch.rand(3, size, size, generator=torch.Generator().manual_seed(seed)).softmax(dim=-1)
     found = by_word(maps, membership)
     ends = np.cumsum([0, *words])
-    for row in range(len(words)):
-        for column in range(len(words)):
-            block = maps[:, ends[row] : ends[row + 1], ends[column] : ends[column + 1]]
-            torch.testing.assert_close(found[:, row, column], block.sum(dim=2).mean(dim=1))
+    spans = [slice(start, end) for start, end in pairwise(ends)]
+    expected = [[maps[:, row, column].sum(dim=2).mean(dim=1) for column in spans] for row in spans]
+    torch.testing.assert_close(found, torch.stack([torch.stack(row, dim=1) for row in expected], dim=1))
     torch.testing.assert_close(found.sum(dim=-1), torch.ones(3, len(words)))
