@@ -42,7 +42,8 @@ def lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "pooling"), [("torch", None), *(("torch", pooling) for pooling in JOINED), ("onnx", "max")]
+    ("runtime", "pooling"),
+    [("torch", None), *(("torch", pooling) for pooling in JOINED), pytest.param("onnx", "max", marks=pytest.mark.slow)],
 )
 def test_vectors_are_those_of_transformers(
     host: Host, launch: Callable[..., Host], checkpoints: dict[str, Path], runtime: str, pooling: Any
