@@ -8,25 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import attention_description
 from bertscope_service.analyses.attention import AttentionPlan, AttentionQuery
 from bertscope_service.analyses.attention_description import Description, DescriptionPlan, DescriptionQuery, Statistic
-from bertscope_service.analyses.attention_patterns import Pattern
 from bertscope_service.analyses.observers.attention_statistics import MapReduction, TokenKinds
 from bertscope_service.analyses.observers.quantities import Quantity, refusal
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from numpy.typing import NDArray
 
-from tests.support.attention_definitions import jensen_shannon, statistics
+from tests.support.attention_definitions import statistics
 from tests.support.exports import load_exported
-from tests.support.oracle import Edit, Oracle, gates_of
+from tests.support.oracle import Oracle
 from tests.support.pruned import load, prune
 from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
-from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 CLOSE = BOTH_SIDES
@@ -38,7 +34,6 @@ INPUTS: tuple[tuple[str, str | None], ...] = (
     (SENTENCES[2], "cat"),
     (SENTENCES[7], None),
 )
-EDITS = {(0, 1): Edit(), (1, 2): Edit(uniform=1.0), (1, 0): Edit(keep=-1.5)}
 
 
 def plan_of(
@@ -86,119 +81,13 @@ def check(found: Description, values: Mapping[str, Sequence[NDArray[np.float64]]
         np.testing.assert_allclose(sums.squares, squares, rtol=4 * CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
 
 
-def same(one: Description, other: Description, tolerance: float) -> None:
-    """Sums of the same texts."""
-    assert one.statistics.keys() == other.statistics.keys()
-    pairs = [(one.statistics[key], other.statistics[key]) for key in one.statistics]
-    pairs += [(one.patterns[key].scores, other.patterns[key].scores) for key in Pattern]
-    for mine, theirs in pairs:
-        assert mine.texts == theirs.texts
-        np.testing.assert_allclose(mine.sums, theirs.sums, rtol=tolerance, atol=tolerance)
-        np.testing.assert_allclose(mine.squares, theirs.squares, rtol=tolerance, atol=tolerance)
-
-
-def test_statistics_follow_their_definitions(subject: Subject) -> None:
-    """In a padded batch, alone, and in batches of two."""
+def test_statistics_follow_their_definitions(subject: Subject, export_cache: Path) -> None:
+    """In a padded batch, alone, and in batches of two, by both runtimes."""
     plan, oracle = plan_of(subject), Oracle(subject.folder)
     values = expected(subject, plan, [oracle.maps(text.sequence) for text in plan.texts])
-    for batch in (len(INPUTS), 1, 2):
-        check(described(plan, subject.encoder, batch=batch), values)
-
-
-def test_statistics_under_interventions(subject: Subject) -> None:
-    plan, oracle = plan_of(subject, INPUTS[:3]), Oracle(subject.folder)
-    shape = subject.encoder.shape
-    gates = gates_of(EDITS, shape.layers, shape.heads, shape.hidden_size // shape.heads)
-    changed = expected(subject, plan, [oracle.maps(text.sequence, EDITS) for text in plan.texts])
-    check(described(plan, subject.encoder, gates), changed)
-    untouched = described(plan, subject.encoder).statistics[Statistic.ENTROPY].sums
-    assert np.abs(untouched[1:] - np.sum(changed["ENTROPY"], axis=0)[1:]).max() > 0.01
-
-
-ONNX = ("bert", "modernbert", pytest.param("albert", marks=pytest.mark.slow), pytest.param("roberta", marks=pytest.mark.slow))
-
-
-@pytest.mark.parametrize("subject", ONNX, indirect=True)
-def test_statistics_by_onnx_runtime(subject: Subject, export_cache: Path) -> None:
-    plan, oracle = plan_of(subject), Oracle(subject.folder)
-    values = expected(subject, plan, [oracle.maps(text.sequence) for text in plan.texts])
-    encoder = load_exported(subject.folder, export_cache)
-    for batch in (len(INPUTS), 1):
+    exported = load_exported(subject.folder, export_cache)
+    for encoder, batch in ((subject.encoder, len(INPUTS)), (subject.encoder, 1), (exported, 2)):
         check(described(plan, encoder, batch=batch), values)
-
-
-@on_three
-def test_layers_come_in_the_order_asked_and_no_other_runs(subject: Subject) -> None:
-    every = described(plan_of(subject), subject.encoder)
-    plan, ran = plan_of(subject, layers=(2, 0)), list[int]()
-    encoder = subject.load(pack=False)
-    advance = encoder.advance
-
-    def noted(state: object, stop: int, *args: object, **options: object) -> None:
-        ran.append(stop)
-        advance(state, stop, *args, **options)  # type: ignore[arg-type]
-
-    encoder.advance = noted  # type: ignore[method-assign]
-    some = described(plan, encoder)
-    assert set(ran) == {3}
-    for one, sums in some.statistics.items():
-        np.testing.assert_allclose(sums.sums, every.statistics[one].sums[[2, 0]], rtol=CLOSE, atol=CLOSE)
-
-
-@on_three
-def test_sums_of_several_calls_are_those_of_one(subject: Subject) -> None:
-    """To 1e-12 if texts ran in the same batches, to float32's rounding if not."""
-    plan = plan_of(subject, distances=True)
-    results = run_rows(subject.encoder, plan.rows)
-    whole = plan.describe(results)
-    parts = []
-    for begin in (0, 2, 5):
-        chosen = slice(begin, {0: 2, 2: 5, 5: 6}[begin])
-        part = plan_of(subject, INPUTS[chosen], distances=True)
-        assert len(part.rows) == 2 * len(part.texts)
-        parts.append(part.describe([*results[: len(INPUTS)][chosen], *results[len(INPUTS) :][chosen]]))
-    for one, sums in whole.statistics.items():
-        has = [part.statistics[one] for part in parts if one in part.statistics]
-        assert sums.texts == sum(part.texts for part in has)
-        np.testing.assert_allclose(sums.sums, sum(part.sums for part in has), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(sums.squares, sum(part.squares for part in has), rtol=1e-12, atol=1e-12)
-    for pattern, counted in whole.patterns.items():
-        np.testing.assert_array_equal(counted.texts, sum(part.patterns[pattern].texts for part in parts))
-        scores = sum(part.patterns[pattern].scores.sums for part in parts)
-        np.testing.assert_allclose(counted.scores.sums, scores, rtol=1e-12, atol=1e-12)
-    between = [part.distances for part in parts if part.distances is not None]
-    assert whole.distances is not None and len(between) == 3
-    np.testing.assert_allclose(whole.distances, np.sum(between, axis=0), rtol=1e-12, atol=1e-12)
-    same(whole, described(plan_of(subject), subject.encoder, batch=1), 1e-4)
-
-
-@on_three
-def test_every_map_is_of_one_pattern(subject: Subject) -> None:
-    found = described(plan_of(subject), subject.encoder)
-    assert list(found.patterns) == list(Pattern)
-    np.testing.assert_array_equal(sum(one.texts for one in found.patterns.values()), len(INPUTS))
-    for one in found.patterns.values():
-        assert one.scores.texts == len(INPUTS)
-        assert (one.scores.sums >= 0).all() and (one.scores.sums <= len(INPUTS)).all()
-    single = described(plan_of(subject, INPUTS[:1]), subject.encoder)
-    assert not single.patterns[Pattern.BLOCK].texts.any()
-
-
-@on_three
-@pytest.mark.parametrize("kept_bytes", [1, 20_000, 1 << 30])
-def test_distances_of_heads(subject: Subject, monkeypatch: pytest.MonkeyPatch, kept_bytes: int) -> None:
-    """Whatever part of the maps is compared at a time."""
-    monkeypatch.setattr(attention_description, "KEPT_BYTES", kept_bytes)
-    plan, oracle = plan_of(subject, INPUTS[:2], (1, 0), distances=True), Oracle(subject.folder)
-    found = described(plan, subject.encoder).distances
-    assert found is not None
-    expected = np.zeros_like(found)
-    for text in plan.texts:
-        maps = oracle.maps(text.sequence)[[1, 0]].reshape(-1, len(text), len(text))
-        expected += [[jensen_shannon(one, other) for other in maps] for one in maps]
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2 * CLOSE)
-    np.testing.assert_array_equal(found, found.T)
-    assert not found.diagonal().any()
 
 
 def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
@@ -258,40 +147,10 @@ def test_uniform_and_certain_attention(texts: list[int]) -> None:
         assert sure[Statistic.CONFIDENCE] == pytest.approx(1, abs=1e-6)
 
 
-@on_three
-def test_punctuation(subject: Subject) -> None:
-    """The usual entries, others, and an entry that is no piece."""
-    text = (("The cat, the dog. The cat!", None),)
-    usual, named, other = (plan_of(subject, text, punctuation=entries) for entries in ((), (",", "."), ("!",)))
-    assert usual.kinds[0].punctuation.sum() == 2
-    np.testing.assert_array_equal(usual.kinds[0].punctuation, named.kinds[0].punctuation)
-    assert other.kinds[0].punctuation.sum() == 1
-    with pytest.raises(InvalidArgument) as caught:
-        plan_of(subject, text, punctuation=(".", "unplayablerecording"))
-    assert (caught.value.field, caught.value.reason) == ("punctuation[1]", "NOT_ONE_PIECE")
-
-
-@on_three
-def test_weights_that_are_not_finite(subject: Subject) -> None:
-    plan = plan_of(subject, INPUTS[:1])
-    results = run_rows(subject.encoder, plan.rows)
-    results[0].numbers[0, 0, 3] = np.nan
-    with pytest.raises(FailedPrecondition) as caught:
-        plan.describe(results)
-    assert caught.value.reason == "SCORES_NOT_FINITE"
-
-
-@on_three
-def test_what_a_reply_counts(subject: Subject) -> None:
-    plan = plan_of(subject, [*INPUTS[:2], ("cat " * 100, None)])
-    assert plan.truncated_texts == 1
-    assert plan.tokens == sum(len(text.sequence) for text in plan.texts)
-
-
 QUANTITIES = [one for one in Quantity if one is not Quantity.WEIGHTS and one is not Quantity.VALUE_ZEROING]
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.value)
 def test_other_quantities_are_described_alike(subject: Subject, quantity: Quantity) -> None:
     """The statistics of what ExtractAttention gives, with rows of norms divided by their sums."""

@@ -33,7 +33,6 @@ from tests.support.hooked import Hooked
 from tests.support.reference import HeadEdits, Subject
 from tests.support.relations import LINKED, Linked
 from tests.support.rounding import BOTH_SIDES
-from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 TEXTS = [
@@ -221,19 +220,17 @@ def all_sets(subject: Subject) -> list[UnitSet]:
     return found
 
 
-@on_three
-@pytest.mark.parametrize("batches", [one_by_one, mixed(3), mixed(40)], ids=["alone", "batches", "one batch"])
-def test_places_are_those_of_a_full_sort(subject: Subject, texts: dict[int, Read], batches: Batches) -> None:
+def test_places_are_those_of_a_full_sort(subject: Subject, texts: dict[int, Read]) -> None:
     sets = all_sets(subject)
     plan = ContextsPlan(sets, corpus_of(subject), BEST)
-    for found in search(plan, subject.encoder, batches):
+    for found in search(plan, subject.encoder, mixed(3)):
         check(found, expected(found.set, texts))
     # Words are where the tokenizer of transformers has them.
     for rank, text in texts.items():
         assert len(plan.corpus.spans[rank]) == len(text.words)
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_values_up_to_a_threshold_are_zeros_in_order(subject: Subject, texts: dict[int, Read]) -> None:
     """Fewer values are over it than places are asked for: the rest are the first words of the corpus."""
     size, close = subject.encoder.shape.hidden_size, 1e-3
@@ -258,7 +255,7 @@ def test_values_up_to_a_threshold_are_zeros_in_order(subject: Subject, texts: di
         assert places_of(found.places[unit, over:]) == zeros[: BEST - over]
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_pieces_are_places(subject: Subject, hooked: Hooked) -> None:
     sets = [head_sets(subject)[1], neuron_sets(subject)[0], directions(Site.STATE, 1, subject.encoder.shape.hidden_size)]
     plan = ContextsPlan(sets, corpus_of(subject, pieces=True, pairs=False), BEST)
@@ -267,7 +264,7 @@ def test_pieces_are_places(subject: Subject, hooked: Hooked) -> None:
         check(found, expected(found.set, texts))
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_places_under_interventions(subject: Subject, hooked: Hooked, texts: dict[int, Read]) -> None:
     """Of heads, and of the state of a layer."""
     changed = Change(Site.STATE, 1, keep=0.25, add=np.linspace(-1, 1, subject.encoder.shape.hidden_size, dtype=np.float32))
@@ -322,7 +319,7 @@ def test_every_place_is_drawn_as_often(subject: Subject) -> None:
     index = {(text.rank << PLACE_BITS) | word: 0 for text in texts for word in text.queries.tolist()}
     index = {place: number for number, place in enumerate(index)}
     query = PlaceQuery([], False, frozenset(), False, SAMPLE, 0, False)
-    seeds = 2000
+    seeds = 400
     for seed in range(seeds):
         places = corpus._draw(replace(query, seed=seed), texts, pairs=False).places.tolist()
         assert len({*places}) == SAMPLE

@@ -1,4 +1,4 @@
-"""Fillings of masks that stand for one or several entries, against the definition in float64, for every architecture."""
+"""Fillings of masks that stand for one or several entries, against the definition in float64, on three architectures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from bertscope_service.errors import InvalidArgument
 from tests.support.decoding import Chosen, Definition
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
-from tests.support.subjects import on_three
 
 TEXTS = ("The singer [MASK] the song.", "[MASK] is a [MASK] 😀.")
 TOP_K, WIDTH, MAX_PIECES = 4, 2, 2
@@ -84,7 +83,6 @@ def check_scores(definition: Definition, sequence: TokenSequence, masks: list[in
     assert filled.mean_log_probability == pytest.approx(filled.log_probability / len(entries))
 
 
-@on_three
 def test_spans_are_written_as_words(subject: Subject) -> None:
     tokenizer = subject.tokenizer
     words = ("unplayable", "re-recorded", "Zürich", "cat")
@@ -98,7 +96,6 @@ def test_spans_are_written_as_words(subject: Subject) -> None:
     assert all(tokenizer.written([token, size - 1]) for token in range(0, size, 7))
 
 
-@on_three
 def test_what_is_cut_leaves_room_for_the_longest_filling(subject: Subject) -> None:
     text = "The [MASK] sat on the [MASK]." + " the" * 100
     plan = plan_of(subject, text, truncate=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
-from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabulary, RemoveHeads, Step, WeightOnly
+from bertscope_service.checkpoints.steps import Int8, KeepLayers, ReduceVocabulary, RemoveHeads, Step
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.torch.checkpoints import read_checkpoint
@@ -18,7 +18,7 @@ from transformers import AutoModelForNextSentencePrediction, AutoModelForPreTrai
 
 from tests.support.compressed import made
 from tests.support.exports import load_exported, made_once
-from tests.support.reference import EDITS, Subject
+from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES, write_checkpoint
@@ -67,27 +67,6 @@ def test_probabilities_are_those_of_transformers(related: Subject, export_cache:
             assert ask(related, encoder, batch=batch) == pytest.approx(wanted, abs=1e-4)
 
 
-def test_interventions_change_them_as_hooks_do(related: Subject, export_cache: Path) -> None:
-    model = AutoModelForNextSentencePrediction.from_pretrained(related.folder, attn_implementation="eager").eval()
-    size, edits = related.encoder.architecture.head_size, EDITS["zero"]
-
-    def silence(layer: int, heads: list[int]) -> None:
-        def hook(_: Any, inputs: Any, output: Any) -> Any:
-            context = output[0].clone()
-            for head in heads:
-                context[..., head * size : (head + 1) * size] = 0
-            return context, *output[1:]
-
-        model.base_model.encoder.layer[layer].attention.self.register_forward_hook(hook)
-
-    for layer in {layer for layer, _ in edits}:
-        silence(layer, [head for at, head in edits if at == layer])
-    wanted = expected(related, model, "logits")
-    assert wanted != pytest.approx(ask(related, related.encoder), abs=1e-4)
-    for encoder in (related.encoder, load_exported(related.folder, export_cache)):
-        assert ask(related, encoder, related.gates(edits)) == pytest.approx(wanted, abs=1e-4)
-
-
 def edited(folder: Path, target: Path, edit: Callable[[dict[str, torch.Tensor]], None]) -> Path:
     """A copy of a checkpoint with other weights."""
     target.mkdir()
@@ -102,10 +81,8 @@ def edited(folder: Path, target: Path, edit: Callable[[dict[str, torch.Tensor]],
 SCORES, POOLER = "cls.seq_relationship.weight", "bert.pooler.dense.bias"
 BROKEN: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
     "no scores": lambda weights: weights.pop(SCORES),
-    "no pooler": lambda weights: weights.pop(POOLER),
     "not a number": lambda weights: weights[SCORES].fill_(torch.nan),
     "three classes": lambda weights: weights.update({SCORES: torch.ones(3, 32)}),
-    "integers": lambda weights: weights.update({POOLER: torch.ones(32, dtype=torch.int64)}),
 }
 
 
@@ -127,25 +104,8 @@ def test_a_head_must_be_finite_in_the_precision_that_it_runs_in(whole: Subject, 
     assert [read_checkpoint(folder, "bert", dtype).relates for dtype in (torch.float16, torch.float32)] == [False, True]
 
 
-@pytest.mark.parametrize(("architecture", "options"), [("albert", {"relates": True}), ("bert", {}), ("bert", {"labels": 2})])
-def test_checkpoints_without_the_head(tmp_path: Path, architecture: str, options: dict[str, Any]) -> None:
-    folder = write_checkpoint(architecture, tmp_path / "m", **options)
-    encoder = load_encoder(folder, architecture, device=CPU, precision="fp32")
-    assert not encoder.capabilities.next_sentence
-
-
-@pytest.mark.slow
-def test_a_checkpoint_of_the_head_alone(tmp_path: Path, export_cache: Path) -> None:
-    subject = Subject("bert", write_checkpoint("bert", tmp_path / "m", head=False, relates=True))
-    model = AutoModelForNextSentencePrediction.from_pretrained(subject.folder, attn_implementation="eager").eval()
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        assert (encoder.capabilities.masked_lm, encoder.capabilities.next_sentence) == (False, True)
-        assert ask(subject, encoder) == pytest.approx(expected(subject, model, "logits"), abs=1e-4)
-
-
 COPIES: dict[str, tuple[Step, ...]] = {
     "smaller": (KeepLayers((0, 1)), RemoveHeads({0: (1,)}), ReduceVocabulary(tuple(map(" ".join, PAIRS)))),
-    "codes": (KeepLayers((0, 1)), WeightOnly(8, 0)),
     "integers": (KeepLayers((0, 1)), Int8()),
 }
 

@@ -1,14 +1,12 @@
 """CKA of layers against its definition: HSIC as an average over all quadruples, from transformers' states."""
 
 import itertools
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import representation_comparison
 from bertscope_service.analyses.representation_comparison import (
     Extent,
     RepresentationPlan,
@@ -18,13 +16,11 @@ from bertscope_service.analyses.representation_comparison import (
     hsic,
 )
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.errors import FailedPrecondition
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
-from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS: tuple[tuple[str, str | None], ...] = (
@@ -88,7 +84,6 @@ def assert_close(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
 
 
-@on_three
 def test_sums_are_their_definition(subject: Subject, export_cache: Path) -> None:
     plan = plan_of(subject)
     expected = expected_sums(subject, plan)
@@ -100,26 +95,6 @@ def test_sums_are_their_definition(subject: Subject, export_cache: Path) -> None
         assert_close(found.own, np.diag(expected))
         np.testing.assert_allclose(found.own, found.other, rtol=1e-12)
         np.testing.assert_allclose(np.diag(found.shared), found.own, rtol=1e-12)
-
-
-@pytest.mark.slow
-@on_three
-def test_two_hundred_texts_in_small_groups(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    shuffled, words = random.Random(3), sorted({word for text in SENTENCES for word in text.split()})
-    texts = tuple((" ".join(shuffled.sample(words, shuffled.randint(2, 12))), None) for _ in range(200))
-    monkeypatch.setattr(representation_comparison, "KEPT_BYTES", 20_000)
-    plan = plan_of(subject, inputs=texts, layers=(0, 3), other_layers=(2, 3, 1), twice=True)
-    assert len(plan.groups) > 5
-    assert_close(compared(plan, subject.encoder, 32).shared, expected_sums(subject, plan))
-
-
-@on_three
-def test_other_layers_of_one_run(subject: Subject) -> None:
-    whole, plan = compared(plan_of(subject), subject.encoder), plan_of(subject, layers=(2, 0), other_layers=(4,))
-    found = compared(plan, subject.encoder)
-    np.testing.assert_allclose(found.shared, whole.shared[[2, 0]][:, [4]], rtol=1e-5)
-    np.testing.assert_allclose(found.own, whole.own[[2, 0]], rtol=1e-5)
-    np.testing.assert_allclose(found.other, whole.other[[4]], rtol=1e-5)
 
 
 def test_hsic_is_the_mean_over_quadruples_and_the_same_after_a_rotation() -> None:
@@ -144,12 +119,3 @@ def test_words_that_are_cut_differently_are_joined() -> None:
     second = [Extent(0, 0, 5, (0,)), Extent(0, 6, 7, (1,)), Extent(0, 7, 9, (2,)), Extent(0, 9, 12, (3,))]
     assert list(common_words(first, second)) == [((1, 2, 3), (0,)), ((4,), (1, 2))]
     assert list(common_words(first, first)) == [(word.places, word.places) for word in first]
-
-
-@on_three
-def test_states_that_are_not_finite_are_an_error(subject: Subject) -> None:
-    plan = plan_of(subject)
-    products = run_rows(subject.encoder, plan.first(plan.groups[0]))
-    products[1][2, 0, 0] = np.nan
-    with pytest.raises(FailedPrecondition, match="hidden states are not finite"):
-        plan.sums(products, products)

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,8 @@ from numpy.typing import NDArray
 
 from tests.support.compressed import made
 from tests.support.exports import load_exported
-from tests.support.reference import EDITS, Reference, Subject
+from tests.support.reference import Reference, Subject
 from tests.support.rounding import BOTH_SIDES
-from tests.support.subjects import on_three
 from tests.support.tiny import SENTENCES
 
 INPUTS = (
@@ -79,13 +79,10 @@ def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> No
 
 
 @pytest.mark.two_architectures
-@pytest.mark.parametrize("layers", [(), (2, 0), (3,), (0,)])
-def test_states_equal_those_of_transformers_to_the_bit(
-    subject: Subject, layers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_states_equal_those_of_transformers_to_the_bit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without packed weights, with the same attention kernel; each text alone, in one step and in a step for each layer."""
     subject.reference.model.set_attn_implementation("sdpa")
-    for step_bytes in (1 << 30, 1):
+    for step_bytes, layers in product((1 << 30, 1), ((), (2, 0), (0,))):
         monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
         for text in plan_of(subject, layers).texts:
             assert len(text.steps) == (1 if step_bytes > 1 else len(text.layers))
@@ -106,7 +103,6 @@ def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, e
             assert_near(extract(encoder, [text])[0], wanted)
 
 
-@on_three
 def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None:
     texts = [plan_of(subject, layers).texts[row] for row, layers in enumerate([(3, 1), (3,), (0, 3)])]
     for text in texts:
@@ -120,25 +116,6 @@ def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None
             assert_near(step.values[order], expected(subject.reference, text))
 
 
-@pytest.mark.slow
-@on_three
-def test_interventions_change_the_states_above_them(subject: Subject, export_cache: Path) -> None:
-    text = plan_of(subject).texts[1]
-    edited = torch.cat(subject.reference.run_edited(text.sequence, EDITS["mixed"]).hidden).numpy()
-    assert np.abs(edited[1:] - expected(subject.reference, text)[1:]).max() > 0.01
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        assert_near(extract(encoder, [text], subject.gates(EDITS["mixed"]))[0], edited)
-
-
-@on_three
-def test_float16_is_float32_rounded(subject: Subject) -> None:
-    for wide, narrow in zip(plan_of(subject).texts, plan_of(subject, dtype=torch.float16).texts, strict=True):
-        assert narrow.bytes * 2 == wide.bytes
-        (found,) = extract(subject.encoder, [narrow])
-        np.testing.assert_array_equal(found, extract(subject.encoder, [wide])[0].astype(np.float16))
-
-
-@on_three
 def test_states_that_are_not_finite_are_noticed(subject: Subject) -> None:
     """A state beyond float16 is one, and spoils no other text of its batch."""
     texts = [plan_of(subject, (0,), dtype).texts[0] for dtype in (torch.float32, torch.float16)]
@@ -180,10 +157,13 @@ def groups_of(subject: Subject, given: StatesInput, unit: Unit) -> list[list[int
     return [[place for place, name in enumerate(names) if name == one] for one in dict.fromkeys(names)]
 
 
-@on_three
-@pytest.mark.parametrize("pooling", Pooling)
 @pytest.mark.parametrize("unit", [Unit.WORD, Unit.SPAN, Unit.TEXT])
-def test_pieces_are_joined(subject: Subject, unit: Unit, pooling: Pooling) -> None:
+def test_pieces_are_joined(subject: Subject, unit: Unit) -> None:
+    for pooling in Pooling:
+        check_joined(subject, unit, pooling)
+
+
+def check_joined(subject: Subject, unit: Unit, pooling: Pooling) -> None:
     inputs = MARKED if unit is Unit.SPAN else tuple(StatesInput(given.text, given.pair) for given in MARKED)
     query = StatesQuery(inputs, (3, 0), torch.float32, truncate=False, unit=unit, pooling=pooling)
     plan = StatesPlan(query, subject.tokenizer, (subject.encoder.shape.hidden_size,))
@@ -195,7 +175,7 @@ def test_pieces_are_joined(subject: Subject, unit: Unit, pooling: Pooling) -> No
         assert text.bytes == found.nbytes
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_bfloat16_is_float32_rounded(subject: Subject) -> None:
     for wide, narrow in zip(plan_of(subject).texts, plan_of(subject, dtype=torch.bfloat16).texts, strict=True):
         (found,) = extract(subject.encoder, [narrow])
@@ -204,13 +184,10 @@ def test_bfloat16_is_float32_rounded(subject: Subject) -> None:
         assert torch.equal(widened, torch.from_numpy(extract(subject.encoder, [wide])[0]).bfloat16())
 
 
-@on_three
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_spans_that_are_cut_or_hold_no_piece(subject: Subject) -> None:
     text = "cat " * 100
-    for spans, reason in (
-        ([Span(0, 400, 0)], "SPAN_TRUNCATED"),
-        ([Span(396, 399, 0)], "SPAN_TRUNCATED"),
-    ):
+    for spans, reason in (([Span(0, 400, 0)], "SPAN_TRUNCATED"), ([Span(396, 399, 0)], "SPAN_TRUNCATED")):
         query = StatesQuery((StatesInput(text, None, tuple(spans)),), (0,), torch.float32, truncate=True, unit=Unit.SPAN)
         with pytest.raises(InvalidArgument) as caught:
             StatesPlan(query, subject.tokenizer, (32,))
@@ -270,7 +247,6 @@ def test_quantities_are_what_the_modules_of_transformers_read(
             assert_near(extract(encoder, [text])[0], wanted)
 
 
-@on_three
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_under_interventions(subject: Subject, quantity: StateQuantity) -> None:
     """Contexts are those before the interventions on their own layer; activations are behind them."""
@@ -283,7 +259,6 @@ def test_quantities_under_interventions(subject: Subject, quantity: StateQuantit
     assert_near(found[0], (plain if quantity is StateQuantity.HEAD_CONTEXTS else edited)[0])
 
 
-@on_three
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_beside_other_calls(subject: Subject, quantity: StateQuantity) -> None:
     """Calls that end at one layer share a batch, whatever the units and the other layers are."""

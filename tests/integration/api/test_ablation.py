@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.quick import slow_but
 from tests.support.sweeps import (
     FACTOR,
     MASKED,
@@ -156,45 +153,45 @@ def check_scores(found: Sweep, by: Measurer, objective: ablation.Objective, mode
     assert max(moved) > 1e-3
 
 
-@pytest.mark.parametrize("mode", slow_but((ZERO, UNIFORM, MEAN, SCALE), ZERO), ids=["zero", "uniform", "mean", "scale"])
-def test_every_head_and_every_mode(lab: Host, case: Case, mode: int) -> None:
+def test_every_head(lab: Host, case: Case) -> None:
     by, objective, metrics = case
-    more: dict[str, Any] = {MEAN: {"reference_texts": REFERENCES}, SCALE: {"scale": FACTOR}}.get(mode, {})
     sets = every_head(by.model, lab)
-    if mode != ZERO:
-        # One head of each layer, others in other modes.
-        sets = [((layer, (head,)),) for ((layer, (head,)),) in sets if (layer + head) % 4 == mode % 4]
-        more["sets"] = [head_set(heads) for heads in sets]
-    found = sweep(lab, model=by.model, objective=objective, mode=mode, **more)
+    found = sweep(lab, model=by.model, objective=objective, mode=ZERO)
     assert [heads_of(effect.heads) for effect in found.effects] == sets
     assert found.start.total == len(sets)
     assert [baseline.metric for baseline in found.start.baseline] == metrics
     assert (found.start.skipped_items, found.start.truncated_texts) == (0, 0)
     # Each score takes many calls: of all heads, those of one model with each objective that needs fewer are checked.
-    one_of_each_layer = shape_of(by.model, lab)[1] + 1
     cheap = by.model in ("models/bert", "models/sorter") and not objective.HasField("minimal_pairs")
-    check_scores(found, by, objective, mode, {}, every=1 if cheap or mode != ZERO else one_of_each_layer)
+    check_scores(found, by, objective, ZERO, {}, every=1 if cheap else shape_of(by.model, lab)[1] + 1)
     provenance = lab.cloze.FillMask(cloze.FillMaskRequest(texts=MASKED), timeout=CALL_SECONDS).provenance
     assert found.summary.provenance.model == by.model
     assert found.summary.provenance.library_versions == provenance.library_versions
 
 
-@pytest.mark.parametrize("mode", slow_but((ZERO, MEAN), MEAN), ids=["zero", "mean"])
-def test_given_sets_on_top_of_interventions(lab: Host, case: Case, mode: int) -> None:
-    by, objective, _ = case
+@pytest.mark.parametrize("mode", [UNIFORM, MEAN, SCALE], ids=["uniform", "mean", "scale"])
+@pytest.mark.parametrize("name", ["cloze", "labelled"])
+def test_every_mode(lab: Host, folders: dict[str, Path], name: str, mode: int) -> None:
+    model, objective, _ = CASES[name]
+    by = measurer(lab, model, folders)
+    more: dict[str, Any] = {MEAN: {"reference_texts": REFERENCES}, SCALE: {"scale": FACTOR}}.get(mode, {})
+    sets = [heads for heads in every_head(by.model, lab) if (heads[0][0] + heads[0][1][0]) % 4 == mode % 4]
+    found = sweep(lab, model=by.model, objective=objective, mode=mode, sets=map(head_set, sets), **more)
+    check_scores(found, by, objective, mode, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("cloze", MEAN), ("labelled distilbert", MEAN), ("divergence roberta", ZERO), ("similar", MEAN)]
+)
+def test_given_sets_on_top_of_interventions(lab: Host, folders: dict[str, Path], name: str, mode: int) -> None:
+    model, objective, _ = CASES[name]
+    by = measurer(lab, model, folders)
     layers, _ = shape_of(by.model, lab)
     base = {place: what for place, what in BASE.items() if place[0] < layers}
     sets = sets_of(by.model, lab)
-    more = {"reference_texts": REFERENCES} if mode == MEAN else {}
-    found = sweep(
-        lab,
-        model=by.model,
-        objective=objective,
-        mode=mode,
-        sets=map(head_set, sets),
-        interventions=interventions(base),
-        **more,
-    )
+    more: dict[str, Any] = {"reference_texts": REFERENCES} if mode == MEAN else {}
+    more["interventions"] = interventions(base)
+    found = sweep(lab, model=by.model, objective=objective, mode=mode, sets=map(head_set, sets), **more)
     # Those that begin at the lowest layer are finished first, those of one layer in the order they were given.
     assert [heads_of(effect.heads) for effect in found.effects] == sorted(sets, key=lambda heads: heads[0][0])
     check_scores(found, by, objective, mode, base)
@@ -229,32 +226,6 @@ def test_heads_of_a_set_come_back_in_order(lab: Host) -> None:
     given = ablation.HeadSet(layers=[common.LayerHeads(layer=3, heads=[2, 0]), common.LayerHeads(layer=1, heads=[3, 1])])
     (effect,) = sweep(lab, objective=divergence(), sets=[given]).effects
     assert heads_of(effect.heads) == ((1, (1, 3)), (3, (0, 2)))
-
-
-@pytest.mark.slow
-def test_the_seed_chooses_the_words_and_each_is_predicted_as_fill_mask_does(lab: Host, bert: Measurer) -> None:
-    text = "The unplayable song was in the old garden."
-    every, chosen = bert.losses_of_words(text, {}), set()
-    assert min(abs(one - other) for one, other in pairwise(sorted(every))) > 1e-3
-    for seed in range(6):
-        objective = masked_lm([text], seed=seed)
-        found = sweep(lab, model=bert.model, objective=objective, sets=map(head_set, SETS))
-        (word,) = [word for word, loss in enumerate(every) if abs(loss - found.baseline[0]) < 1e-5]
-        chosen.add(word)
-        pieces = bert.tokenizer(text).word_ids().count(word)
-        assert found.start.predicted_pieces == pieces
-        if seed < 2:
-            for heads, (score,) in found.scores.items():
-                assert score == pytest.approx(bert.losses_of_words(text, changed({}, heads, ZERO))[word], abs=1e-5)
-    assert len(chosen) > 2
-
-
-def test_one_item_has_no_interval(lab: Host) -> None:
-    found = sweep(lab, objective=cloze_prompts(PROMPTS[:1]))
-    assert found.start.items == 1
-    for effect in found.effects:
-        assert not any(metric.HasField("low") or metric.HasField("high") for metric in effect.metrics)
-    assert (found.summary.helped, found.summary.hurt) == (0, 0)
 
 
 def test_the_summary_counts_what_the_intervals_say(lab: Host) -> None:
@@ -295,25 +266,6 @@ def test_the_start_says_what_intervals_are_computed_with(lab: Host) -> None:
     assert found.bootstrap == ablation.Bootstrap(resamples=10_000, seed=7, confidence=0.999)
 
 
-def test_a_higher_confidence_widens_the_intervals_and_another_seed_moves_them(lab: Host) -> None:
-    many = masked_lm([f"The {word} is in the garden." for word in ("cat", "dog", "man", "bird", "piano", "house")] * 2)
-
-    def ends(**bootstrap: Any) -> list[tuple[float, float]]:
-        found = sweep(lab, objective=many, bootstrap=ablation.Bootstrap(**bootstrap))
-        return [(effect.metrics[0].low, effect.metrics[0].high) for effect in found.effects]
-
-    narrow, wide = ends(confidence=0.5), ends(confidence=0.999)
-    assert all(outer[0] <= inner[0] <= inner[1] <= outer[1] for inner, outer in zip(narrow, wide, strict=True))
-    assert abs(np.array(wide) - narrow).max() > 0.1
-    assert_allclose(ends(), ends(resamples=1000, seed=0, confidence=0.95), atol=1e-5)
-    seeds = [
-        sweep(lab, objective=many, sets=[head_set(SETS[0])], bootstrap=ablation.Bootstrap(seed=seed, resamples=100)).numbers
-        for seed in (0, 1)
-    ]
-    assert_allclose(seeds[0][:3], seeds[1][:3], atol=1e-5)
-    assert abs(seeds[0] - seeds[1]).max() > 1e-4
-
-
 def test_multi_piece_answers_are_counted_and_left_out_when_asked(lab: Host, bert: Measurer) -> None:
     prompts = (PROMPTS[0], ("The [MASK] song.", ("unplayable",)), PROMPTS[1])
     found = sweep(lab, model=bert.model, objective=cloze_prompts(prompts, skip_multi_piece=True))
@@ -343,39 +295,16 @@ def test_labels_by_name_are_labels_by_number(lab: Host) -> None:
     assert_allclose(found[0], found[1], atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_batch_of_one_row_at_a_time_gives_the_same_bytes_each_time(launch: Callable[..., Host]) -> None:
-    host = launch(batch_tokens=1)
-    for fields in (
-        {"objective": masked_lm(TEXTS, seed=3), "mode": ZERO},
-        {"objective": cloze_prompts(), "mode": MEAN, "reference_texts": REFERENCES},
-        {"objective": divergence(), "mode": ZERO, "greedy": Greedy(order=Greedy.ORDER_BEST_REMAINING, max_removed=2)},
-    ):
-        first, second = (host.ablation.SweepHeads(Request(**fields), timeout=CALL_SECONDS) for _ in range(2))
-        for one, other in zip(first, second, strict=True):
-            for message in (one, other):
-                message.summary.seconds = 0
-            assert one.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
-    again = [rank(host, objective=masked_lm(TEXTS, seed=3)).SerializeToString(deterministic=True) for _ in range(2)]
-    assert again[0] == again[1]
-
-
-def test_another_seed_measures_other_words(lab: Host) -> None:
-    numbers = [sweep(lab, objective=masked_lm(TEXTS, seed=seed)).numbers for seed in (1, 1, 2)]
-    assert_allclose(numbers[0], numbers[1], atol=1e-5)
-    assert abs(numbers[0] - numbers[2]).max() > 0.01
-
-
 @pytest.fixture(scope="module")
 def batching_otherwise(loop: LoopThread, folders: dict[str, Path]) -> Iterator[list[Host]]:
     """Servers of the same models, one with smaller batches and one with larger ones."""
-    models = [f"{name}={folders[name]}" for name in sorted({model for model, *_ in CASES.values()})]
+    models = [f"{name}={folders[name]}" for name in ("bert", "sorter")]
     with launched(loop, model=models, batch_tokens=30) as smaller, launched(loop, model=models, batch_tokens=5000) as larger:
         yield [smaller, larger]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["masked-lm", "minimal pairs", "labelled"])
 def test_less_memory_and_other_batches_change_no_number(lab: Host, batching_otherwise: list[Host], name: str) -> None:
     model, objective, _ = CASES[name]
     fields = {
@@ -448,11 +377,11 @@ def check_points(found: Sweep, by: Measurer, objective: ablation.Objective, head
         assert_allclose([metric.score for metric in point.metrics], by.scores(objective, changes), atol=1e-5)
 
 
-@pytest.mark.parametrize("metric", [0, RECIPROCAL_RANK, LOSS])
+@pytest.mark.parametrize("metric", [RECIPROCAL_RANK, LOSS])
 def test_a_curve_by_effect_removes_the_least_harmful_first(lab: Host, bert: Measurer, metric: int) -> None:
     objective = cloze_prompts()
     alone = sweep(lab, objective=objective)
-    which = {0: 0, RECIPROCAL_RANK: 1, LOSS: 2}[metric]
+    which = {RECIPROCAL_RANK: 1, LOSS: 2}[metric]
     harm = {heads: scores[which] * (1 if metric == LOSS else -1) for heads, scores in alone.scores.items()}
     greedy = Greedy(order=Greedy.ORDER_EFFECT, metric=metric, step=3, max_removed=8)
     found = curve(lab, objective=objective, greedy=greedy)
@@ -498,59 +427,12 @@ def test_a_curve_by_the_best_remaining_measures_every_step_anew(lab: Host, bert:
     assert by_effect.points[-1].metrics[0].score >= found.points[-1].metrics[0].score - 1e-6
 
 
-def test_a_curve_to_the_end_removes_everything(lab: Host, bert: Measurer) -> None:
-    found = curve(lab, objective=divergence(), greedy=Greedy(step=5))
-    assert [len(point.added) for point in found.points] == [0, 5, 5, 5, 1]
-    assert found.points[-1].share_removed == 1
-    assert sorted(removed_in(found.points)) == every_head("models/bert", lab)
-    check_points(found, bert, divergence())
-
-
-def test_sets_that_overlap_are_counted_once(lab: Host, bert: Measurer) -> None:
-    sets: list[Heads] = [((0, (0, 1)),), ((0, (1, 2)),), ((0, (1,)), (2, (3,)))]
-    found = curve(lab, objective=divergence(), sets=map(head_set, sets), greedy=Greedy())
-    assert found.points[-1].share_removed == pytest.approx(4 / 16)
-    check_points(found, bert, divergence())
-
-
-# Many at a time
-
-
-@pytest.mark.slow
-def test_sweeps_ranks_and_cloze_calls_at_once_give_what_they_give_alone(lab: Host) -> None:
-    everything: list[Callable[[], Any]] = [
-        lambda fields=fields: sweep(lab, **fields).numbers  # type: ignore[misc]
-        for fields in (
-            {"objective": divergence()},
-            {"objective": cloze_prompts(), "mode": UNIFORM},
-            {"objective": masked_lm(TEXTS), "mode": MEAN, "reference_texts": REFERENCES},
-            {"objective": labelled(), "model": "models/sorter"},
-            {"objective": minimal_pairs(), "sets": [head_set(heads) for heads in SETS]},
-            {"objective": divergence(), "model": "models/roberta", "mode": SCALE, "scale": 0.5},
-        )
-    ]
-    everything.append(lambda: matrix(rank(lab, objective=masked_lm(TEXTS)).importance).ravel())
-
-    def fill() -> list[float]:
-        reply = lab.cloze.FillMask(cloze.FillMaskRequest(texts=MASKED), timeout=CALL_SECONDS)
-        return [p.log_probability for result in reply.results for mask in result.masks for p in mask.predictions]
-
-    everything.append(fill)
-    alone = [ask() for ask in everything]
-    with ThreadPoolExecutor(16) as threads:
-        together = [threads.submit(ask) for ask in everything * 2]
-        for number, found in enumerate(together):
-            assert_allclose(found.result(), alone[number % len(everything)], atol=2e-5)
-
-
 # Ranking
 
-RANKABLE = ["masked-lm", "masked-lm roberta", "cloze", "labelled", "labelled distilbert"]
+SCALED: Changes = {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RANKABLE)
-@pytest.mark.parametrize("base", [{}, {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}], ids=["", "changed"])
+@pytest.mark.parametrize(("name", "base"), [("masked-lm", SCALED), ("labelled distilbert", {})])
 def test_gradients_are_those_of_scaling_each_head_a_little(
     lab: Host, folders: dict[str, Path], name: str, base: Changes
 ) -> None:

@@ -80,21 +80,12 @@ def labelled(passage: str = "The cat sat.", *spans: dict[str, int], **fields: An
 
 BAD = {
     "no answer": ("questions[0].answers", "ANSWERS_OUT_OF_RANGE", labelled()),
-    "too many": (
-        "questions[0].answers",
-        "ANSWERS_OUT_OF_RANGE",
-        labelled("a", *[{"end": 1}] * 1001, no_answer_threshold=0),
-    ),
-    "no questions": ("questions", "NO_ITEM", ablation.Objective(question_answering=ablation.LabelledQuestions())),
-    "no passage": ("questions[0].input.passage", "EMPTY_TEXT", labelled("", {"end": 1})),
+    "too many": ("questions[0].answers", "ANSWERS_OUT_OF_RANGE", labelled("a", *[{"end": 1}] * 1001, no_answer_threshold=0)),
     "beyond the passage": ("questions[0].answers[1].end", "SPAN_OUT_OF_RANGE", labelled("ab", {"end": 1}, {"end": 3})),
     "empty": ("questions[0].answers[0]", "EMPTY_SPAN", labelled("ab", {"start": 1, "end": 1})),
     "of another text": ("questions[0].answers[0].segment", "SEGMENT_OUT_OF_RANGE", labelled("ab", {"end": 1, "segment": 1})),
     "blank": ("questions[0].answers[0]", "NO_PIECE", labelled("a  b", {"start": 1, "end": 2})),
-    "threshold": ("no_answer_threshold", "THRESHOLD_OUT_OF_RANGE", labelled(no_answer_threshold=float("nan"))),
-    "stride": ("stride", "STRIDE_OUT_OF_RANGE", labelled("ab", {"end": 1}, stride=0)),
     "stride too large": ("stride", "STRIDE_OUT_OF_RANGE", labelled("cat " * 70, {"end": 3}, stride=64)),
-    "tokens": ("max_answer_tokens", "ANSWER_TOKENS_OUT_OF_RANGE", labelled("ab", {"end": 1}, max_answer_tokens=513)),
 }
 
 
@@ -108,13 +99,6 @@ def test_what_can_not_be_measured(
     assert failures[0].info.reason == reason
     assert failures[0].fields == [f"objective.question_answering.{field}"]
     check_alive(lab)
-
-
-def test_other_models_are_not_measured(lab: Host) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        request = ablation.SweepHeadsRequest(objective=labelled("ab", {"end": 1}), mode=ZERO)
-        list(lab.ablation.SweepHeads(request, timeout=CALL_SECONDS))
-    assert failures[0].info.reason == "NO_QUESTION_ANSWERING_HEAD"
 
 
 def test_the_command_measures_a_file(

@@ -10,7 +10,7 @@ from bertscope.v1 import common_pb2
 from bertscope_service.analyses import attention_comparison
 from numpy.typing import NDArray
 
-from tests.support.attention_definitions import jensen_shannon
+from tests.support.attention_definitions import jensen_shannon, statistics
 from tests.support.harness import CALL_SECONDS, Host, read_maps
 
 INPUTS = [
@@ -35,12 +35,21 @@ def maps_of(host: Host, **fields: Any) -> list[NDArray[np.float64]]:
     return [text.values.astype(np.float64).reshape(-1, *text.values.shape[2:]) for text in texts]
 
 
+def header_tokens(host: Host) -> list[Any]:
+    """The tokens of each text."""
+    texts = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=INPUTS), timeout=CALL_SECONDS))
+    return [text.header.tokens for text in texts]
+
+
 @pytest.mark.parametrize(
-    ("other", "changed"),
-    [("models/headless", {}), ("", {"interventions": CLOSED}), ("models/headless", {"interventions": CLOSED})],
-    ids=["two models", "interventions", "both"],
+    ("other", "changed", "kept_bytes"),
+    [
+        ("models/headless", {}, attention_comparison.KEPT_BYTES),
+        ("", {"interventions": CLOSED}, 1),
+        ("models/headless", {"interventions": CLOSED}, 1),
+    ],
+    ids=["two models", "interventions in steps", "both in steps"],
 )
-@pytest.mark.parametrize("kept_bytes", [attention_comparison.KEPT_BYTES, 1], ids=["whole", "steps"])
 def test_differences_are_those_of_the_maps_that_are_streamed(
     host: Host, monkeypatch: pytest.MonkeyPatch, other: str, changed: dict[str, Any], kept_bytes: int
 ) -> None:
@@ -52,28 +61,25 @@ def test_differences_are_those_of_the_maps_that_are_streamed(
         for text in zip(before, after, strict=True)
     ]
     divergence = [[jensen_shannon(*maps) for maps in zip(*text, strict=True)] for text in zip(before, after, strict=True)]
-    confidence = [
-        (two.max(axis=-1).mean(axis=-1) - one.max(axis=-1).mean(axis=-1)) for one, two in zip(before, after, strict=True)
-    ]
     assert (reply.layers, reply.heads, reply.texts) == (4, 4, len(INPUTS))
     np.testing.assert_allclose(reply.cosine.sums, np.sum(cosine, axis=0), rtol=0, atol=1e-5)
     np.testing.assert_allclose(reply.cosine.squares, np.square(cosine).sum(axis=0), rtol=0, atol=1e-5)
     np.testing.assert_allclose(reply.divergence.sums, np.sum(divergence, axis=0), rtol=0, atol=1e-5)
-    found = {entry.statistic: entry.sums for entry in reply.differences}
-    changes = found[statistics_pb2.ATTENTION_STATISTIC_CONFIDENCE]
-    np.testing.assert_allclose(changes.sums, np.sum(confidence, axis=0), rtol=0, atol=1e-5)
-    assert len(found) == 13
+    assert len(reply.differences) == 13
+    tokens_of_texts = header_tokens(host)
+    for entry in reply.differences:
+        name = statistics_pb2.AttentionStatistic.Name(entry.statistic).removeprefix("ATTENTION_STATISTIC_")
+        changes = []
+        for tokens, one, two in zip(tokens_of_texts, before, after, strict=True):
+            which = [-1 if token.special else token.segment for token in tokens]
+            commas = [token.text in (".", ",") for token in tokens]
+            values = [[statistics(each, which, commas)[name] for each in maps] for maps in (one, two)]
+            if values[0][0] is not None:
+                changes.append(np.subtract(values[1], values[0]))
+        assert entry.sums.texts == len(changes)
+        np.testing.assert_allclose(entry.sums.sums, np.sum(changes, axis=0), rtol=0, atol=1e-4)
     assert reply.provenance.model == "models/bert"
     assert reply.other_provenance.model == (other or "models/bert")
-
-
-def test_replies_of_several_calls_add_up(host: Host) -> None:
-    whole = compare(host, other_model="models/headless")
-    parts = [compare(host, other_model="models/headless", inputs=[one]) for one in INPUTS]
-    assert whole.tokens == sum(part.tokens for part in parts)
-    for field in ("cosine", "divergence"):
-        sums = np.sum([getattr(part, field).sums for part in parts], axis=0)
-        np.testing.assert_allclose(getattr(whole, field).sums, sums, rtol=0, atol=1e-5)
 
 
 def test_comparisons_in_both_directions_at_once(host: Host) -> None:

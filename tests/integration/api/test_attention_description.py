@@ -1,19 +1,18 @@
 """DescribeAttention through gRPC: sums that add up over calls and agree with the maps that ExtractAttention streams."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
+from bertscope_service.analyses import attention_description
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import jensen_shannon, statistics
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.harness import CALL_SECONDS, Host, read_maps
 
 TEXTS: tuple[tuple[str, str | None], ...] = (
     ("The cat sat.", None),
@@ -46,20 +45,18 @@ def sums_of(reply: statistics_pb2.DescribeAttentionResponse) -> dict[str, tuple[
     return found
 
 
-@pytest.mark.parametrize("model", ["models/bert", "models/roberta"])
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {},
-        {"layers": [3, 1]},
-        {
-            "interventions": [
-                common_pb2.HeadIntervention(layer=0, heads=[1], mode=MEAN),
-                common_pb2.HeadIntervention(layer=1, mode=SCALE, scale=2.0),
-            ],
-            "reference_texts": ["The cat sat.", "Nobody waited for the waiter."],
-        },
+CHANGED: dict[str, Any] = {
+    "interventions": [
+        common_pb2.HeadIntervention(layer=0, heads=[1], mode=MEAN),
+        common_pb2.HeadIntervention(layer=1, mode=SCALE, scale=2.0),
     ],
+    "reference_texts": ["The cat sat.", "Nobody waited for the waiter."],
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "changed"),
+    [("models/roberta", {}), ("models/bert", {"layers": [3, 1]}), ("models/bert", CHANGED)],
     ids=["untouched", "layers", "interventions"],
 )
 def test_statistics_are_those_of_the_maps_that_are_streamed(host: Host, model: str, changed: dict[str, Any]) -> None:
@@ -101,7 +98,10 @@ def test_replies_of_several_calls_add_up(host: Host) -> None:
     assert np.sum([entry.texts for entry in whole.patterns], axis=0).tolist() == [len(TEXTS)] * 16
 
 
-def test_distances_between_heads(host: Host) -> None:
+@pytest.mark.parametrize("kept_bytes", [1, attention_description.KEPT_BYTES])
+def test_distances_between_heads(host: Host, monkeypatch: pytest.MonkeyPatch, kept_bytes: int) -> None:
+    """Whatever part of the maps is compared at a time."""
+    monkeypatch.setattr(attention_description, "KEPT_BYTES", kept_bytes)
     reply = describe(host, inputs=inputs(TEXTS[:2]), layers=[2, 0], head_distances=True)
     streamed = attention.ExtractAttentionRequest(inputs=inputs(TEXTS[:2]), layers=[2, 0])
     texts = read_maps(host.attention.ExtractAttention(streamed, timeout=CALL_SECONDS))
@@ -114,26 +114,7 @@ def test_distances_between_heads(host: Host) -> None:
     assert sums_of(reply).keys() == sums_of(describe(host)).keys()
 
 
-def test_statistics_that_no_text_has_are_left_out(host: Host) -> None:
-    assert "OTHER_TEXT" not in sums_of(describe(host, inputs=inputs(TEXTS[:1])))
-    mixed = sums_of(describe(host))
-    assert (mixed["OTHER_TEXT"][0], mixed["SAME_TEXT"][0]) == (2, 4)
-
-
 def test_texts_that_are_cut_are_counted(host: Host) -> None:
     reply = describe(host, inputs=[*inputs(TEXTS[:1]), common_pb2.TextInput(text="the cat " * 60)], truncate=True)
     assert (reply.texts, reply.truncated_texts) == (2, 1)
     assert reply.tokens > 64
-
-
-def test_a_model_without_attention(launch: Callable[..., Host], tmp_path: Path, checkpoints: dict[str, Path]) -> None:
-    """Token elimination drops tokens between layers."""
-    from bertscope_service.checkpoints.steps import EliminateTokens
-
-    from tests.support.compressed import made
-
-    folder = made(checkpoints["bert"], tmp_path / "short", EliminateTokens((1.0, 0.8, 0.6, 0.5)))
-    host = launch(model=[f"short={folder}"])
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        describe(host)
-    assert failures[0].info.reason == "NOT_OBSERVABLE"

@@ -1,6 +1,6 @@
 """What can't be answered is refused with the field and a remedy, and the next good request is answered."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import grpc
@@ -19,12 +19,6 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 LONG = "the cat " * 60
 
 
-@pytest.fixture(scope="module", autouse=True)
-def next_request_is_answered(host: Host, check_alive: Callable[[Host], None]) -> Iterator[None]:
-    yield
-    check_alive(host)
-
-
 def fill(host: Host, **fields: Any) -> None:
     host.cloze.FillMask(cloze.FillMaskRequest(**fields), timeout=CALL_SECONDS)
 
@@ -41,12 +35,7 @@ def describe(host: Host, **fields: Any) -> None:
 
 # field, words of the message, fields of the request
 BAD_FILLS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "no text": ("texts", "give at least one text", {}),
     "no mask": ("texts[1]", "write [MASK]", {"texts": [GOOD, "The cat sat."]}),
-    "empty string": ("texts[0]", "write some text", {"texts": ["", GOOD]}),
-    "blank string": ("texts[1]", "write some text", {"texts": [GOOD, " \t\n\u3000"]}),
-    "ten megabytes": ("texts[0]", "shorten it", {"texts": ["[MASK]" + "x" * 10_000_000]}),
-    "too many texts": ("texts", "in parts", {"texts": [GOOD] * 257}),
     "too long for the model": ("texts[0]", "truncate", {"texts": [GOOD + LONG]}),
     "every mask cut away": ("texts[0]", "move the mask forward", {"texts": [LONG + GOOD], "truncate": True}),
     "no prediction": ("top_k", "ask for 1 to", {"texts": [GOOD], "top_k": 0}),
@@ -54,12 +43,8 @@ BAD_FILLS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "most of all": ("top_k", "ask for 1 to", {"texts": [GOOD], "top_k": 2**32 - 1}),
     "too many predictions": ("top_k", "more than 500000", {"texts": ["[MASK] " * 60] * 100, "top_k": 200}),
     "top_k with candidates": ("top_k", "set one of them", {"texts": [GOOD], "top_k": 3, "candidates": ["cat"]}),
-    "empty candidate": ("candidates[1]", "write some text", {"texts": [GOOD], "candidates": ["cat", ""]}),
-    "blank candidate": ("candidates[0]", "write some text", {"texts": [GOOD], "candidates": ["  "]}),
-    "candidate twice": ("candidates[2]", "once", {"texts": [GOOD], "candidates": ["cat", "dog", "cat"]}),
     "unwritable candidate": ("candidates[1]", "leave it out", {"texts": [GOOD], "candidates": ["cat", "🦖"]}),
     "candidate without a piece": ("candidates[0]", "leave it out", {"texts": [GOOD], "candidates": ["\u200b\u0301"]}),
-    "too many candidates": ("candidates", "takes 1000", {"texts": [GOOD], "candidates": [str(n) for n in range(1001)]}),
     "candidate too long to fit": ("texts[0]", "shorten", {"texts": [GOOD], "candidates": ["the cat sat " * 30]}),
 }
 
@@ -82,13 +67,7 @@ def compare(host: Host, **fields: Any) -> None:
 
 
 BAD_INPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "no text": ("inputs", "give at least one text", {"inputs": []}),
-    "empty": ("inputs[1].text", "write some text", {"inputs": [text_input("a"), text_input("")]}),
-    "empty pair": ("inputs[0].text_pair", "leave it out", {"inputs": [text_input("a", "")]}),
-    "blank pair": ("inputs[0].text_pair", "leave it out", {"inputs": [text_input("a", " ")]}),
     "no token": ("inputs[0].text", "write some text", {"inputs": [text_input("\u200b\u0301")]}),
-    "too many": ("inputs", "in parts", {"inputs": [text_input("a")] * 257}),
-    "large": ("inputs[0].text", "shorten it", {"inputs": [text_input("x" * 100_001)]}),
     "too long": ("inputs[1]", "truncate", {"inputs": [text_input("a"), text_input(LONG)]}),
     "too long pair": ("inputs[0]", "truncate", {"inputs": [text_input("a", LONG)]}),
     "layer": ("layers[1]", "has layers 0 to 3", {"layers": [3, 4]}),
@@ -98,9 +77,6 @@ BAD_INPUTS: dict[str, tuple[str, str, dict[str, Any]]] = {
 BAD_EXTRACTS = BAD_INPUTS | {
     "head": ("heads[0]", "has heads 0 to 3", {"heads": [4]}),
     "head twice": ("heads[1]", "once", {"heads": [2, 2]}),
-    "dtype": ("dtype", "DATA_TYPE_FLOAT32", {"dtype": 7}),
-    "negative dtype": ("dtype", "DATA_TYPE_FLOAT32", {"dtype": -1}),
-    "level": ("level", "ATTENTION_LEVEL_WORD", {"level": 3}),
 }
 
 
@@ -112,13 +88,9 @@ def test_extract_attention(host: Host, field: str, words: str, fields: dict[str,
     assert words in failures[0].message
 
 
-BAD_DESCRIPTIONS = BAD_INPUTS | {
-    "empty entry": ("punctuation[1]", "leave it out", {"punctuation": [".", ""]}),
-    "blank entry": ("punctuation[0]", "leave it out", {"punctuation": [" "]}),
-    "large entry": ("punctuation[0]", "shorten it", {"punctuation": ["x" * 100_001]}),
+BAD_DESCRIPTIONS = {
     "no piece": ("punctuation[2]", "no single piece", {"punctuation": [".", ",", "unplayable recordings"]}),
     "unknown character": ("punctuation[0]", "no single piece", {"punctuation": ["🦖"]}),
-    "too many entries": ("punctuation", "name fewer", {"punctuation": ["."] * 101}),
     "unused reference texts": ("reference_texts", "leave", {"reference_texts": ["The cat sat."]}),
 }
 
@@ -138,14 +110,9 @@ BAD_INTERVENTIONS: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
     "head twice": ("interventions[0].heads[1]", "once", [{"heads": [1, 1], "mode": ZERO}]),
     "changed twice": ("interventions[1]", "name each head once", [{"mode": ZERO}, {"heads": [3], "mode": UNIFORM}]),
     "the same twice": ("interventions[1]", "name each head once", [{"mode": ZERO}, {"mode": ZERO}]),
-    "no mode": ("interventions[0].mode", "set MODE_ZERO", [{"layer": 1}]),
     "mean of nothing": ("reference_texts", "give texts", [{"mode": 3}]),
-    "unknown mode": ("interventions[0].mode", "set MODE_ZERO", [{"mode": 99}]),
     "no scale": ("interventions[0].scale", "needs a factor", [{"mode": SCALE}]),
     "unused scale": ("interventions[0].scale", "leave it out", [{"mode": ZERO, "scale": 0.0}]),
-    "nan": ("interventions[0].scale", "from -1000 to 1000", [{"mode": SCALE, "scale": float("nan")}]),
-    "infinite": ("interventions[0].scale", "from -1000 to 1000", [{"mode": SCALE, "scale": float("-inf")}]),
-    "huge": ("interventions[0].scale", "from -1000 to 1000", [{"mode": SCALE, "scale": 1000.5}]),
 }
 
 
@@ -163,7 +130,7 @@ def test_compare_attention(host: Host, field: str, words: str, fields: dict[str,
     assert words in failures[0].message
 
 
-@pytest.mark.parametrize("ask", [fill, extract, describe, compare])
+@pytest.mark.parametrize("ask", [fill, extract])
 @pytest.mark.parametrize(("field", "words", "plan"), BAD_INTERVENTIONS.values(), ids=BAD_INTERVENTIONS)
 def test_interventions(host: Host, ask: Any, field: str, words: str, plan: list[dict[str, Any]]) -> None:
     texts = {"texts": [GOOD]} if ask is fill else {}
@@ -191,30 +158,6 @@ def test_a_text_that_is_not_utf_8(host: Host) -> None:
     with refused(INVALID) as failures:
         host.raw("ClozeService/FillMask", b"\x12" + bytes([len(text)]) + text)
     assert "encode text as UTF-8" in failures[0].message
-
-
-@pytest.mark.parametrize("name", ["models/none", "bert", "models/", "models/bert/", "modéls/😀", "models/a\nb"])
-def test_unknown_models_are_not_found_and_the_message_lists_those_there_are(host: Host, name: str) -> None:
-    for ask in (
-        lambda: fill(host, model=name, texts=[GOOD]),
-        lambda: extract(host, model=name),
-        lambda: host.models.GetModel(model.GetModelRequest(name=name), timeout=CALL_SECONDS),
-        lambda: host.models.UnloadModel(model.UnloadModelRequest(name=name), timeout=CALL_SECONDS),
-    ):
-        try:
-            ask()
-        except grpc.RpcError as error:
-            assert error.code() is grpc.StatusCode.NOT_FOUND
-            assert "models/bert, models/roberta" in str(error.details())
-        else:
-            pytest.fail("the call was answered")
-
-
-def test_a_model_without_head_can_not_fill_masks(host: Host) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        fill(host, model="models/headless", texts=[GOOD])
-    assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
-    assert "load one that has" in failures[0].message
 
 
 def test_unknown_methods_and_services(host: Host) -> None:
@@ -247,8 +190,6 @@ def test_limits_come_from_the_settings(launch: Callable[..., Host]) -> None:
 @pytest.mark.parametrize(
     ("field", "fields"),
     [
-        ("source", {}),
-        ("source", {"source": " "}),
         ("model_id", {"source": "x", "model_id": "-a"}),
         ("model_id", {"source": "x", "model_id": "a" * 64}),
         ("model_id", {"source": "x", "model_id": "../a"}),
@@ -256,7 +197,6 @@ def test_limits_come_from_the_settings(launch: Callable[..., Host]) -> None:
         ("model_id", {"source": "a b"}),
         ("device", {"source": "x", "device": "tpu"}),
         ("device", {"source": "x", "device": "cuda:-1"}),
-        ("precision", {"source": "x", "precision": 9}),
         ("source", {"source": "a//b", "model_id": "x"}),
         ("source", {"source": "a b/c", "model_id": "x"}),
         ("source", {"source": "https://example.org/x", "model_id": "x"}),
@@ -269,26 +209,3 @@ def test_load_model(host: Host, field: str, fields: dict[str, Any]) -> None:
         list(host.models.LoadModel(model.LoadModelRequest(**fields), timeout=CALL_SECONDS))
     assert failures[0].fields == [field]
     assert host.models.ListModels(model.ListModelsRequest()) == before
-
-
-def test_unload_without_a_name_does_not_mean_the_default_model(host: Host) -> None:
-    with refused(INVALID) as failures:
-        host.models.UnloadModel(model.UnloadModelRequest())
-    assert failures[0].fields == ["name"]
-
-
-@pytest.mark.parametrize(
-    ("field", "fields"),
-    [
-        ("page_size", {"page_size": 1001}),
-        ("page_size", {"page_size": 2**32 - 1}),
-        ("page_token", {"page_token": "abc"}),
-        ("page_token", {"page_token": "bW9kZWxzL25vbmU="}),
-        ("page_token", {"page_token": "/////w=="}),
-    ],
-)
-def test_list_models(host: Host, field: str, fields: dict[str, Any]) -> None:
-    with refused(INVALID) as failures:
-        host.models.ListModels(model.ListModelsRequest(**fields))
-    assert failures[0].fields == [field]
-    assert "leave it out" in failures[0].message or "ask for at most 1000" in failures[0].message

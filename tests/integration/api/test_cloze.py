@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import cloze_pb2_grpc, common_pb2
+from bertscope.v1 import common_pb2
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.limits import limit_sizes
 
 Intervention = common_pb2.HeadIntervention
 TEXTS = (
@@ -92,41 +93,10 @@ def test_masks_are_found_at_their_code_points_whatever_the_models_own_mask_is(ho
         assert [len(mask.predictions) for mask in result.masks] == [5] * len(starts)
 
 
-def test_the_models_own_mask_token_means_the_same(host: Host) -> None:
-    spelled = [fill(host, "roberta", [f"Paris is the capital of {mask}."]) for mask in ("[MASK]", "<mask>")]
-    found = [[p.log_probability for p in reply.results[0].masks[0].predictions] for reply in spelled]
-    assert found[0] == pytest.approx(found[1], abs=1e-6)
-    assert [(reply.results[0].masks[0].start, reply.results[0].masks[0].end) for reply in spelled] == [(24, 30), (24, 30)]
-
-
-def test_the_whole_vocabulary_sums_to_one(host: Host, model: str) -> None:
-    size = fill_size(host, model)
-    (result,) = fill(host, model, TEXTS[:1], top_k=size).results
-    predictions = result.masks[0].predictions
-    assert sum(prediction.probability for prediction in predictions) == pytest.approx(1, abs=1e-4)
-    assert len({prediction.piece_ids[0] for prediction in predictions}) == size
-
-
 def fill_size(host: Host, model: str) -> int:
     loaded = host.server.registry.find(f"models/{model}").loaded
     assert loaded is not None
     return loaded.encoder.shape.vocabulary_size
-
-
-def test_candidates_of_one_piece_are_ranked_by_the_whole_vocabulary(host: Host, reference: Reference, model: str) -> None:
-    words = ["cat", "dog", "city"] if model == "bert" else ["a", "b", "."]
-    text = "The [MASK] sat." if model == "bert" else "The[MASK] sat."
-    (result,) = fill(host, model, [text], candidates=words).results
-    predictions = result.masks[0].predictions
-    _, (expected,) = reference.log_probabilities(text)
-    assert {prediction.token for prediction in predictions} == set(words)
-    logs = [prediction.log_probability for prediction in predictions]
-    assert logs == sorted(logs, reverse=True)
-    assert sum(prediction.candidate_probability for prediction in predictions) == pytest.approx(1)
-    for prediction in predictions:
-        (piece,) = prediction.piece_ids
-        assert prediction.log_probability == pytest.approx(expected[piece], abs=2e-5)
-        assert prediction.rank == 1 + (expected > expected[piece]).sum()
 
 
 def test_a_candidate_of_several_pieces_is_the_product_over_as_many_masks(host: Host, checkpoints: dict[str, Path]) -> None:
@@ -153,11 +123,6 @@ def test_the_reply_says_where_it_comes_from(host: Host, model: str) -> None:
     assert provenance.numbering == common_pb2.NUMBERING_ZERO_BASED
     assert provenance.library_versions["torch"] == torch.__version__.partition("+")[0]
     assert set(provenance.library_versions) == {"bertscope", "tokenizers", "torch", "transformers"}
-
-
-def test_no_model_means_the_first_one(host: Host) -> None:
-    reply = host.cloze.FillMask(cloze.FillMaskRequest(texts=TEXTS[:1]), timeout=CALL_SECONDS)
-    assert reply.provenance.model == "models/bert"
 
 
 def test_a_long_text_is_cut_only_when_asked_and_the_reply_says_by_how_much(host: Host, model: str) -> None:
@@ -195,37 +160,13 @@ def test_calls_at_the_same_time_with_different_interventions_get_what_they_get_a
         np.testing.assert_allclose(found, alone[number % len(plans)], atol=2e-5)
 
 
-def test_calls_of_different_clients_share_batches_and_each_gets_its_own_answer(host: Host) -> None:
-    words = ["cat", "dog", "bird", "man", "city", "house", "river", "garden"]
-    requests = [cloze.FillMaskRequest(texts=[f"The {word} is in the [MASK]."], top_k=3) for word in words]
-    alone = [host.cloze.FillMask(request, timeout=CALL_SECONDS) for request in requests]
-    assert len({reply.SerializeToString(deterministic=True) for reply in alone}) == len(words)
-    batches = host.metric("bertscope_batch_rows_count", device="cpu")
-    rows = host.metric("bertscope_batch_rows_sum", device="cpu")
-    channels = [host.connect() for _ in range(4)]
-    stubs = [cloze_pb2_grpc.ClozeServiceStub(channel) for channel in channels]
-    futures = [stubs[number % 4].FillMask.future(requests[number % len(words)], timeout=CALL_SECONDS) for number in range(400)]
-    for number, future in enumerate(futures):
-        found, expected = future.result().results[0], alone[number % len(words)].results[0]
-        assert [p.token for p in found.masks[0].predictions] == [p.token for p in expected.masks[0].predictions]
-        for mine, theirs in zip(found.masks[0].predictions, expected.masks[0].predictions, strict=True):
-            assert mine.log_probability == pytest.approx(theirs.log_probability, abs=2e-5)
-    for channel in channels:
-        channel.close()
-    rows = host.metric("bertscope_batch_rows_sum", device="cpu") - rows
-    batches = host.metric("bertscope_batch_rows_count", device="cpu") - batches
-    assert rows == 400
-    assert batches < rows
-
-
-def test_a_model_without_head_answers_attention_and_refuses_cloze_by_name(host: Host) -> None:
-    with pytest.raises(grpc.RpcError, match="headless has no masked-LM head") as caught:
-        fill(host, "headless", TEXTS[:1])
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
 @pytest.mark.parametrize("top_k", [3, 150])
-def test_logits_are_transformers_own(host: Host, model: str, reference: Reference, top_k: int) -> None:
+def test_logits_are_transformers_own(
+    host: Host, model: str, reference: Reference, monkeypatch: pytest.MonkeyPatch, top_k: int
+) -> None:
+    """The same if few are computed at a time."""
+    if top_k > 100:
+        limit_sizes(monkeypatch, logits_bytes=1)
     reply = fill(host, model, TEXTS, top_k=top_k, logits=True)
     for text, result in zip(TEXTS, reply.results, strict=True):
         for mask, expected in zip(result.masks, reference.logits(text), strict=True):
@@ -285,13 +226,9 @@ def test_a_cut_text_leaves_room_for_the_longest_candidate_of_any_text(host: Host
         ({"top_k": 3, "piece_ids": [1]}, "top_k", "TOP_K_WITH_CANDIDATES"),
         ({"top_k": 3, "text_candidates": [["a"]]}, "top_k", "TOP_K_WITH_CANDIDATES"),
         ({"text_candidates": [["a"], ["b"]]}, "text_candidates", "CANDIDATES_MISCOUNTED"),
-        ({"text_candidates": [[]]}, "text_candidates[0].words", "NO_CANDIDATE"),
-        ({"text_candidates": [["a", "a"]]}, "text_candidates[0].words[1]", "DUPLICATE"),
         ({"text_candidates": [["a", "🦖"]]}, "text_candidates[0].words[1]", "CANDIDATE_UNTOKENIZABLE"),
-        ({"text_candidates": [["a", " "]]}, "text_candidates[0].words[1]", "EMPTY_TEXT"),
         ({"piece_ids": [1, 1]}, "piece_ids[1]", "DUPLICATE"),
         ({"piece_ids": [1, 2**32 - 1]}, "piece_ids[1]", "ID_OUT_OF_RANGE"),
-        ({"piece_ids": range(1001)}, "piece_ids", "TOO_MANY_CANDIDATES"),
         ({"piece_ids": [1], "decoding": cloze.MASK_DECODING_BEAM}, "piece_ids", "CANDIDATES_WITH_DECODING"),
         ({"logits": True, "max_pieces": 2}, "logits", "LOGITS_WITH_DECODING"),
     ],

@@ -159,33 +159,6 @@ def test_fill_mask_ranks_the_pieces_that_are_left_as_before(press: Host) -> None
             assert len(left) < len(whole.predictions)
 
 
-@pytest.mark.slow
-def test_an_unsaved_model_can_be_compressed_further(press: Host, tmp_path: Path) -> None:
-    first = compress(press, layers(0, 2, 3), model_id="first")
-    assert first.source == "models/bert, compressed"
-    second = compress(press, units(0.5), layers(1, 2), model="models/first", model_id="second")
-    press.models.UnloadModel(model.UnloadModelRequest(name="models/first"), timeout=CALL_SECONDS)
-    saved = compress(press, BF16, model="models/second", model_id="saved", folder=str(tmp_path / "saved"))
-    assert [step.step for step in saved.compression] == ["layers", "feed_forward", "layers", "half"]
-    assert (saved.precision, second.precision) == (common.PRECISION_BFLOAT16, common.PRECISION_FLOAT32)
-    again = model.LoadModelRequest(model_id="again", source=str(tmp_path / "saved"))
-    *_, last = press.models.LoadModel(again, timeout=CALL_SECONDS)
-    assert (last.model.precision, last.model.weights_digest) == (saved.precision, saved.weights_digest)
-    press.models.UnloadModel(model.UnloadModelRequest(name="models/again"), timeout=CALL_SECONDS)
-    at_once = compress(press, layers(2, 3), units(0.5), model_id="at-once")
-    assert second.weights_digest == at_once.weights_digest
-    assert (second.layers, second.parameters) == (2, at_once.parameters)
-
-
-def test_pruning_a_compressed_model_and_compressing_a_pruned_one(press: Host) -> None:
-    one = compress(press, layers(1, 3), heads(heads=[common.LayerHeads(layer=1, heads=[0])]), model_id="one")
-    compress(press, heads(heads=[common.LayerHeads(layer=3, heads=[0])]), model_id="pruned")
-    other = compress(press, layers(1, 3), model="models/pruned", model_id="other")
-    assert one.weights_digest == other.weights_digest
-    assert one.pruned_heads == other.pruned_heads
-    assert [step.step for step in other.compression] == ["heads", "layers"]
-
-
 def test_a_share_of_heads_is_the_least_important_of_those_left(press: Host) -> None:
     objective = masked_lm(TEXTS, mask_share=0.15)
     importance = matrix(rank(press, model="models/bert", objective=objective).importance)
@@ -212,12 +185,7 @@ def test_importance_of_units(press: Host) -> None:
     assert found.weights_digest != other.weights_digest
 
 
-def test_no_name_means_the_default_model(press: Host) -> None:
-    assert compress(press, layers(0), model="").source == "models/bert, compressed"
-
-
 BAD: dict[str, tuple[grpc.StatusCode, str, str, tuple[Step, ...], dict[str, Any]]] = {
-    "no steps": (INVALID, "steps", "STEPS_OUT_OF_RANGE", (), {}),
     "an empty step": (INVALID, "steps[1]", "STEP_MISSING", (layers(0), Step()), {}),
     "a layer that is not there": (INVALID, "steps[0].layers.layers[1]", "LAYER_OUT_OF_RANGE", (layers(0, 4),), {}),
     "a head of a removed layer": (
@@ -227,7 +195,6 @@ BAD: dict[str, tuple[grpc.StatusCode, str, str, tuple[Step, ...], dict[str, Any]
         (layers(0, 1), heads(heads=[common.LayerHeads(layer=3, heads=[0])])),
         {},
     ),
-    "all units": (INVALID, "steps[0].feed_forward.share", "SHARE_OUT_OF_RANGE", (units(1.0),), {}),
     "a text without a word": (
         INVALID,
         "steps[1].heads.texts[1]",

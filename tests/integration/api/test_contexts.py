@@ -69,15 +69,8 @@ def find(host: Host, **fields: Any) -> list[contexts.FindContextsResponse]:
         ("directions[0].biases.shape", "VECTOR_SIZE", {"directions": [direction(biases=tensor(2))]}),
         ("directions[0].biases", "VECTOR_SIZE", {"directions": [direction(biases=tensor(1), cosine=True)]}),
         ("directions[0].thresholds.shape", "VECTOR_SIZE", {"directions": [direction(thresholds=tensor(3))]}),
-        ("directions[0].site", "", {"directions": [direction(site=sites.SITE_ATTENTION)]}),
-        ("best", "BEST_OUT_OF_RANGE", EVERY | {"best": 101}),
-        ("sample", "SAMPLE_OUT_OF_RANGE", EVERY | {"sample": 1001}),
-        ("texts", "NO_TEXT", EVERY | {"texts": []}),
         ("texts[1].id", "DUPLICATE", EVERY | {"texts": [text_of("a", 7), text_of("b", 7)]}),
         ("texts[0].text.words", "WORDS_WITH_PIECES", EVERY | {"texts": [text_of("cat", words=[WORD])], "pieces": True}),
-        ("texts[1].text.input", "TEXT_TOO_LONG", EVERY | {"texts": [text_of("cat"), text_of("cat " * 99, 1)]}),
-        ("texts[0].text.input.text", "", EVERY | {"texts": [text_of(" ")]}),
-        ("words[1]", "", EVERY | {"words": ["the", " "]}),
     ],
 )
 def test_what_can_not_be_searched_for_is_refused(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
@@ -100,22 +93,6 @@ def test_requests_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> No
         find(host, **EVERY)
     assert (failures[0].fields, failures[0].info.reason) == (["best"], "CONTEXTS_TOO_LARGE")
     find(host, heads=heads((0, [1])), best=1, sample=1)
-
-
-def test_a_cancelled_search_ends_with_the_batch_under_way_and_gives_its_room_back(host: Host) -> None:
-    memory = host.server._hosting.backend.reply_memory
-    with held(host) as gate:
-        many = [text_of(SENTENCES[-1], number) for number in range(400)]
-        call = host.representation.FindContexts(Request(texts=many, **EVERY), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived, "the first batch is at the device")
-        gate.let_through(2)
-        wait_until(lambda: gate.arrived >= 3, "two batches are done")
-        call.cancel()
-        gate.let_through()
-        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == 0, "no row waits")
-        wait_until(lambda: memory.total == 0, "nothing is held")
-        find(host, heads=heads((0, [1])), texts=TEXTS[:1])
-        assert gate.arrived <= 6
 
 
 def test_an_interactive_call_waits_for_one_batch(host: Host) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
@@ -14,17 +13,16 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused
+from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.patience import wait_until
 from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, stub_of
-from tests.support.tensors import padded
 from tests.support.tiny import SENTENCES
 
 HOSTED = {"torch": ("bert", "roberta", "headless", "sorter"), "onnx": ("bert", "sorter")}
 """By runtime; models/roberta has no segments, models/headless no head. An export takes seconds."""
 
 
-@pytest.fixture(scope="module", params=HOSTED)
+@pytest.fixture(scope="module", params=["torch", pytest.param("onnx", marks=pytest.mark.slow)])
 def served(
     request: pytest.FixtureRequest, loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]
 ) -> Iterator[Host]:
@@ -73,13 +71,6 @@ def test_labels_are_those_of_transformers(served: Host, sorters: dict[str, Path]
     assert (found["label"] == names[best]).all()
 
 
-def test_a_text_without_mask_and_segments_is_read_whole(served: Host, checkpoints: dict[str, Path]) -> None:
-    reference = Reference(checkpoints["bert"], texts=SENTENCES[:1])
-    ids = reference.inputs["input_ids"]
-    for sent in (ids, ids.astype(np.int32)):
-        check_close(ask(served, {"input_ids": sent})["last_hidden_state"], reference.give("last_hidden_state"))
-
-
 def test_segments_reach_the_model(served: Host, checkpoints: dict[str, Path]) -> None:
     reference = Reference(checkpoints["bert"], texts=SENTENCES[:2])
     reference.inputs["token_type_ids"][:, 3:] = 1
@@ -98,15 +89,6 @@ def test_texts_are_filled_as_by_fill_mask(served: Host, raw: bool) -> None:
             assert by_text["token"][row].tolist() == [one.token for one in predictions]
             assert by_text["token_id"][row].tolist() == [one.piece_ids[0] for one in predictions]
             check_close(by_text["probability"][row], np.array([one.probability for one in predictions]))
-
-
-def test_ids_are_filled_as_texts_are(served: Host, checkpoints: dict[str, Path]) -> None:
-    reference = Reference(checkpoints["bert"], texts=CLOZES)
-    names = ["token", "probability", "token_id"]
-    by_ids, by_text = ask(served, reference.inputs, names), ask(served, {"text": CLOZES}, names)
-    assert by_ids["token"].shape == (3, 5)
-    assert (by_ids["token_id"] == by_text["token_id"]).all()
-    check_close(by_ids["probability"], by_text["probability"])
 
 
 def test_every_output_goes_with_texts_and_with_ids(served: Host, checkpoints: dict[str, Path]) -> None:
@@ -135,29 +117,6 @@ def test_what_is_not_asked_for_is_what_goes_with_the_input(served: Host, checkpo
         assert list(ask(served, {"text": CLOZES}, model=name)) == by_text
         assert list(ask(served, inputs, model=name)) == by_ids
     assert ask(served, {"text": CLOZES}, model="sorter")["label"].shape == (3, 3)
-
-
-def test_rows_share_batches_with_other_calls_and_keep_their_answers(served: Host, checkpoints: dict[str, Path]) -> None:
-    reference = Reference(checkpoints["bert"])
-    expected = ask(served, reference.inputs)["last_hidden_state"]
-    fill = cloze.FillMaskRequest(model="models/bert", texts=CLOZES, top_k=3)
-    filled = served.cloze.FillMask(fill, timeout=CALL_SECONDS)
-    before = served.metric("bertscope_batch_rows_count", device="cpu")
-    with held(served, "models/bert") as gate, ThreadPoolExecutor(8) as pool:
-        blocked = pool.submit(ask, served, reference.inputs)
-        wait_until(lambda: gate.arrived == 1, "a batch is at work")
-        tensors = [pool.submit(ask, served, reference.inputs) for _ in range(4)]
-        words = [pool.submit(served.cloze.FillMask, fill, timeout=CALL_SECONDS) for _ in range(2)]
-        waiting = 4 * len(reference.mask) + 2 * len(CLOZES)
-        wait_until(lambda: served.metric("bertscope_queue_rows", device="cpu") >= waiting, "all others wait")
-        gate.let_through()
-        for call in (blocked, *tensors):
-            np.testing.assert_allclose(call.result()["last_hidden_state"], expected, atol=1e-5)
-        for answer in words:
-            for one, other in zip(answer.result().results, filled.results, strict=True):
-                assert [p.token for p in one.masks[0].predictions] == [p.token for p in other.masks[0].predictions]
-    batches = served.metric("bertscope_batch_rows_count", device="cpu") - before
-    assert batches < 5 * len(reference.mask)
 
 
 def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
@@ -223,12 +182,3 @@ def test_classify_agrees(served: Host) -> None:
     for row, result in enumerate(expected.results):
         assert found["label"][row].tolist() == [one.label for one in result.labels]
         check_close(found["probability"][row], np.array([one.probability for one in result.labels]))
-
-
-def test_padding_behind_longer_texts_leaves_no_trace(served: Host, checkpoints: dict[str, Path]) -> None:
-    rows = [Reference(checkpoints["bert"], texts=(text,)).inputs["input_ids"][0].tolist() for text in SENTENCES[:4]]
-    ids, mask = padded(rows)
-    found = ask(served, {"input_ids": ids, "attention_mask": mask})["last_hidden_state"]
-    for row, alone in enumerate(rows):
-        expected = ask(served, {"input_ids": np.array([alone])})["last_hidden_state"][0]
-        np.testing.assert_allclose(found[row, : len(alone)], expected, atol=1e-5)

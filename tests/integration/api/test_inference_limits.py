@@ -20,7 +20,7 @@ from tests.support.harness import CALL_SECONDS, Host, held, refused
 from tests.support.patience import wait_until
 from tests.support.tensor_calls import Reference, ask, stub_of
 from tests.support.tensors import arrays_of, request_of
-from tests.support.tiny import MAX_TOKENS, SENTENCES
+from tests.support.tiny import MAX_TOKENS
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 
@@ -57,22 +57,6 @@ def test_replies_at_work_together_are_bounded(
         gate.let_through()
         first.result()
     ask(host, inputs)
-
-
-def test_a_call_that_nobody_waits_for_is_dropped(host: Host, checkpoints: dict[str, Path]) -> None:
-    inputs = Reference(checkpoints["bert"], texts=SENTENCES[:1] * 5).inputs
-    request = request_of(inputs)
-    dropped = host.metric("bertscope_rows_dropped_total", reason="cancelled")
-    with held(host, "models/bert") as gate, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(ask, host, inputs)
-        wait_until(lambda: gate.arrived == 1, "a batch is at work")
-        call: Any = stub_of(host).ModelInfer.future(request, timeout=CALL_SECONDS)
-        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == len(inputs["input_ids"]), "it waits")
-        call.cancel()
-        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == 0, "its rows are gone")
-        gate.let_through()
-        first.result()
-    assert host.metric("bertscope_rows_dropped_total", reason="cancelled") == dropped + len(inputs["input_ids"])
 
 
 @pytest.mark.slow

@@ -120,10 +120,6 @@ def test_a_model_says_all_about_itself(host: Host, checkpoints: dict[str, Path])
     assert set(headless.capabilities) == everything - {model.CAPABILITY_CLOZE}
 
 
-def test_no_name_means_the_default_model(host: Host) -> None:
-    assert get(host, "").name == "models/bert"
-
-
 def test_the_list_comes_in_pages_the_default_model_first(host: Host) -> None:
     everything = ["models/bert", "models/roberta", "models/headless"]
     assert names(host) == everything
@@ -137,15 +133,6 @@ def test_the_list_comes_in_pages_the_default_model_first(host: Host) -> None:
             if not token:
                 break
         assert found == everything
-
-
-def test_a_page_token_whose_model_is_gone_is_refused(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:
-    host = launch(model=[f"{name}={folder}" for name, folder in checkpoints.items()])
-    page = host.models.ListModels(model.ListModelsRequest(page_size=2))
-    unload(host, page.models[1].name)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        names(host, page_token=page.next_page_token)
-    assert failures[0].info.reason == "STALE_PAGE_TOKEN"
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -175,20 +162,6 @@ def test_a_model_that_loads_is_listed_and_not_yet_used(
     go_on.set()
     assert list(call)[-1].model.state == model.Model.STATE_READY
     unload(host, "models/slow")
-
-
-@pytest.mark.usefixtures("unchanged")
-def test_a_cancelled_load_leaves_nothing_and_its_id_is_free(
-    host: Host, checkpoints: dict[str, Path], slow_read: tuple[threading.Event, threading.Event]
-) -> None:
-    there, go_on = slow_read
-    call = host.models.LoadModel(model.LoadModelRequest(model_id="gone", source=str(checkpoints["bert"])))
-    assert there.wait(granted(20))
-    call.cancel()
-    wait_until(lambda: not is_listed(host, "models/gone"), "the load is forgotten")
-    go_on.set()
-    assert load(host, model_id="gone", source=str(checkpoints["bert"]))[-1].model.name == "models/gone"
-    unload(host, "models/gone")
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -262,25 +235,6 @@ def test_a_hub_id_while_offline(host: Host, monkeypatch: pytest.MonkeyPatch, unc
         load(host, source="nobody/nothing")
     assert "nobody/nothing is not in the server's cache" in failures[0].message
     assert "offline" in failures[0].message
-
-
-@pytest.mark.parametrize(
-    ("precision", "name"), [(common_pb2.PRECISION_BFLOAT16, "bf16"), (common_pb2.PRECISION_FLOAT16, "fp16")]
-)
-def test_half_precisions_answer_alike(
-    host: Host, checkpoints: dict[str, Path], unchanged: None, precision: int, name: str
-) -> None:
-    loaded = load(host, model_id=name, source=str(checkpoints["bert"]), precision=precision)[-1].model
-    assert loaded.precision == precision
-    request = cloze.FillMaskRequest(texts=[GOOD], top_k=1)
-    full = host.cloze.FillMask(request, timeout=CALL_SECONDS).results[0].masks[0].predictions[0]
-    request.model = loaded.name
-    request.ClearField("top_k")
-    reply = host.cloze.FillMask(request, timeout=CALL_SECONDS)
-    assert reply.provenance.precision == precision
-    close = {p.token: p.probability for p in reply.results[0].masks[0].predictions}
-    assert close[full.token] == pytest.approx(full.probability, abs=0.02)
-    unload(host, loaded.name)
 
 
 def test_unload_waits_for_calls_that_run_and_turns_later_ones_away(

@@ -151,10 +151,7 @@ SHORT.biases.data = b"1234"
 @pytest.mark.parametrize(
     ("field", "reason", "fields"),
     [
-        ("inputs", "NO_TEXT", {"inputs": []}),
         ("inputs", "NO_SPAN", {"inputs": [application.ProbedText(input={"text": "the cat"})]}),
-        ("labels", "ONE_CLASS", {"labels": ["a"]}),
-        ("probes", "NO_PROBE", {"probes": []}),
         ("probes[1]", "DUPLICATE", {"probes": [PROBE, PROBE]}),
         ("probes[0]", "LAYER_OUT_OF_RANGE", {"probes": [some_probe(32, 99)]}),
         ("probes[0].weights.shape", "PROBE_MISMATCH", {"probes": [some_probe(16)]}),
@@ -171,7 +168,6 @@ SHORT.biases.data = b"1234"
             application.ProbedText(input=CAT.input, spans=[*PAIR.spans, *CAT.spans])], "probes": [some_probe(64)]}),
         ("inputs[0].spans[0].other.end", "SPAN_OUT_OF_RANGE", {"inputs": [OUTSIDE], "probes": [some_probe(64)]}),
         ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 3}),
-        ("pooling", "UNKNOWN_POOLING", {"pooling": 9}),
         ("inputs[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"labels": ["a", "b"], "inputs": [
             application.ProbedText(input=CAT.input, spans=[application.ProbedSpan(span=CAT.spans[0].span, label=2)])]}),
     ],

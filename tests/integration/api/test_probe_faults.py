@@ -86,18 +86,13 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collection")
-@pytest.mark.parametrize("timeout", [None, 1.0])
-def test_a_call_that_is_cancelled_or_late_ends_within_a_step(
-    small: Host, steps: Held, kept: list[weakref.ref[Any]], timeout: float | None
-) -> None:
-    call = small.representation.TrainProbe(request(), timeout=timeout)
-    if timeout is None:
-        wait_until(lambda: steps.arrived, "the first step runs")
-        call.cancel()
+def test_a_call_that_is_cancelled_ends_within_a_step(small: Host, steps: Held, kept: list[weakref.ref[Any]]) -> None:
+    call = small.representation.TrainProbe(request())
+    wait_until(lambda: steps.arrived, "the first step runs")
+    call.cancel()
     with pytest.raises(grpc.RpcError) as caught:
         list(call)
-    late = grpc.StatusCode.DEADLINE_EXCEEDED
-    assert caught.value.code() is (late if timeout else grpc.StatusCode.CANCELLED)
+    assert caught.value.code() is grpc.StatusCode.CANCELLED
     arrived = steps.arrived
     steps.let_through()
     wait_until(lambda: in_flight(small) == 0, "the call is over")
@@ -143,18 +138,6 @@ def test_states_that_are_not_finite_are_an_error(
         train(host)
     assert failures[0].info.reason == "STATES_NOT_FINITE"
     assert train(host, layers=[0, 3]).report.layers[1].layer == 3  # the layers below are sound, and the room is free
-
-
-@pytest.mark.slow
-def test_large_states_are_trained_on_as_small_ones_are(
-    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
-) -> None:
-    """States are standardised: a factor of all of them changes rounding alone."""
-    found = []
-    for largest in (1.0, 1e15):
-        folder = scaled(tmp_path / f"{largest:g}", checkpoints["bert"], largest)
-        found.append(train(launch(model=[f"one={folder}"]), layers=[4]).report.layers[0].task[0])
-    assert found[0].test.loss == pytest.approx(found[1].test.loss, abs=0.05)
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

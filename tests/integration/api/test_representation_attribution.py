@@ -1,7 +1,5 @@
 """AttributeLogits through gRPC: terms that sum to the difference of FillMask's logits, and ablations that are its own."""
 
-from collections.abc import Callable, Iterator
-
 import grpc
 import numpy as np
 import pytest
@@ -13,12 +11,6 @@ from tests.support.harness import CALL_SECONDS, Host, refused
 TEXTS = ("The [MASK] sat on the mat.", "A [MASK] is in the house, and nobody waited for the dog.")
 ZERO, SCALE = common_pb2.HeadIntervention.MODE_ZERO, common_pb2.HeadIntervention.MODE_SCALE
 OWN = common_pb2.HeadIntervention(layer=3, heads=[1], mode=SCALE, scale=2.0)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def next_request_is_answered(host: Host, check_alive: Callable[[Host], None]) -> Iterator[None]:
-    yield
-    check_alive(host)
 
 
 def attribute(host: Host, *, interventions: list[common_pb2.HeadIntervention], ablate: bool) -> lens.AttributeLogitsResponse:
@@ -66,12 +58,9 @@ def test_terms_and_ablations_are_those_of_fill_mask(host: Host, interventions: l
 @pytest.mark.parametrize(
     ("field", "reason", "changes"),
     [
-        ("inputs[1].text", "EMPTY_TEXT", {"text": ""}),
         ("inputs[1]", "NO_MASK", {"text": "A city."}),
         ("inputs[1]", "SEVERAL_MASKS", {"text": "A [MASK] is a [MASK]."}),
         ("inputs[1].mask", "MASK_OUT_OF_RANGE", {"mask": 1}),
-        ("inputs[1].answer", "EMPTY_TEXT", {"answer": ""}),
-        ("inputs[1].answer", "CANDIDATE_TOO_LARGE", {"answer": "a" * 1001}),
         ("inputs[1].answer", "NOT_ONE_PIECE", {"answer": "unplayable"}),
         ("inputs[1].other_answer", "SAME_ANSWER", {"other_answer": "The"}),
     ],
@@ -85,11 +74,3 @@ def test_what_cannot_be_attributed_is_refused_by_its_field(
         host.representation.AttributeLogits(lens.AttributeLogitsRequest(inputs=inputs), timeout=CALL_SECONDS)
     assert failures[0].info.reason == reason
     assert [*failures[0].fields] == [field]
-
-
-def test_a_model_without_a_head_is_refused(host: Host) -> None:
-    inputs = [lens.AttributedInput(text=TEXTS[0], answer="the", other_answer="cat")]
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        request = lens.AttributeLogitsRequest(model="models/headless", inputs=inputs)
-        host.representation.AttributeLogits(request, timeout=CALL_SECONDS)
-    assert failures[0].info.reason == "NO_MASKED_LM_HEAD"

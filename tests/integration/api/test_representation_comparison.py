@@ -90,7 +90,6 @@ def test_layers_are_those_that_were_asked_for(host: Host) -> None:
         ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
         ("other_layers[1]", "DUPLICATE", {"other_layers": [1, 1]}),
         ("other_layers[0]", "LAYER_OUT_OF_RANGE", {"other_layers": [5], "other_model": "models/roberta"}),
-        ("inputs", "NO_TEXT", {"inputs": []}),
     ],
 )
 def test_bad_fields_are_named(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:

@@ -67,11 +67,9 @@ def test_one_gradient_is_enough_for_a_preview(host: Host) -> None:
 @pytest.mark.parametrize(
     ("site", "fields", "field", "reason"),
     [
-        ({"site": site_pb2.SITE_ATTENTION_OUTPUT}, {}, "site.site", "UNKNOWN_SITE"),
         ({"site": site_pb2.SITE_STATE}, {}, "site.codes", "CHANGE_UNUSABLE"),
         ({"site": NEURONS, "layers": [4]}, {}, "site.layers[0]", "LAYER_OUT_OF_RANGE"),
         ({"site": NEURONS, "layers": [1, 1]}, {}, "site.layers[1]", "DUPLICATE"),
-        ({"site": NEURONS, "top": 10_001}, {}, "site.top", "TOP_OUT_OF_RANGE"),
         ({"site": NEURONS}, {"method": 1}, "method", "SITE_WITHOUT_WORDS"),
         ({"site": NEURONS}, {"method": 5}, "method", "SITE_WITHOUT_WORDS"),
         ({"site": NEURONS}, {"absent": 1}, "absent", "SITE_WITHOUT_WORDS"),
@@ -89,13 +87,6 @@ def test_bad_input_gets_a_reason(host: Host, site: dict[str, Any], fields: dict[
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         ask(host, attribution.AttributedSite(**site), **fields)
     assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
-def test_parts_of_a_text_have_no_share(host: Host) -> None:
-    text = attribution.AttributedText(text=TEXT.text, target=TARGET, spans=[common_pb2.CharacterSpan(start=0, end=3)])
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        ask(host, attribution.AttributedSite(site=NEURONS), inputs=[text])
-    assert (failures[0].fields, failures[0].info.reason) == (["inputs[0].spans"], "SITE_WITHOUT_WORDS")
 
 
 @pytest.mark.parametrize("site", [NEURONS, HEADS])

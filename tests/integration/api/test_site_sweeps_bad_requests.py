@@ -40,7 +40,6 @@ def vector(shape: Sequence[int]) -> common.Tensor:
 
 MASKED = pair(masked=spans((4, 7)))
 NAMED = sites.PositionGroup(name="a", spans=spans((4, 7)))
-NOTHING = sites.PositionGroup(name="a", spans=spans((3, 4)))
 EACH = Scope.UNITS_EACH
 HEADS, NEURONS, STATE = site_pb2.SITE_HEAD_OUTPUT, site_pb2.SITE_ACTIVATIONS, site_pb2.SITE_STATE
 GROUPS, BREAK = sites.POSITION_SCOPE_GROUPS, sites.PATCH_DIRECTION_BREAK
@@ -98,12 +97,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "change.set.shape",
         "VECTOR_SIZE",
     ),
-    "no reference texts": (
-        {"pairs": [pair()], "change": site_pb2.SiteChange(mean=site_pb2.MeanOfReference())},
-        "reference_texts",
-        "REFERENCE_TEXTS_MISSING",
-    ),
-    "useless reference texts": ({"reference_texts": [TEXT]}, "reference_texts", "REFERENCE_TEXTS_UNUSED"),
 }
 
 
@@ -126,12 +119,6 @@ def test_too_many_changes_say_what_is_large(host: Host) -> None:
         sweep(host, pairs=[asked], scopes=scopes)
     assert failures[0].info.reason == "TOO_MANY_CHANGES"
     assert "192 units in 4 layers" in failures[0].message
-
-
-def test_models_without_masks_and_heads(host: Host) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        sweep(host, model="models/headless", pairs=[MASKED], scopes=STATES)
-    assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
 
 
 def sweep(host: Host, **fields: Any) -> list[sites.SweepSitesResponse]:

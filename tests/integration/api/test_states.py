@@ -98,17 +98,12 @@ def test_a_long_text_is_cut_only_when_asked(host: Host, model: str) -> None:
 @pytest.mark.parametrize(
     ("field", "words", "fields"),
     [
-        ("inputs", "at least one", {"inputs": []}),
         ("inputs[1]", "truncate", {"inputs": inputs(["a", "the cat " * 60])}),
         ("layers[1]", "has states 0 to 4", {"layers": [4, 5]}),
         ("layers[2]", "once", {"layers": [1, 0, 1]}),
-        ("dtype", "DATA_TYPE_FLOAT32", {"dtype": 7}),
-        ("unit", "StateUnit", {"unit": 9}),
-        ("pooling", "StatePooling", {"unit": states.STATE_UNIT_TEXT, "pooling": 9}),
         ("pooling", "not pooled", {"pooling": states.STATE_POOLING_MEAN}),
         ("spans", "of each text", {"unit": states.STATE_UNIT_SPAN}),
         ("spans", "STATE_UNIT_SPAN", marked((0, 1)) | {"unit": states.STATE_UNIT_TEXT}),
-        ("spans[0].spans", "mark a part", marked()),
         ("spans[0].spans[0].end", "code points", marked((0, 6))),
         ("spans[0].spans[1]", "", marked((0, 5), (2, 5))),
         ("reference_texts", "MODE_MEAN", {"reference_texts": ["a"]}),

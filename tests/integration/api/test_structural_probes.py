@@ -1,7 +1,6 @@
 """TrainStructuralProbe through gRPC; its training and its scores beside plain implementations of both."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -11,15 +10,14 @@ import torch
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_service.analyses.tree_probes import Tree
-from bertscope_service.probing import structural_run
 from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
-from bertscope_service.probing.tree_scores import Tally, spanning_trees
+from bertscope_service.probing.tree_scores import Tally
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from tests.support.harness import Host, refused
 from tests.support.limits import limit_sizes
-from tests.support.patience import granted, wait_until
+from tests.support.patience import granted
 
 CPU = torch.device("cpu")
 WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
@@ -121,27 +119,6 @@ def distances_of(tree: Tree) -> NDArray[np.float64]:
     return found
 
 
-def readable(tree: Tree) -> NDArray[np.float32]:
-    """States from which the tree can be read: a dimension for each edge on the way to the root."""
-    found = np.zeros((len(tree), 24), dtype=np.float32)
-    for word in range(len(tree)):
-        at = word
-        while tree.heads[at] != at:
-            found[word, at] = 1
-            at = int(tree.heads[at])
-    return found
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Tiny products take longer by several threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("quantity", Quantity)
 def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
     """Two layers of different states, texts of different lengths in parts: torch.optim.Adam on single pairs agrees to 1e-4."""
@@ -188,34 +165,6 @@ def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
             torch.testing.assert_close(found, plain_loss(trees), atol=1e-4, rtol=1e-4)
         losses.append(found.sum().item())
     assert losses[-1] < losses[0]
-
-
-@pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("quantity", Quantity)
-def test_readable_trees_are_found(quantity: Quantity) -> None:
-    generator = np.random.default_rng(6)
-    trees = [grown(generator, 8, index * 8) for index in range(80)]
-    states = torch.from_numpy(np.concatenate([readable(tree) for tree in trees]))[:, None]
-    noise = torch.from_numpy(generator.normal(size=states.shape).astype(np.float32))
-    states = torch.cat([states, noise], dim=1) / 2
-    probes = StructuralProbes(StructuralSize(2, 24, 1, 24), quantity, (0,), CPU, max_epochs=90, patience=90)
-    train, test = trees[:60], trees[60:]
-    for _ in range(60):
-        for first in range(0, 60, BATCH):
-            part = train[first : first + BATCH]
-            probes.accumulate(states[first * 8 : (first + len(part)) * 8], Forest.of(part, quantity, CPU), len(part))
-            probes.update()
-    forest = Forest.of(test, quantity, CPU)
-    with torch.no_grad():
-        predicted = probes.predict(states[480:], forest, probes.maps).numpy()
-    tally = Tally((2, 1))
-    for index, tree in enumerate(test):
-        tally.add(tree, predicted[:, :, index], forest.gold[index].numpy())
-    score = tally.score()
-    total = sum(len(tree.edges) if quantity is Quantity.DISTANCE else 1 for tree in test)
-    assert score.correct[0, 0] / total > 0.97
-    assert score.spearman[0, 0] > 0.9  # equal distances of the tree are never quite equal in predictions
-    assert score.correct[1, 0] / total < 0.6
 
 
 @pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
@@ -275,13 +224,6 @@ def adjacency(edges: Any, words: int) -> NDArray[np.float64]:
     return found
 
 
-def test_several_maps_have_trees_of_their_own() -> None:
-    distances = np.random.default_rng(1).random((3, 6, 6)).astype(np.float32)
-    together = spanning_trees(distances)
-    for index in range(3):
-        np.testing.assert_array_equal(together[index], spanning_trees(distances[index : index + 1])[0])
-
-
 def bad(**word: Any) -> structural.TreeText:
     text = structural.TreeText()
     text.CopyFrom(TRAIN[0])
@@ -304,17 +246,14 @@ CIRCLE = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 
 @pytest.mark.parametrize(
     ("field", "reason", "fields"),
     [
-        ("train", "NO_TEXT", {"train": []}),
         ("train[0].words", "NOT_A_TREE", {"train": [TWO_ROOTS]}),
         ("train[0].words", "NOT_A_TREE", {"train": [CIRCLE]}),
         ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=3)]}),
         ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=8)]}),
-        ("train[0].words", "TOO_MANY_WORDS", {"train": [structural.TreeText(words=[{}] * 513, input=TRAIN[0].input)]}),
         ("train[11].words", "TOO_MANY_TOKENS", {"train": [overlapping()] * 12}),
         ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
         ("test", "NO_SPAN", {"test": [structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}])]}),
         ("rank", "RANK_OUT_OF_RANGE", {"rank": 100_000}),
-        ("quantity", "UNKNOWN_QUANTITY", {"quantity": 9}),
         ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
     ],
 )
@@ -322,32 +261,3 @@ def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         train(host, **fields)
     assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
-def test_a_cancelled_call_ends_and_gives_its_room_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-    update = StructuralProbes.update
-
-    def counted(self: StructuralProbes) -> None:
-        steps.append(1)
-        update(self)
-
-    monkeypatch.setattr(StructuralProbes, "update", counted)
-    ended: list[bool] = []
-    run = structural_run.StructuralTraining.run
-
-    async def watched(self: Any, **how: Any) -> Any:
-        try:
-            return await run(self, **how)
-        finally:
-            ended.append(True)
-
-    monkeypatch.setattr(structural_run.StructuralTraining, "run", watched)
-    call = host.representation.TrainStructuralProbe(request(max_epochs=1000, patience=1000), timeout=granted(60))
-    for response in call:
-        if response.progress.stage == ProbeProgress.STAGE_TRAINING and response.progress.done:
-            call.cancel()
-            break
-    wait_until(lambda: ended, "the training has ended")
-    assert len(steps) < 2000
-    train(host, max_epochs=1)

@@ -78,7 +78,6 @@ def test_nothing_measured_leaves_the_machine_out(stub: benchmark_pb2_grpc.Benchm
         (ask("GOBO", "Gobo"), "systems[1]"),
         (ask("GOBO", measurement=benchmark.Measurement(texts=["A text."])), "measurement.texts"),
         (ask("GOBO", measurement=benchmark.Measurement(lengths=[513])), "measurement.lengths[0]"),
-        (ask("GOBO", runtime=9), "runtime"),
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_built(

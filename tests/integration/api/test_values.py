@@ -1,35 +1,23 @@
 """PredictValues, and Classify of multi-label models, through gRPC give what transformers gives; others refuse by name."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import model_pb2 as model
 from numpy.typing import NDArray
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.sweeps import text_input
 from tests.support.tiny import LABELS, SENTENCES
 
 INPUTS = (*((text, None) for text in SENTENCES[:6]), ("Is it raining?", "The cat sat."), ("a", None), ("The cat sat.", "a"))
 ZEROED = [common.HeadIntervention(layer=1, heads=[1], mode=common.HeadIntervention.MODE_ZERO)]
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Here, transformers runs beside the server."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def by_transformers(folder: Path, *, zeroed: bool) -> NDArray[np.float64]:
@@ -55,7 +43,6 @@ def classify(host: Host, **fields: Any) -> classification.ClassifyResponse:
     return host.classification.Classify(request, timeout=CALL_SECONDS)
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("zeroed", [False, True])
 def test_values_are_those_of_transformers(lab: Host, sorters: dict[str, Path], zeroed: bool) -> None:
     expected = by_transformers(sorters["rater"], zeroed=zeroed)[:, 0]
@@ -69,7 +56,6 @@ def test_values_are_those_of_transformers(lab: Host, sorters: dict[str, Path], z
     assert [one.tokens for one in reply.results] == [len(tokenizer(text, pair)["input_ids"]) for text, pair in INPUTS]
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("zeroed", [False, True])
 def test_each_label_has_its_own_probability(lab: Host, sorters: dict[str, Path], zeroed: bool) -> None:
     expected = by_transformers(sorters["topics"], zeroed=zeroed)
@@ -83,50 +69,6 @@ def test_each_label_has_its_own_probability(lab: Host, sorters: dict[str, Path],
         own = torch.from_numpy(logits[order]).sigmoid().numpy()
         np.testing.assert_allclose([label.probability for label in result.labels], own, atol=1e-5)
     assert not classify(lab, model="models/sorter").multi_label
-
-
-def test_models_say_what_they_predict(lab: Host) -> None:
-    heads = {model.CAPABILITY_CLASSIFICATION, model.CAPABILITY_MULTI_LABEL, model.CAPABILITY_REGRESSION}
-    for name, capability, labels in (
-        ("rater", model.CAPABILITY_REGRESSION, ()),
-        ("topics", model.CAPABILITY_MULTI_LABEL, LABELS[:3]),
-        ("sorter", model.CAPABILITY_CLASSIFICATION, LABELS[:3]),
-    ):
-        found = lab.models.GetModel(model.GetModelRequest(name=f"models/{name}"), timeout=CALL_SECONDS).model
-        assert heads & set(found.capabilities) == {capability}
-        assert tuple(found.labels) == tuple(labels)
-
-
-@pytest.mark.parametrize(
-    ("call", "name", "reason", "words"),
-    [
-        (predict, "bert", "NO_REGRESSION_HEAD", "load a checkpoint"),
-        (predict, "sorter", "NO_REGRESSION_HEAD", "call Classify"),
-        (predict, "topics", "NO_REGRESSION_HEAD", "call Classify"),
-        (classify, "rater", "NO_CLASSIFICATION_HEAD", "call PredictValues"),
-        (classify, "headless", "NO_CLASSIFICATION_HEAD", "load one"),
-    ],
-)
-def test_a_model_without_the_head_refuses_by_name(lab: Host, call: Any, name: str, reason: str, words: str) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        call(lab, model=f"models/{name}")
-    assert failures[0].info.reason == reason
-    assert failures[0].info.metadata["model"] == f"models/{name}"
-    assert words in failures[0].message
-
-
-@pytest.mark.parametrize(
-    ("inputs", "field", "reason"),
-    [
-        ([], "inputs", "NO_TEXT"),
-        ([("a", None), ("", None)], "inputs[1].text", "EMPTY_TEXT"),
-        ([("a", "the cat " * 60)], "inputs[0]", "TEXT_TOO_LONG"),
-    ],
-)
-def test_bad_requests_name_the_field(lab: Host, inputs: Any, field: str, reason: str) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        predict(lab, inputs)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
 
 
 def test_the_client_ranks_candidates(lab: Host) -> None:

@@ -31,8 +31,8 @@ def sorted_places(values: Any, best: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("part_bytes", [1, 8 * PLACES * 3, 1 << 21])
-@pytest.mark.parametrize("best", [1, BEST, PLACES, 3 * PLACES])
-@pytest.mark.parametrize("levels", [1, 2, 5, 9])
+@pytest.mark.parametrize("best", [1, BEST, 3 * PLACES])
+@pytest.mark.parametrize("levels", [1, 9])
 def test_the_largest_and_of_equal_ones_the_first(
     levels: int, best: int, part_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,6 +41,11 @@ def test_the_largest_and_of_equal_ones_the_first(
     flat = largest(torch.from_numpy(values), best).numpy()
     for unit, wanted in enumerate(sorted_places(values, best)):
         assert sorted(flat[flat % UNITS == unit] // UNITS) == sorted(wanted)
+
+
+def test_zeros_of_either_sign_are_equal() -> None:
+    values = np.float32([-0.0, 0.0] * 50)[:, None]
+    assert sorted(largest(torch.from_numpy(values), 5).tolist()) == [0, 1, 2, 3, 4]
 
 
 def found_in(search: Search, values: Any, places: Any) -> Found:
@@ -54,8 +59,8 @@ def found_in(search: Search, values: Any, places: Any) -> Found:
     return Found(sums, histogram, flat, values.ravel()[flat], none, nothing, none, none, places)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 40, PLACES])
-@pytest.mark.parametrize("levels", [1, 2, 5, 9])
+@pytest.mark.parametrize("batch", [1, 40, PLACES])
+@pytest.mark.parametrize("levels", [2, 9])
 def test_batches_in_any_order_give_a_full_sort(levels: int, batch: int) -> None:
     """With bounds that rise meanwhile; the rest of a batch's values at the bound count, too."""
     values = drawn(levels + 10 * batch, levels)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bertscope.values.bootstrap import studentized
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.intervals import adjusted_wald, enough_resamples
+from bertscope_service.analyses.intervals import adjusted_wald
 from bertscope_service.analyses.statistics import Resamples
 from numpy.typing import NDArray
 from scipy.stats import norm, t
@@ -22,12 +22,6 @@ SETS = SEEDS * AT_A_TIME
 """Data sets of each simulation; those of one seed share their resamples, as the effects of a sweep do."""
 
 
-def losses(generator: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Differences of losses that belong together: log-normal, and multiplied by what changed."""
-    before = generator.lognormal(0, 1, shape)
-    return before * np.exp(generator.normal(0.1, 0.3, shape)) - before
-
-
 def flips(lost: float, won: float) -> Draw:
     def draw(generator: np.random.Generator, shape: tuple[int, int]) -> Floats:
         share = generator.random(shape)
@@ -38,12 +32,9 @@ def flips(lost: float, won: float) -> Draw:
 
 DRAWS: dict[str, tuple[Draw, float]] = {
     "normal": (lambda generator, shape: generator.normal(0.3, 1, shape), 0.3),
-    "heavy tails": (lambda generator, shape: generator.standard_t(3, shape), 0.0),
-    "skewed": (lambda generator, shape: generator.normal(0, 1, shape) ** 2, 1.0),
     "log-normal": (lambda generator, shape: generator.lognormal(0, 1, shape), math.exp(0.5)),
-    "pairs": (losses, math.exp(0.5) * (math.exp(0.145) - 1)),
-    "zeros": (lambda generator, shape: generator.lognormal(0, 1, shape) * (generator.random(shape) < 0.5), 0.5 * math.exp(0.5)),
 }
+
 FLIPS: dict[str, tuple[Draw, float]] = {
     "0.3 lost, 0.1 won": (flips(0.3, 0.1), -0.2),
     "0.05 lost, 0.05 won": (flips(0.05, 0.05), 0.0),
@@ -78,34 +69,15 @@ def at_least(share: float) -> float:
     return share - 3 * math.sqrt(share * (1 - share) / SETS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "at_5", "at_8", "at_30"),
-    [
-        ("normal", 0.95, 0.95, 0.95),
-        ("heavy tails", 0.95, 0.95, 0.95),
-        ("skewed", 0.91, 0.92, 0.945),
-        ("log-normal", 0.89, 0.90, 0.925),
-        ("pairs", 0.90, 0.89, 0.90),
-        ("zeros", 0.91, 0.93, 0.935),
-    ],
-)
-def test_intervals_of_means_hold_the_truth(name: str, at_5: float, at_8: float, at_30: float) -> None:
-    """docs/statistics.md has the whole table. Nothing holds 95 % for 8 log-normal items; percentiles are far below."""
-    draw, truth = DRAWS[name]
-    for items, wanted in ((5, at_5), (8, at_8), (30, at_30)):
-        found = covered(draw, truth, items, bootstrap_t)
-        assert found >= at_least(wanted), items
-        assert found > covered(draw, truth, items, percentiles), items
+def test_intervals_of_means_hold_the_truth() -> None:
+    """Of the most skewed of these draws; docs/statistics.md has the table of all, which `python -m benchmarks intervals` makes.
+    Nothing holds 95 % for few log-normal items; percentiles are far below."""
+    found = covered(*DRAWS["log-normal"], 8, bootstrap_t)
+    assert found >= at_least(0.90)
+    assert covered(*DRAWS["log-normal"], 8, percentiles) < 0.82 < found
 
 
-def test_percentiles_do_not() -> None:
-    """Why they were replaced."""
-    for name, items, most in (("normal", 8, 0.92), ("log-normal", 8, 0.82), ("log-normal", 15, 0.87)):
-        assert covered(*DRAWS[name], items, percentiles) < most
-
-
-@pytest.mark.parametrize("items", [5, 8, 15, 30])
+@pytest.mark.parametrize("items", [5, 30])
 @pytest.mark.parametrize("name", FLIPS)
 def test_intervals_of_accuracies_hold_the_truth(name: str, items: int) -> None:
     draw, truth = FLIPS[name]
@@ -167,14 +139,6 @@ def test_adjusted_wald_by_hand() -> None:
     assert (low[0], high[0]) == pytest.approx((won - lost - reach, won - lost + reach))
 
 
-def test_an_accuracy_that_did_not_move_is_not_certain() -> None:
-    for items, most in ((5, 0.6), (30, 0.1), (1000, 0.003)):
-        low, high = adjusted_wald(np.zeros((items, 1)), 0.95)
-        assert -most < low[0] < 0 < high[0] < most
-    low, high = adjusted_wald(np.full((5, 1), -1.0), 0.95)
-    assert (low[0], high[0] < -0.1) == (-1.0, True)
-
-
 @pytest.mark.parametrize("moved", [0, 1, 2])
 def test_few_items_that_differ_are_too_few(moved: int) -> None:
     """Many resamples hold none of them, and have no spread of their own."""
@@ -199,8 +163,3 @@ def test_scale_and_place_change_nothing() -> None:
         np.testing.assert_allclose(np.array(found) - shift, np.array([low, high]) * factor, rtol=1e-6)
     mirrored = studentized(-values, counts, 0.95)
     np.testing.assert_allclose((mirrored[0], mirrored[1]), (-high, -low), rtol=1e-9)
-
-
-def test_how_many_resamples_a_confidence_needs() -> None:
-    assert [enough_resamples(number, 0.95) for number in (38, 39, 100)] == [False, True, True]
-    assert [enough_resamples(number, 0.999) for number in (1000, 1998, 1999)] == [False, False, True]

@@ -56,15 +56,6 @@ def test_an_additive_game_gives_each_unit_its_own_part_by_every_method() -> None
         np.testing.assert_allclose(play(game, values).values, parts, rtol=0, atol=1e-12)
 
 
-def test_a_unit_that_changes_nothing_gets_nothing_and_equal_units_get_the_same() -> None:
-    there = members(4)
-    values = np.sin(there[:, 0] + there[:, 1]) * (1 + there[:, 3])  # 0 and 1 are alike, 2 does nothing
-    found = play(ExactShapley(4), values).values
-    assert found[2] == pytest.approx(0, abs=1e-15)
-    assert found[0] == pytest.approx(found[1], abs=1e-15)
-    assert abs(found[0]) > 0.1
-
-
 def test_interactions_of_a_game_of_pairs_are_its_coefficients() -> None:
     draw = np.random.default_rng(2)
     pairs = np.triu(draw.normal(size=(5, 5)), 1)
@@ -110,25 +101,6 @@ def test_sums_of_pairs_do_not_depend_on_how_they_are_divided_among_calls() -> No
     assert not np.allclose(whole.values, play(SampledShapley(6, range(12), 6), values).values)
 
 
-def test_sampled_values_approach_the_exact_ones_and_sum_to_the_difference() -> None:
-    values = random_game(6)
-    exact = play(ExactShapley(6), values).values
-    found = play(SampledShapley(6, range(4000), 0), values)
-    assert found.sums_of_squares is not None and found.sums is not None
-    errors = np.sqrt((found.sums_of_squares / 4000 - found.values**2) / 4000)
-    assert np.all(np.abs(found.values - exact) < 5 * errors)
-    assert found.values.sum() == pytest.approx(values[-1] - values[0], abs=1e-9)
-
-
-def test_an_order_and_its_reverse_make_a_pair() -> None:
-    game = SampledShapley(5, range(1), 3)
-    joined = [np.flatnonzero(game.present(row)) for row in range(2, game.rows)]
-    first, second = joined[:4], joined[4:]
-    assert [len(one) for one in first] == [len(one) for one in second] == [1, 2, 3, 4]
-    for size in range(4):
-        assert set(first[size]) | set(second[3 - size]) == set(range(5))
-
-
 @pytest.mark.parametrize("units", [1, 2])
 def test_texts_of_few_units_can_be_sampled(units: int) -> None:
     values = random_game(units)
@@ -144,10 +116,9 @@ def curved_game(units: int, seed: int) -> Floats:
     return 5 * np.tanh(inner / 3) + 0.2 * draw.normal(size=1 << units)
 
 
-@pytest.mark.parametrize("pairs", [5, 10, 30])
-def test_intervals_of_sampled_values_cover_the_exact_ones(pairs: int) -> None:
+def test_intervals_of_sampled_values_cover_the_exact_ones() -> None:
     """By simulation: as the client makes them, from sums over pairs, with pairs - 2 degrees of freedom."""
-    units, covered = 8, []
+    units, pairs, covered = 8, 10, []
     for number in range(4):
         values = curved_game(units, number)
         exact = play(ExactShapley(units), values).values

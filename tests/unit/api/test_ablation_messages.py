@@ -1,29 +1,12 @@
 """Requests of AblationService become queries or are refused with the field and a remedy; what was measured becomes replies."""
 
-import math
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
-from bertscope_service.ablation.ranking import Ranking
-from bertscope_service.analyses.ablation import (
-    Bootstrap,
-    Effect,
-    Greedy,
-    Metric,
-    MetricEffect,
-    Mode,
-    Order,
-    Point,
-    Start,
-    Summary,
-)
-from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+from bertscope_service.analyses.ablation import Bootstrap, Effect, Greedy, Metric, MetricEffect, Mode, Order
 from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
 from bertscope_service.analyses.objectives.divergence import DivergenceQuery
@@ -34,20 +17,12 @@ from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuer
 from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
 from bertscope_service.analyses.objectives.similarity import SimilarityQuery
 from bertscope_service.analyses.observers.pooling import Pooling
-from bertscope_service.api.ablation import (
-    parse_prune,
-    render_effect,
-    render_point,
-    render_ranking,
-    render_start,
-    render_summary,
-)
+from bertscope_service.api.ablation import render_effect
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.intervals import check_draws, parse_bootstrap
-from bertscope_service.api.interventions import check_reference_texts
 from bertscope_service.api.limits import RequestLimits
-from bertscope_service.api.objectives import KINDS, parse_objective
-from bertscope_service.api.sweeps import check_rankable, parse_sweep
+from bertscope_service.api.objectives import parse_objective
+from bertscope_service.api.sweeps import parse_sweep
 from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 
@@ -55,21 +30,12 @@ SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000)
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
-PAIRS = MinimalPairsQuery((("a", "b"),), Scoring.WITHIN_WORD, truncate=False)
 TEXT = common_pb2.TextInput(text="a")
-PAIR = {"input": {"text": "a", "text_pair": "b"}, "value": 2.0}
 FIRST = Pooling.FIRST
-MANY = 10_001
 
 Layer = common_pb2.LayerHeads
 Set = ablation.HeadSet
 ZERO, UNIFORM, MEAN, SCALE = (common_pb2.HeadIntervention.Mode.Value(f"MODE_{mode.name}") for mode in Mode)
-
-
-def refusal(parse: Any, *arguments: Any) -> tuple[str, str, str]:
-    with pytest.raises(InvalidArgument) as caught:
-        parse(*arguments)
-    return caught.value.field, caught.value.message, caught.value.reason
 
 
 def objective(**fields: Any) -> Any:
@@ -135,92 +101,6 @@ def test_minimal_pairs_are_scored_within_words_unless_asked(scoring: Any, meant:
     assert objective(minimal_pairs=given) == MinimalPairsQuery((("a", "b"),), meant, truncate=False)
 
 
-def test_every_kind_is_known() -> None:
-    assert list(KINDS) == [field.name for field in ablation.Objective.DESCRIPTOR.oneofs_by_name["kind"].fields]
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "words"),
-    [
-        ({}, "objective", "set one of masked_lm_loss, cloze"),
-        ({"truncate": True}, "objective", "set one of"),
-        ({"regression": {}}, "objective.regression.texts", "give at least one"),
-        ({"regression": {"texts": [{"input": {"text": "a"}}] * 2}}, "objective.regression.texts", "of different values"),
-        (
-            {"regression": {"texts": [{"input": {"text": "a"}, "value": math.nan}]}},
-            "objective.regression.texts[0].value",
-            "a finite number",
-        ),
-        ({"similarity": {}}, "objective.similarity.pairs", "give at least one"),
-        ({"similarity": {"pairs": [PAIR]}}, "objective.similarity.pairs", "of different values"),
-        (
-            {"similarity": {"pairs": [PAIR, {"input": {"text": "a"}, "value": 1}]}},
-            "objective.similarity.pairs[1].input.text_pair",
-            "each pair has two texts",
-        ),
-        ({"similarity": {"pairs": [PAIR, PAIR], "pooling": 99}}, "objective.similarity.pooling", "StatePooling names"),
-        ({"masked_lm_loss": {}}, "objective.masked_lm_loss.texts", "give at least one"),
-        ({"masked_lm_loss": {"texts": ["a"] * MANY}}, "objective.masked_lm_loss.texts", "takes 10000"),
-        ({"masked_lm_loss": {"texts": ["a", " "]}}, "objective.masked_lm_loss.texts[1]", "write some text"),
-        ({"masked_lm_loss": {"texts": ["x" * 21]}}, "objective.masked_lm_loss.texts[0]", "takes 20; shorten it"),
-        *[
-            ({"masked_lm_loss": {"texts": ["a"], "mask_share": share}}, "objective.masked_lm_loss.mask_share", "over 0")
-            for share in (0.0, -0.1, 1.0001, math.nan, math.inf)
-        ],
-        ({"cloze": {}}, "objective.cloze.prompts", "give at least one"),
-        ({"cloze": {"prompts": [prompt()] * MANY}}, "objective.cloze.prompts", "takes 10000"),
-        ({"cloze": {"prompts": [prompt(""), prompt()]}}, "objective.cloze.prompts[0].text", "write some text"),
-        ({"cloze": {"prompts": [prompt(answers=[])]}}, "objective.cloze.prompts[0].answers", "give 1 to 1000"),
-        ({"cloze": {"prompts": [prompt(answers=["a"] * 1001)]}}, "objective.cloze.prompts[0].answers", "give 1 to 1000"),
-        ({"cloze": {"prompts": [prompt(answers=["a", ""])]}}, "objective.cloze.prompts[0].answers[1]", "leave it out"),
-        ({"cloze": {"prompts": [prompt(answers=["x" * 1001])]}}, "objective.cloze.prompts[0].answers[0]", "may have 1000"),
-        ({"minimal_pairs": {}}, "objective.minimal_pairs.pairs", "give at least one"),
-        ({"minimal_pairs": {"pairs": [{"good": "a"}]}}, "objective.minimal_pairs.pairs[0].bad", "write some text"),
-        ({"minimal_pairs": {"pairs": [{"bad": "a"}]}}, "objective.minimal_pairs.pairs[0].good", "write some text"),
-        (
-            {"minimal_pairs": {"pairs": [{"good": "a", "bad": "b"}], "scoring": 4}},
-            "objective.minimal_pairs.scoring",
-            "set one that PseudoLogLikelihood names",
-        ),
-        ({"classification": {}}, "objective.classification.texts", "give at least one"),
-        ({"classification": {"texts": [{"label": "a"}]}}, "objective.classification.texts[0].input.text", "write some text"),
-        (
-            {"classification": {"texts": [{"input": TEXT}]}},
-            "objective.classification.texts[0].label",
-            "set label or label_index",
-        ),
-        ({"divergence": {}}, "objective.divergence.inputs", "give at least one"),
-        (
-            {"divergence": {"inputs": [{"text": "a", "text_pair": ""}]}},
-            "objective.divergence.inputs[0].text_pair",
-            "leave it out",
-        ),
-    ],
-)
-def test_bad_objectives(fields: dict[str, Any], field: str, words: str) -> None:
-    found, message, _ = refusal(lambda: objective(**fields))
-    assert found == field
-    assert words in message
-
-
-def test_a_sweep_of_what_is_usual() -> None:
-    query = sweep()
-    assert query.sets == (((0, (0,)),), ((0, (1,)),), ((1, (0,)),), ((1, (1,)),), ((2, (0,)),), ((2, (1,)),))
-    assert (query.mode, query.scale, query.greedy) == (Mode.ZERO, 1.0, None)
-    assert (query.bootstrap, query.memory_bytes) == (Bootstrap(1000, 0, 0.95), MEMORY)
-
-
-def test_a_sweep_of_layers() -> None:
-    query = sweep(scope=ablation.SweepHeadsRequest.SCOPE_EVERY_LAYER, mode=SCALE, scale=-2.0)
-    assert query.sets == (((0, (0, 1)),), ((1, (0, 1)),), ((2, (0, 1)),))
-    assert (query.mode, query.scale) == (Mode.SCALE, -2.0)
-
-
-def test_sets_are_spelled_out_in_order() -> None:
-    query = sweep(sets=[Set(layers=[Layer(layer=2), Layer(layer=0, heads=[1, 0])]), Set(layers=[Layer(layer=0, heads=[1])])])
-    assert query.sets == (((0, (0, 1)), (2, (0, 1))), ((0, (1,)),))
-
-
 def test_all_of_a_sweep_may_be_set() -> None:
     bootstrap = ablation.Bootstrap(resamples=100, seed=9, confidence=0.5)
     query = sweep(mode=MEAN, bootstrap=bootstrap, memory_bytes=1)
@@ -228,155 +108,9 @@ def test_all_of_a_sweep_may_be_set() -> None:
     assert (query.bootstrap, query.memory_bytes) == (Bootstrap(100, 9, 0.5), 1)
 
 
-def test_more_reference_texts_than_a_request_has_texts() -> None:
-    references(["a"] * 10_000, needed=True)
-
-
-@pytest.mark.parametrize(
-    ("texts", "needed", "field", "words"),
-    [
-        ([], True, "reference_texts", "MODE_MEAN"),
-        (["a"], False, "reference_texts", "leave it out"),
-        (["a"] * MANY, True, "reference_texts", "takes 10000"),
-        (["a", " "], True, "reference_texts[1]", "write some text"),
-    ],
-)
-def test_bad_reference_texts(texts: list[str], needed: bool, field: str, words: str) -> None:
-    found, message, _ = refusal(lambda: references(texts, needed=needed))
-    assert found == field
-    assert words in message
-
-
-def references(texts: list[str], *, needed: bool) -> None:
-    check_fields(ablation.RankHeadsRequest(reference_texts=texts), LIMITS)
-    check_reference_texts(texts, needed=needed)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "words"),
-    [
-        ({"mode": 0}, "mode", "set MODE_ZERO"),
-        ({"mode": 5}, "mode", "set MODE_ZERO"),
-        ({"scale": 1.0}, "scale", "leave it out"),
-        ({"mode": SCALE}, "scale", "needs a factor"),
-        ({"mode": SCALE, "scale": math.nan}, "scale", "from -1000 to 1000"),
-        ({"scope": 3}, "scope", "set SCOPE_EVERY_HEAD"),
-        ({"scope": 1, "sets": [Set(layers=[Layer()])]}, "scope", "set one of them"),
-        ({"sets": [Set(layers=[Layer()])] * MANY}, "sets", "in parts"),
-        ({"sets": [Set(layers=[Layer()]), Set()]}, "sets[1].layers", "at least one layer"),
-        ({"sets": [Set(layers=[Layer(layer=3)])]}, "sets[0].layers[0].layer", "models/m has layers 0 to 2"),
-        ({"sets": [Set(layers=[Layer(), Layer(heads=[1])])]}, "sets[0].layers[1].layer", "once"),
-        ({"sets": [Set(layers=[Layer(heads=[2])])]}, "sets[0].layers[0].heads[0]", "models/m has heads 0 to 1"),
-        ({"sets": [Set(layers=[Layer(heads=[1, 1])])]}, "sets[0].layers[0].heads[1]", "once"),
-        ({"sets": [Set(layers=[Layer()]), Set(layers=[Layer(heads=[1, 0])])]}, "sets[1]", "sets[0]; list each set once"),
-        ({"bootstrap": {"resamples": 99}}, "bootstrap.resamples", "use 100 to 100000"),
-        ({"bootstrap": {"resamples": 0}}, "bootstrap.resamples", "use 100 to 100000"),
-        ({"bootstrap": {"resamples": 100_001}}, "bootstrap.resamples", "use 100 to 100000"),
-        ({"bootstrap": {"confidence": 0.49}}, "bootstrap.confidence", "use 0.5 to 0.999"),
-        ({"bootstrap": {"confidence": 0.9991}}, "bootstrap.confidence", "use 0.5 to 0.999"),
-        ({"bootstrap": {"confidence": math.nan}}, "bootstrap.confidence", "use 0.5 to 0.999"),
-        ({"memory_bytes": 0}, "memory_bytes", "allows 1 to 1000"),
-        ({"memory_bytes": 1001}, "memory_bytes", "allows 1 to 1000"),
-        ({"greedy": {"order": 4}}, "greedy.order", "set ORDER_EFFECT"),
-        ({"greedy": {"step": 7}}, "greedy.step", "use 1 to 6"),
-        ({"greedy": {"max_removed": 7}}, "greedy.max_removed", "use 1 to 6"),
-        ({"greedy": {"metric": ablation.METRIC_ACCURACY}}, "greedy.metric", "set one of METRIC_LOSS"),
-        ({"greedy": {"metric": 9}}, "greedy.metric", "set one of METRIC_LOSS"),
-    ],
-)
-def test_bad_sweeps(fields: dict[str, Any], field: str, words: str) -> None:
-    found, message, _ = refusal(lambda: sweep(**fields))
-    assert found == field
-    assert words in message
-
-
-def test_a_curve_of_what_is_usual() -> None:
-    assert sweep(greedy={}).greedy == Greedy(Order.EFFECT, 1, 6, None)
-
-
 def test_all_of_a_curve_may_be_set() -> None:
     greedy: Any = {"order": ablation.Greedy.ORDER_IMPORTANCE, "step": 3, "max_removed": 3, "metric": ablation.METRIC_LOSS}
     assert sweep(scope=2, greedy=greedy).greedy == Greedy(Order.IMPORTANCE, 3, 3, Metric.LOSS)
-
-
-def test_importance_needs_a_loss() -> None:
-    greedy: Any = {"order": ablation.Greedy.ORDER_IMPORTANCE}
-    field, message, reason = refusal(lambda: sweep(PAIRS, greedy=greedy))
-    assert (field, reason) == ("greedy.order", "OBJECTIVE_WITHOUT_LOSS")
-    assert "ORDER_BEST_REMAINING" in message
-    assert refusal(check_rankable, PAIRS)[0] == "objective"
-    assert refusal(check_rankable, DivergenceQuery((), truncate=False))[0] == "objective"
-    check_rankable(LOSS)
-
-
-def prune(**fields: Any) -> Any:
-    request = ablation.PruneHeadsRequest(**fields)
-    check_fields(request, LIMITS)
-    return parse_prune(request, SHAPE, "models/m")
-
-
-def test_prune() -> None:
-    heads = [Layer(layer=2), Layer(layer=0, heads=[1])]
-    assert prune(model_id="x", heads=heads) == ({0: (1,), 2: (0, 1)}, "x", None)
-    assert prune(model_id="x", heads=heads, folder="/a/b") == ({0: (1,), 2: (0, 1)}, "x", Path("/a/b"))
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "words"),
-    [
-        ({"heads": []}, "heads", "name the heads"),
-        ({"heads": [Layer(layer=3)]}, "heads[0].layer", "layers 0 to 2"),
-        ({"heads": [Layer(), Layer()]}, "heads[1].layer", "once"),
-        ({"heads": [Layer(heads=[2])]}, "heads[0].heads[0]", "heads 0 to 1"),
-        ({"model_id": ""}, "model_id", "'' is malformed"),
-        ({"model_id": "a/b"}, "model_id", "use 1 to 63"),
-        ({"folder": "a/b"}, "folder", "absolute"),
-        ({"folder": "/a\0b"}, "folder", "absolute"),
-    ],
-)
-def test_bad_prunes(fields: dict[str, Any], field: str, words: str) -> None:
-    found, message, _ = refusal(lambda: prune(**({"model_id": "x", "heads": [Layer()]} | fields)))
-    assert found == field
-    assert words in message
-
-
-MOVED = MetricEffect(Metric.LOSS, 2.0, 0.5, 0.25, 0.75, None)
-ALONE = MetricEffect(Metric.ACCURACY, 1.0, 0.0, None, None, 0.5)
-MODEL: Any = SimpleNamespace(name="models/m")
-
-
-@pytest.fixture
-def provenance(monkeypatch: pytest.MonkeyPatch) -> common_pb2.Provenance:
-    made = common_pb2.Provenance(model="models/m")
-    monkeypatch.setattr("bertscope_service.api.ablation.render_provenance", lambda _: made)
-    return made
-
-
-def test_a_start(provenance: common_pb2.Provenance) -> None:
-    start = Start(((Metric.ACCURACY, 0.5), (Metric.LOSS, 1.5)), 6, 5, 4, 3, 2, Bootstrap(300, 7, 0.9), 1)
-    scores = [ablation.MetricScore(metric=2, score=0.5), ablation.MetricScore(metric=1, score=1.5)]
-    expected = ablation.SweepStart(
-        baseline=scores,
-        total=6,
-        items=5,
-        skipped_items=4,
-        truncated_texts=3,
-        predicted_pieces=2,
-        bootstrap=ablation.Bootstrap(resamples=300, seed=7, confidence=0.9),
-        provenance=provenance,
-        done=1,
-    )
-    assert render_start(start, MODEL) == ablation.SweepHeadsResponse(start=expected)
-
-
-def test_how_an_interval_was_computed_or_why_there_is_none() -> None:
-    effects = [MetricEffect(Metric.LOSS, 0, 0, 0.0, 0.0, None, method) for method in IntervalMethod]
-    effects += [MetricEffect(Metric.LOSS, 0, 0, None, None, None, None, why) for why in NoInterval]
-    found = render_effect(Effect(((0, (0,)),), tuple(effects))).effect.metrics
-    names = [ablation.IntervalMethod.Name(metric.interval_method) for metric in found[: len(IntervalMethod)]]
-    assert names == [f"INTERVAL_METHOD_{method.name}" for method in IntervalMethod]
-    reasons = [ablation.NoInterval.Name(metric.no_interval) for metric in found[len(IntervalMethod) :]]
-    assert reasons == [f"NO_INTERVAL_{why.name}" for why in NoInterval]
 
 
 @pytest.mark.parametrize(("confidence", "resamples"), [(0.5, 1000), (0.95, 1000), (0.99, 1000), (0.995, 2000), (0.999, 10_000)])
@@ -404,7 +138,6 @@ def test_done_sets_are_left_out() -> None:
         ({"sets": [{0: [0]}], "done": [{0: [0]}, {0: [1]}]}, "TOO_MANY_DONE", "over after 1"),
         ({"done": [{0: [0]}, {0: [1]}], "greedy": ablation.Greedy(max_removed=1)}, "TOO_MANY_DONE", "over after 1"),
         ({"done": [{9: [0]}]}, "OUT_OF_RANGE", "layer 9"),
-        ({"done": [{}]}, "EMPTY_SET", "name at least one layer"),
     ],
 )
 def test_sets_that_can_not_be_done(fields: dict[str, Any], reason: str, said: str) -> None:
@@ -414,44 +147,10 @@ def test_sets_that_can_not_be_done(fields: dict[str, Any], reason: str, said: st
     assert reason in caught.value.reason
 
 
-def test_effects_and_points() -> None:
-    heads = ((0, (0, 1)), (2, (1,)))
-    found = render_effect(Effect(heads, (MOVED, ALONE))).effect
-    assert [(entry.layer, list(entry.heads)) for entry in found.heads.layers] == [(0, [0, 1]), (2, [1])]
-    loss, accuracy = found.metrics
-    assert (loss.metric, loss.score, loss.difference, loss.low, loss.high) == (ablation.METRIC_LOSS, 2.0, 0.5, 0.25, 0.75)
-    assert not loss.HasField("mcnemar_p")
-    assert (accuracy.HasField("low"), accuracy.HasField("high"), accuracy.mcnemar_p) == (False, False, 0.5)
-    point = render_point(Point((heads,), 0.5, (MOVED, ALONE))).point
-    assert (list(point.added), point.share_removed, list(point.metrics)) == ([found.heads], 0.5, [loss, accuracy])
-
-
-def test_an_end_of_nought_is_set() -> None:
-    (found,) = render_effect(Effect(((0, (0,)),), (MetricEffect(Metric.LOSS, 0, 0, 0.0, 0.0, None),))).effect.metrics
-    assert found.HasField("low") and found.HasField("high")
-
-
 def test_every_metric_has_a_number() -> None:
     effects = tuple(MetricEffect(metric, 0, 0, None, None, None) for metric in Metric)
     found = render_effect(Effect(((0, (0,)),), effects)).effect.metrics
     assert [ablation.Metric.Name(entry.metric) for entry in found] == [f"METRIC_{metric.name}" for metric in Metric]
-
-
-def test_a_summary(provenance: common_pb2.Provenance) -> None:
-    expected = ablation.SweepSummary(
-        helped=1, hurt=2, layer_passes=2**33, full_layer_passes=2**34, seconds=0.5, provenance=provenance
-    )
-    assert render_summary(Summary(1, 2, 2**33, 2**34, 0.5), MODEL) == ablation.SweepHeadsResponse(summary=expected)
-
-
-def test_a_ranking(provenance: common_pb2.Provenance) -> None:
-    gradient = np.arange(6, dtype=np.float64).reshape(3, 2)
-    measured: Any = SimpleNamespace(items=7, skipped=8)
-    found = render_ranking(Ranking(gradient, gradient / 2, 1.5), measured, MODEL)
-    assert (list(found.gradient.shape), found.gradient.dtype) == ([3, 2], common_pb2.DATA_TYPE_FLOAT32)
-    np.testing.assert_array_equal(np.frombuffer(found.gradient.data, "<f4").reshape(3, 2), gradient)
-    np.testing.assert_array_equal(np.frombuffer(found.importance.data, "<f4").reshape(3, 2), gradient / 2)
-    assert (found.items, found.skipped_items, found.loss, found.provenance) == (7, 8, 1.5, provenance)
 
 
 def test_draws_are_bounded() -> None:

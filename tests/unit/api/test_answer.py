@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bertscope.v1 import cloze_pb2, common_pb2
+from bertscope.v1 import cloze_pb2
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.api import answer as path
@@ -26,7 +26,6 @@ from tests.support.fakes import FakeEncoder, SumObserver
 
 pytestmark = pytest.mark.asyncio
 
-Head = common_pb2.HeadIntervention
 LIMITS = RequestLimits(texts=4, text_characters=10_000, candidates=10, tokens=100)
 
 
@@ -129,26 +128,12 @@ def site() -> Site:
     return Site()
 
 
-async def test_a_question_is_planned_run_and_rendered_while_its_model_is_held(site: Site) -> None:
-    assert await site.ask("a", "b") == [3, 3]
-    assert site.events == ["use models/m", "plan", "run 2", "render", "leave"]
-    assert site.gates == [None, None]
-    assert all(site.threads.values())
-
-
 async def test_what_is_large_is_planned_and_rendered_off_the_loop(site: Site) -> None:
     site.reply_bytes = path.INLINE_REPLY_BYTES + 1
     await site.ask("a" * path.INLINE_CHARACTERS)
     assert not site.threads["plan"]
     assert not site.threads["render"]
     assert site.threads["run 1"]
-
-
-async def test_a_reply_counts_before_its_rows_run(site: Site) -> None:
-    site.reply_bytes = 5000
-    await site.ask("a")
-    assert site.held == 5000
-    assert site.memory.total == 0
 
 
 async def test_a_reply_without_room_is_refused_before_its_rows_run(site: Site) -> None:
@@ -165,33 +150,6 @@ async def test_too_many_tokens_are_refused_before_they_run(site: Site) -> None:
         await site.ask("a", "b")
     assert (caught.value.field, caught.value.reason) == ("texts", "TOO_MANY_TOKENS")
     assert "run 2" not in site.events
-
-
-async def test_interventions_reach_every_row(site: Site) -> None:
-    zero = Head(layer=1, mode=Head.MODE_ZERO)
-    await site.ask("a", "b", interventions=[zero])
-    assert [gates.keep.tolist() for gates in site.gates] == [[[1], [0]]] * 2
-
-
-@pytest.mark.parametrize(
-    ("fields", "reason"),
-    [
-        ({"reference_texts": ["a"]}, "REFERENCE_TEXTS_UNUSED"),
-        (
-            {"interventions": [Head(mode=Head.MODE_MEAN)]},
-            "REFERENCE_TEXTS_MISSING",
-        ),
-        (
-            {"interventions": [Head(layer=2, mode=Head.MODE_ZERO)]},
-            "LAYER_OUT_OF_RANGE",
-        ),
-    ],
-)
-async def test_bad_conditions_are_refused_before_anything_is_planned(site: Site, fields: dict[str, Any], reason: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        await site.ask("a", **fields)
-    assert caught.value.reason == reason
-    assert site.events == ["use models/m", "leave"]
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("a bug"), Overloaded("full", "QUEUE_FULL", 1.0)])
@@ -219,14 +177,6 @@ async def test_a_plan_of_several_rounds_runs_until_it_has_no_rows(site: Site) ->
     assert site.planned.found == [[3, 3, 3], [9, 9], [18]]
     assert [options["admitted"] for options in site.options] == [False, True, True]
     assert len({(options["client"], options["deadline"]) for options in site.options}) == 1
-
-
-async def test_interventions_reach_every_round(site: Site) -> None:
-    site.rounds = 3
-    await site.ask("a", interventions=[Head(layer=1, mode=Head.MODE_ZERO)])
-    assert [[gates.keep.tolist() for gates in run] for run in site.gates_of_rounds] == [
-        [[[1], [0]]] * rows for rows in (3, 2, 1)
-    ]
 
 
 async def test_a_cancelled_call_runs_no_further_round(site: Site) -> None:

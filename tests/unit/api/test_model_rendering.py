@@ -57,17 +57,6 @@ def test_capabilities(has: dict[str, bool], capabilities: list[str]) -> None:
     assert [model.Capability.Name(one) for one in found.capabilities] == [f"CAPABILITY_{name}" for name in capabilities]
 
 
-def test_labels_are_shown_in_order() -> None:
-    assert list(shown(labels=("b", "a", "c")).labels) == ["b", "a", "c"]
-    assert not shown().labels
-
-
-def test_pruned_heads_are_shown_by_layer() -> None:
-    found = shown(pruned={2: (0, 1), 0: (1,)})
-    assert [(one.layer, list(one.heads)) for one in found.pruned_heads] == [(0, [1]), (2, [0, 1])]
-    assert (found.layers, found.heads) == (3, 2)
-
-
 def test_the_choice_of_a_runtime_is_shown_with_what_was_measured() -> None:
     times = (RuntimeTimes("torch", 0.02, 0.1), RuntimeTimes("onnx", 0.01, 0.09))
     choice = RuntimeChoice("onnx", "onnx", 1.1, times, 0.7, 0.6, 0.9, 8, 1_700_000_000.5, remembered=True)

@@ -46,7 +46,8 @@ class Bins:
         if self.step:
             # Whole steps from 0 on, and only then from the first edge: else a small value below 0 is rounded to it.
             before = 1 - round(float(self.edges[0]) / self.step)
-            steps = values.mul(1 / self.step).floor_().clamp_(-before, bins - 1 - before)
+            # What is no number has no bin; its sum, which is none either, ends the search.
+            steps = values.mul(1 / self.step).floor_().nan_to_num_(nan=0.0).clamp_(-before, bins - 1 - before)
             flat = steps.to(torch.int32).add_(firsts + before).flatten()
         else:
             (edges,) = place_arrays(values.device, self.edges.astype(np.float32))

@@ -7,11 +7,11 @@ from bertscope_service.analyses.observers.reading import BLOCK, FEW_ON_CPU, MIN_
 
 from tests.support.limits import limit_sizes
 
-VOCABULARIES = [1, BLOCK - 1, BLOCK, BLOCK * MIN_BLOCKS * 5, BLOCK * MIN_BLOCKS * 5 + 1, 30_522]
+VOCABULARIES = [1, BLOCK, BLOCK * MIN_BLOCKS * 5, BLOCK * MIN_BLOCKS * 5 + 1, 30_522]
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
-@pytest.mark.parametrize("top_k", [1, 5, 100, 2000])
+@pytest.mark.parametrize("top_k", [5, 2000])
 def test_the_likeliest_are_those_of_all_columns(vocabulary: int, top_k: int) -> None:
     top_k = min(top_k, vocabulary)
     logits = torch.randn(3, vocabulary, generator=torch.Generator().manual_seed(vocabulary))
@@ -43,10 +43,6 @@ def test_scores_that_are_no_numbers_are_not_hidden() -> None:
     logits = torch.zeros(1, 30_522)
     logits[0, 12_345] = float("nan")
     assert 12_345 in likeliest(logits, 5)[0].tolist()
-
-
-def test_no_entries_are_none() -> None:
-    assert likeliest(torch.zeros(2, 30_522), 0).shape == (2, 0)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 100])
