@@ -16,8 +16,6 @@ CPU = torch.device("cpu")
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 120}
 SHAPES: dict[str, dict[str, Any]] = {
     "bert": SIZES | {"hidden_size": 32, "intermediate_size": 48},
-    "distilbert": SIZES | {"hidden_size": 32, "hidden_dim": 48},
-    "albert": SIZES | {"hidden_size": 32, "intermediate_size": 48},
     "mobilebert": SIZES | {"hidden_size": 160, "intermediate_size": 48},
 }
 

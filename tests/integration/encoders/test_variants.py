@@ -8,7 +8,6 @@ import pytest
 import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
@@ -16,11 +15,6 @@ from tests.support.exports import load_exported
 from tests.support.family import FAMILY, VARIANTS, optional_settings
 from tests.support.reference import Reference, Subject, assert_close, assert_equal
 from tests.support.tiny import TASKS, write_checkpoint
-
-ONE_SEGMENT = [
-    name for name, member in FAMILY.items() if member.segments and not ARCHITECTURES[name].unexportable(member.config)
-]
-"""Architectures with segments whose graphs can be made."""
 
 
 @pytest.mark.parametrize(("architecture", "settings"), VARIANTS, ids=str)
@@ -47,7 +41,7 @@ def test_every_optional_setting_equals_eager(architecture: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ONE_SEGMENT)
+@pytest.mark.parametrize("architecture", ["bert", "albert"])
 def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_path: Path, export_cache: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model", settings={"type_vocab_size": 1})
     subject = Subject(architecture, folder)
@@ -57,7 +51,7 @@ def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_pat
         assert_close(found.row(index), subject.reference.run([sequence]).row(0))
 
 
-@pytest.mark.parametrize("architecture", FAMILY)
+@pytest.mark.parametrize("architecture", ["bert", "albert", "ernie"])
 def test_a_base_without_its_pooler_loads(architecture: str, tmp_path: Path) -> None:
     """Published bases lack it, or have one that nothing reads."""
     folder = write_checkpoint(architecture, tmp_path / "model", head=False)
