@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import Mode, every_head, every_layer
+from bertscope_service.analyses.ablation import Mode, every_head
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.means import ContextObserver
 from bertscope_service.encoders.base import HeadSet
@@ -37,7 +37,6 @@ from tests.support.hosted import (
 from tests.support.oracle import HeadEdits, edit
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
-from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
 Found = dict[HeadSet, NDArray[np.float64]]
@@ -70,7 +69,7 @@ async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
 
 @pytest.mark.parametrize(
     ("hosted", "mode"),
-    [*product(THREE, MODES), *((architecture, Mode.MEAN) for architecture in ARCHITECTURES if architecture not in THREE)],
+    [*product(THREE[:1], MODES), *((architecture, Mode.MEAN) for architecture in (*THREE[1:], "mobilebert"))],
     ids=str,
     indirect=["hosted"],
 )
@@ -92,19 +91,9 @@ def budgets(hosted: Hosted) -> dict[str, int]:
     return {"everything": PLENTY, "some": sum(sizes) - 1, "few": max(sizes) * 5 // 4 + sizes[0], "one": max(sizes)}
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:2], indirect=True)
 @pytest.mark.parametrize(
-    ("memory", "batch_tokens"),
-    [
-        ("everything", 16),
-        ("everything", 64),
-        ("some", 1024),
-        ("few", 64),
-        ("one", 16),
-        ("one", 1024),
-        ("no reuse", 16),
-        ("no reuse", 64),
-    ],
+    ("memory", "batch_tokens"), [("everything", 16), ("some", 1024), ("few", 64), ("one", 16), ("no reuse", 64)]
 )
 async def test_memory_and_batches_change_no_number(
     hosted: Hosted, expected: Callable[[Mode], Found], memory: str, batch_tokens: int
@@ -116,12 +105,11 @@ async def test_memory_and_batches_change_no_number(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-@pytest.mark.parametrize("mode", [Mode.ZERO, Mode.MEAN], ids=lambda mode: mode.value)
-async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
+@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
+async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
     """Beside another sweep of another mode, interactive rows with other gates and rows with another observer; they too get
     their own."""
-    other = MODES[(MODES.index(mode) + 1) % 4]
+    mode, other = Mode.MEAN, Mode.SCALE
     one = Run(hosted, GoldObjective(hosted.sequences), mode, batch_tokens=64)
     two = Run(hosted, GoldObjective(hosted.sequences), other, memory_bytes=budgets(hosted)["some"])
     async with running(64) as engine:
@@ -170,8 +158,8 @@ def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
     return interventions, {place: edit(mode, SCALE, means[place]) for place, mode in heads.items()}
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-@pytest.mark.parametrize("memory", ["everything", "one", "no reuse"])
+@pytest.mark.parametrize("hosted", THREE[:2], indirect=True)
+@pytest.mark.parametrize("memory", ["one", "no reuse"])
 async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> None:
     """What is changed is changed from there: a head of both contributes what the set says."""
     base, edits = base_of(hosted)
@@ -185,18 +173,16 @@ async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> N
 
 
 @pytest.mark.parametrize("labelled", THREE, indirect=True)
-@pytest.mark.parametrize("turn", [0, 2])
-async def test_classifiers(labelled: Hosted, turn: int) -> None:
-    mode = MODES[(turn + len(labelled.architecture)) % 4]
+async def test_classifiers(labelled: Hosted) -> None:
+    mode = MODES[len(labelled.architecture) % 4]
     objective = LabelObjective(labelled.sequences)
-    memory = budgets(labelled)["few"] if turn else PLENTY
-    found = await sweep(Run(labelled, objective, mode, memory_bytes=memory, batch_tokens=128))
+    found = await sweep(Run(labelled, objective, mode, memory_bytes=budgets(labelled)["few"], batch_tokens=128))
     check(found, {heads: objective.expected(labelled, labelled.edits(heads, mode)) for heads in ((), *labelled.sets())})
     assert 0 < sum(values[1].sum() for values in found.values()) < len(found) * objective.items
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_divergences(hosted: Hosted, based: bool) -> None:
     """From the run under the interventions, of which the reference has all logits."""
@@ -210,19 +196,7 @@ async def test_divergences(hosted: Hosted, based: bool) -> None:
     assert max(values.max() for values in found.values()) > 1e-2
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-async def test_an_unchanged_set_diverges_by_nothing(hosted: Hosted) -> None:
-    """Scaled by 1, nothing moves by more than rounding; also not below 0."""
-    objective = DivergenceObjective(hosted.sequences)
-    async with running(64) as engine:
-        bulk = BulkRunner(engine, hosted.encoder, "sweeper", None)
-        evaluation = Evaluation(hosted.encoder, objective, bulk, Change(Mode.SCALE, 1.0), PLENTY)
-        await evaluation.baseline(hosted.untouched)
-        async for _, values in evaluation.changed(hosted.untouched, every_layer(3, 4)):
-            assert 0 <= values.min() <= values.max() < 1e-6
-
-
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
 async def test_whole_runs_equal_changed_ones(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
     """What a greedy curve measures its points with."""
     run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN)

@@ -145,10 +145,9 @@ GREEDY = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("classifies", [False, True], ids=["masked-lm", "classifier"])
-@pytest.mark.parametrize("name", GREEDY)
+@pytest.mark.parametrize(("name", "classifies"), [*((name, False) for name in GREEDY), ("effect", True), ("importance", True)])
 async def test_curves(
-    masked_lm: Callable[[str], Hosted], classifier: Callable[[str], Hosted], classifies: bool, name: str
+    masked_lm: Callable[[str], Hosted], classifier: Callable[[str], Hosted], name: str, classifies: bool
 ) -> None:
     hosted = (classifier if classifies else masked_lm)("bert")
     greedy = replace(GREEDY[name], metric=Metric.LOSS)
