@@ -83,7 +83,7 @@ MORE_A_LAYER = {"bert": 0, "modernbert": 9}
 """Launches of a layer beyond BERT's: the rotation of queries and keys, not its sines and cosines."""
 
 
-@pytest.fixture(scope="module", params=["bert", "modernbert", "deberta-v2"])
+@pytest.fixture(scope="module", params=["bert", "modernbert"])
 def encoders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoders:
     """The same architecture with few and with more layers."""
 

@@ -172,19 +172,6 @@ def test_the_new_model_takes_the_name_and_the_place_of_the_old_one(paints: Host,
     assert paints.metric("bertscope_model_weight_bytes", model=NAME) == (blue / "model.safetensors").stat().st_size
 
 
-def test_a_name_that_is_free_is_simply_loaded(paints: Host, blue: Path, truths: dict[str, Answer]) -> None:
-    assert load(paints, blue, model_id="third").name == "models/third"
-    ask(paints, "models/third").check(truths)
-    assert [found.name for found in listed(paints)] == [NAME, "models/second", "models/third"]
-
-
-def test_without_replace_the_error_names_it(paints: Host, blue: Path) -> None:
-    with refused(grpc.StatusCode.ALREADY_EXISTS) as failures:
-        load(paints, blue, replace=False)
-    assert failures[0].info.reason == "MODEL_EXISTS"
-    assert "or set replace" in failures[0].message
-
-
 def test_until_it_is_ready_the_old_model_is_what_everybody_sees(
     paints: Host, replacing: Any, blue: Path, gate: Gate, truths: dict[str, Answer]
 ) -> None:
@@ -347,21 +334,6 @@ def test_weights_that_are_overwritten_where_they_lie_are_taken_up_by_a_replaceme
     ask(host).check(truths)
 
 
-def test_replacing_again_and_again_leaves_one_model(paints: Host, red: Path, blue: Path) -> None:
-    alive: list[weakref.ref[Any]] = []
-    for source in (blue, red, blue, red):
-        load(paints, source)
-        loaded = paints.server.registry.find(NAME).loaded
-        assert loaded is not None
-        alive.append(weakref.ref(loaded.encoder))
-        del loaded
-    wait_until(lambda: sum(encoder() is not None for encoder in alive) == 1, "the old ones are gone")
-    wait_until(lambda: paints.metric("bertscope_models", state="unloading") == 0, "nothing is unloaded any more")
-    samples = [sample for family in paints.server.metrics.registry.collect() for sample in family.samples]
-    named = sorted(sample.name for sample in samples if sample.labels.get("model") == NAME)
-    assert named == ["bertscope_model_calls_total", "bertscope_model_weight_bytes"]
-
-
 class Callers:
     """Threads that ask a model over and over, each on a connection of its own; what they got, and when they asked for it."""
 
@@ -421,19 +393,3 @@ def test_under_load_every_answer_is_of_the_weights_that_it_names_and_none_fails(
         last = max(number for number, (asked, _, _) in enumerate(served) if asked <= ended)
         assert answer.digest in {digest for _, _, digest in served[first : last + 1]}
     wait_until(lambda: count(paints, "unloading") == 0, "the old ones are gone")
-
-
-def test_an_unload_under_load_ends_no_call_and_touches_no_other_model(
-    launch: Callable[..., Host], red: Path, truths: dict[str, Answer]
-) -> None:
-    host = launch(model=[f"kept={red}", f"first={red}"])
-    with Callers(host, NAME, 2) as leaving, Callers(host, "models/kept", 2) as staying:
-        host.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
-        unloaded = time.monotonic()
-        leaving.wait(5)
-        staying.wait(5)
-    assert not staying.failures
-    assert {failure.code() for failure in leaving.failures} == {grpc.StatusCode.NOT_FOUND}
-    for _, _, answer in (*leaving.answers, *staying.answers):
-        answer.check(truths)
-    assert max(began for began, _, _ in leaving.answers) < unloaded < max(began for began, _, _ in staying.answers)

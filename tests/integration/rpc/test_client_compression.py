@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import bertscope
 import numpy as np
@@ -113,29 +111,6 @@ def command(host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         return captured.err if code else captured.out
 
     return run_command
-
-
-@pytest.mark.slow
-def test_compress_and_benchmark_from_the_command_line(
-    command: Callable[..., str], host: Host, halved: bertscope.Model, tmp_path: Path
-) -> None:
-    texts, table, figure = tmp_path / "texts.txt", tmp_path / "report.md", tmp_path / "report.png"
-    texts.write_text("the cat sat on the mat\nparis is in france\n")
-    out = command("compress", "--steps", "ffn=0.5,bf16", "--model", "bert", "--name", "thin")
-    try:
-        assert out.splitlines()[0].startswith("feed_forward: ")
-        assert "models/thin is compressed: feed_forward, half" in out
-        out = command(
-            *("benchmark", "--baseline", "bert", "--model", "thin", "--model", "halved", "--length", 8, "--batch-size", 1),
-            *("--min-runs", 3, "--min-seconds", 0, "--agreement", texts, "--top-k", 2, "--json"),
-            *("--output", table, "--plot", figure),
-        )
-    finally:
-        command("models", "unload", "thin")
-    models = json.loads(out)["models"]
-    assert [model["provenance"]["model"] for model in models] == ["models/bert", "models/thin", "models/halved"]
-    assert "| halved | torch | int8 | layers+int8 |" in table.read_text()
-    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_step_that_is_refused_is_named_as_it_was_written(command: Callable[..., str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -92,28 +91,3 @@ def test_tasks_that_share_a_client_and_tasks_that_are_cancelled(host: Host) -> N
             assert alike(read(await client.fill_mask(TEXTS[0], model="bert")), expected[0])
 
     asyncio.run(ask())
-
-
-@pytest.mark.slow
-def test_threads_whose_call_is_cancelled_leave_the_others_alone(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        expected = read(client.fill_mask(TEXTS[0], model="bert"))
-        over = threading.Event()
-
-        def give_up() -> int:
-            given_up = 0
-            while not over.is_set():
-                client.fill_mask_stream(TEXTS[0] * 100, model="bert").close()
-                stream = client.fill_mask_stream(TEXTS[0] * 100, model="bert")
-                next(stream)
-                stream.close()
-                given_up += 1
-            return given_up
-
-        with ThreadPoolExecutor(3) as pool:
-            quitters = [pool.submit(give_up) for _ in range(2)]
-            found = [read(client.fill_mask(TEXTS[0], model="bert")) for _ in range(CALLS)]
-            over.set()
-            assert all(alike(each, expected) for each in found)
-            wait(quitters)
-            assert all(quitter.exception() is None for quitter in quitters)

@@ -149,16 +149,6 @@ def test_streams_with_a_row_that_fails_end_with_an_error_and_others_do_not(ward:
     assert ward.metric("bertscope_queue_rows", device="cpu") == 0
 
 
-def test_a_batch_that_memory_does_not_hold_is_run_in_parts_for_all_its_callers(ward: Host) -> None:
-    requests = [request(*[GOOD] * count) for count in (1, 2, 3, 4)]
-    expected = [ward.cloze.FillMask(asked, timeout=CALL_SECONDS) for asked in requests]
-    with failing(ward, "models/bert", too_large(rows=2)) as found:
-        calls = ask_at_once(ward, requests)
-    assert max(rows for rows, failed in found.batches if failed) == 10, "they shared a batch"
-    for call, true in zip(calls, expected, strict=True):
-        check(call.result(), true)
-
-
 def test_a_row_that_memory_does_not_hold_is_refused_and_its_neighbours_are_not(ward: Host) -> None:
     expected = ward.cloze.FillMask(request(GOOD), timeout=CALL_SECONDS)
     requests = [request(GOOD), request(LONG), request(GOOD), request(GOOD, LONG), request(GOOD)]

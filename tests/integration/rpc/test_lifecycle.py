@@ -130,17 +130,6 @@ def test_health_of_an_unknown_service(host: Host) -> None:
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_a_watcher_is_told_when_the_server_begins_to_stop(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stub: Any = health_pb2_grpc.HealthStub(host.channel)
-    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
-    assert next(watch).status == Status.SERVING
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
-    assert next(watch).status == Status.NOT_SERVING
-    watch.cancel()
-    stopping.result(CALL_SECONDS)
-
-
 def v1_of_reflection() -> dict[str, Any]:
     """The messages of v1, as a client has them that was made from gRPC's own file: in a pool of its own."""
     pool = DescriptorPool()
@@ -248,20 +237,6 @@ def test_calls_are_taken_for_a_while_after_health_says_not_serving(launch: Calla
     assert is_refused(host)
 
 
-def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
-    next(stream)
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(600), loop.loop)
-    wait_until(lambda: is_refused(host), "it stops")
-    assert not stopping.done()
-    loop.loop.call_soon_threadsafe(host.server.stop_now)
-    stopping.result(CALL_SECONDS)
-    with pytest.raises(grpc.RpcError) as caught:
-        list(stream)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
     calls = host.server._calls
@@ -312,16 +287,6 @@ def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_
     stopping.result(CALL_SECONDS)
 
 
-@pytest.mark.slow
-def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=granted(60))
-    next(stream)
-    # Nobody reads on, so the stream would never end by itself.
-    loop.run(host.server.stop(0.2), idle=10)
-    assert host.metric("bertscope_requests_in_flight", method="ExtractAttention") == 0
-
-
 def test_stopping_a_server_that_never_loaded(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch(load=False)
     loop.run(host.server.stop(500), idle=10)
@@ -359,14 +324,6 @@ def test_ports_are_free_again_after_a_stop(loop: LoopThread, launch: Callable[..
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(("127.0.0.1", port))
-
-
-def test_several_models_of_the_settings_are_hosted_in_their_order(
-    launch: Callable[..., Host], checkpoints: dict[str, Path]
-) -> None:
-    host = launch(model=[f"second={checkpoints['roberta']}", str(checkpoints["bert"])])
-    listed = host.models.ListModels(model.ListModelsRequest()).models
-    assert [entry.name for entry in listed] == ["models/second", "models/bert"]
 
 
 def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_of_the_rest_to_another(

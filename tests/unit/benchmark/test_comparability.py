@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 from bertscope_service.benchmark.building import Building, Check
 from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, caveats, pair_alike
-from bertscope_service.errors import LoadAbandonedError
 
 from tests.support.patience import granted
 
@@ -149,17 +148,3 @@ def test_an_abandoned_build_holds_the_next_one_back_until_it_has_ended() -> None
 
     builds = run(scenario)
     assert (builds.most, builds.begun) == (1, 2)
-
-
-def test_a_build_that_fails_is_its_callers_error_alone() -> None:
-    async def scenario(building: Building, builds: Builds) -> None:
-        builds.gate.set()
-
-        def fail(check: Check) -> str:
-            raise LoadAbandonedError
-
-        with pytest.raises(LoadAbandonedError):
-            await building.do(fail)
-        assert await building.do(builds) == "built"
-
-    run(scenario)
