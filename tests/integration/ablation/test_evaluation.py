@@ -1,25 +1,14 @@
 """Values with heads changed are those of transformers run once per text and set, however they are computed."""
 
-import asyncio
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import Mode, every_head
+from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.observers.means import ContextObserver
 from bertscope_service.encoders.base import HeadSet
-from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.loading import load_encoder
-from bertscope_service.engine.bulk import BulkRunner
-from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
@@ -102,43 +91,6 @@ async def test_memory_and_batches_change_no_number(
     mode = MODES[(len(memory) + batch_tokens + len(hosted.architecture)) % 4]
     run = Run(hosted, GoldObjective(hosted.sequences), mode, reuse=reuse, memory_bytes=bytes_, batch_tokens=batch_tokens)
     check(await sweep(run), expected(mode))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
-async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
-    """Beside another sweep of another mode, interactive rows with other gates and rows with another observer; they too get
-    their own."""
-    mode, other = Mode.MEAN, Mode.SCALE
-    one = Run(hosted, GoldObjective(hosted.sequences), mode, batch_tokens=64)
-    two = Run(hosted, GoldObjective(hosted.sequences), other, memory_bytes=budgets(hosted)["some"])
-    async with running(64) as engine:
-        calling = asyncio.create_task(interactive(engine, hosted))
-        found = await asyncio.gather(one.values(engine, hosted.sets()), two.values(engine, hosted.sets()[::-1]))
-        calls = await calling
-    check(found[0], expected(mode))
-    check(found[1], expected(other))
-    assert calls == 8
-
-
-async def interactive(engine: Engine, hosted: Hosted) -> int:
-    """Calls of someone who fills masks, with and without gates, and asks for contexts; each checked."""
-    objective, calls = GoldObjective(hosted.sequences), 0
-    for heads in ((), ((0, (0,)),), ((1, (1, 2)), (2, (0,))), ((2, (0, 1, 2, 3)),)):
-        edits = hosted.edits(heads, Mode.UNIFORM)
-        gates = hosted.untouched.change(heads, Mode.UNIFORM).edits()
-        rows = [
-            Row(hosted.encoder, sequence, observer, gates)
-            for sequence, observer in zip(objective.sequences, objective.observers, strict=True)
-        ]
-        seen = await engine.run(rows, client="someone")
-        np.testing.assert_allclose(objective.measure(seen), objective.expected(hosted, edits), rtol=1e-5, atol=1e-5)
-        (sums,) = await engine.run(
-            [Row(hosted.encoder, hosted.sequences[2], ContextObserver())], client="other", priority=Priority.BULK
-        )
-        np.testing.assert_allclose(sums, hosted.oracle.contexts(hosted.sequences[2]).sum(dim=2), rtol=0, atol=1e-3)
-        calls += 2
-    return calls
 
 
 def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
@@ -228,34 +180,3 @@ async def test_a_budget_below_the_longest_row_is_refused(masked_lm: Callable[[st
     assert caught.value.reason == "MEMORY_TOO_SMALL"
     assert str(needed) in caught.value.message
     assert len(await sweep(Run(hosted, run.objective, Mode.ZERO, memory_bytes=needed))) == len(hosted.sets()) + 1
-
-
-@pytest.fixture(scope="module")
-def twelve(tmp_path_factory: pytest.TempPathFactory) -> TorchEncoder:
-    """bert-base's 12 layers of 12 heads, very thin."""
-    folder = tmp_path_factory.mktemp("twelve")
-    sizes = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 8}
-    torch.manual_seed(0)
-    config = transformers.BertConfig(vocab_size=150, max_position_embeddings=16, **sizes)
-    transformers.BertForMaskedLM(config).save_pretrained(folder)
-    return load_encoder(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", ["everything", "one"])
-async def test_layer_passes_of_bert_base(twelve: TorchEncoder, masked_lm: Callable[[str], Hosted], memory: str) -> None:
-    """936 of 1,728 for the heads, 12 for the baseline, 11 for the states; without memory each layer's states begin anew."""
-    sequences = [sequence for sequence in masked_lm("bert").sequences if 1 < len(sequence) <= 16]
-    assert len(sequences) == 4
-    sequences = [type(one)([token % 150 for token in one.ids], one.segments) for one in sequences]
-    bytes_ = PLENTY if memory == "everything" else max(needed_bytes(twelve, sequences))
-    async with running() as engine:
-        evaluation = Evaluation(
-            twelve, GoldObjective(sequences), BulkRunner(engine, twelve, "sweeper", None), Change(Mode.ZERO), bytes_
-        )
-        await evaluation.baseline(Interventions.none(12, 12))
-        found = [heads async for heads, _ in evaluation.changed(Interventions.none(12, 12), every_head(12, 12))]
-    assert sorted(found) == sorted(every_head(12, 12))
-    prefixes = 11 if memory == "everything" else sum(range(12))
-    assert evaluation.layer_passes == 4 * (936 + 12 + prefixes)
-    assert evaluation.full_layer_passes == 4 * (1728 + 12)

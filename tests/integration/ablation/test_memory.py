@@ -102,21 +102,6 @@ async def test_kept_states_stay_within_the_budget(
     assert kept.most <= budget + batch
 
 
-@pytest.mark.parametrize(("rows", "most"), [(1, 1), (3, 3), (6, 7)])
-async def test_a_part_is_gone_before_the_next_is_made(
-    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, rows: int, most: int
-) -> None:
-    """With memory for some of six rows of one length, there is never a state more; with all kept, one is there twice."""
-    hosted, kept = masked_lm("bert"), Kept(monkeypatch)
-    sequences = [hosted.sequences[3]] * 6
-    (size,) = needed_bytes(hosted.encoder, sequences[:1])
-    run = Run(hosted, GoldObjective(sequences), Mode.ZERO, memory_bytes=rows * size, batch_tokens=16)
-    async with running(16) as engine:
-        await run.values(engine, every_head(4, 4))
-    assert kept.most == most * size
-    assert kept.taken == 4 * 6
-
-
 async def test_results_that_wait_for_the_last_part_are_bounded(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
 ) -> None:

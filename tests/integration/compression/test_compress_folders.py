@@ -234,15 +234,6 @@ def test_a_folder_that_can_not_be_written(bert: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["taken", "mine"]
 
 
-def test_tokens_follow_layers(bert: Path, tmp_path: Path) -> None:
-    """Whatever comes first, each layer that stays keeps its share."""
-    first = made(bert, tmp_path / "first", EliminateTokens((1.0, 0.75, 0.5, 0.25)), KeepLayers((1, 3)))
-    last = made(bert, tmp_path / "last", KeepLayers((1, 3)), EliminateTokens((0.75, 0.25)))
-    written = [json.loads((folder / "config.json").read_text()) for folder in (first, last)]
-    assert written[0] == written[1]
-    assert written[0]["bertscope_kept_shares"] == [0.75, 0.25]
-
-
 @pytest.mark.slow
 def test_export_after_other_steps(bert: Path, tmp_path: Path) -> None:
     """Graphs, tokenizer and config of the changed model, no checkpoint beside them, and a umask other than the exporter's."""

@@ -65,16 +65,6 @@ def test_weights_keep_the_format_they_are_stored_in(copy: Path, tmp_path: Path, 
     assert torch.equal(found[name], expected)
 
 
-def test_mixed_formats_become_the_widest(copy: Path, tmp_path: Path) -> None:
-    def narrow(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {name: values.half() if "query" in name else values for name, values in weights.items()}
-
-    edit_weights(copy, narrow)
-    edit_config(copy, dtype="float16")
-    found = load_file(prune(copy, {1: (2,)}, tmp_path / "pruned") / "model.safetensors")
-    assert {values.dtype for values in found.values()} == {torch.float32}
-
-
 def test_shards_become_one_file(copy: Path, tmp_path: Path) -> None:
     weights = load_file(copy / "model.safetensors")
     parts = {"a.safetensors": sorted(weights)[::2], "b.safetensors": sorted(weights)[1::2]}
@@ -96,17 +86,6 @@ def test_no_head_stays_no_head(architecture: str, tmp_path: Path) -> None:
     assert_close(run(pruned, [SEQUENCE])[0], run(whole, [SEQUENCE], [gates(whole, {1: (2,)})])[0], 1e-5)
     stored = load_file(tmp_path / "pruned" / "model.safetensors")
     assert stored.keys() <= load_file(folder / "model.safetensors").keys()
-
-
-def test_half_a_classifier_does_not_become_a_whole_one(tmp_path: Path) -> None:
-    """What is missing is not made up."""
-    folder = write_checkpoint("bert", tmp_path / "whole", labels=2)
-    edit_weights(folder, lambda weights: {name: values for name, values in weights.items() if "pooler" not in name})
-    pruned = prune(folder, {1: (2,)}, tmp_path / "pruned")
-    found = load("bert", pruned)
-    assert (found.shape.labels, found.shape.pruned) == ((), {1: (2,)})
-    assert not (found.capabilities.classification or found.capabilities.masked_lm)
-    assert not any("pooler" in name or "classifier" in name for name in load_file(pruned / "model.safetensors"))
 
 
 def test_albert_is_refused(tmp_path: Path) -> None:

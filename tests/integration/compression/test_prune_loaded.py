@@ -123,16 +123,6 @@ def test_a_saved_model_is_listed_and_loads_again(models: Models, bert: Path, tmp
     assert (shown.heads, shown.parameters) == (4, whole.encoder.shape.parameters - 4 * 32 * 8 - 3 * 8)
 
 
-def test_an_unsaved_model_leaves_no_file(models: Models, bert: Path, tmp_path: Path, temporary: Path) -> None:
-    whole = models.load(bert)
-    pruned = models.prune(whole)
-    assert pruned.spec.source == "models/whole, pruned"
-    assert_same_as_closed(pruned, whole, PARTS)
-    assert list(tmp_path.iterdir()) == [temporary]
-    assert not list(temporary.iterdir())
-    assert models.registry.find("models/whole").loaded is whole
-
-
 @pytest.mark.slow
 def test_a_pruned_model_can_be_pruned(models: Models, bert: Path, tmp_path: Path) -> None:
     """Whether it was saved or not, and whether its original is still loaded or not."""
@@ -148,14 +138,6 @@ def test_a_pruned_model_can_be_pruned(models: Models, bert: Path, tmp_path: Path
     further = models.prune(thrice, {2: (3,)}, model_id="further")
     assert further.encoder.shape.pruned == {0: (1,), 1: (0, 2), 2: (3,)}
     assert_same_as_closed(further, whole, {0: (1,), 1: (0, 2), 2: (3,)})
-
-
-def test_device_and_precision_stay(models: Models, bert: Path, tmp_path: Path) -> None:
-    """The saved weights keep the stored format all the same."""
-    whole = models.load(bert, precision="bf16")
-    pruned = models.prune(whole, folder=tmp_path / "saved")
-    assert (pruned.encoder.device, pruned.encoder.precision) == (whole.encoder.device, "bf16")
-    assert pruned.weight_bytes == models.prune(models.load(bert, "fp32"), model_id="other").weight_bytes
 
 
 def test_folders_that_are_refused(models: Models, bert: Path, tmp_path: Path) -> None:

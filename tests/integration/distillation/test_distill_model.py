@@ -311,14 +311,6 @@ def test_bad_requests_are_refused_at_once(school: Host, tmp_path: Path, why: str
     assert not (tmp_path / "student").exists()
 
 
-def test_a_folder_with_files_is_refused(school: Host, tmp_path: Path) -> None:
-    (tmp_path / "student").mkdir()
-    (tmp_path / "student" / "a file").touch()
-    with refused(EXISTS) as failures:
-        distil(school, tmp_path / "student", LAYERS)
-    assert failures[0].info.reason == "FOLDER_NOT_EMPTY"
-
-
 def test_a_large_training_is_refused(loop: LoopThread, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     with launched(loop, model=[f"bert={checkpoints['bert']}"], probe_memory_bytes=1000) as host, refused(INVALID) as failures:
         distil(host, tmp_path / "student", LAYERS)

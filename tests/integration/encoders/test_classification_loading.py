@@ -58,14 +58,6 @@ def test_labels_come_in_the_order_of_their_numbers(classifier: Subject) -> None:
     assert has.prunable == (classifier.architecture != "albert")
 
 
-def test_the_encoder_is_that_of_the_masked_lm(classifier: Subject, checkpoint: Callable[[str], Path]) -> None:
-    """Only the head differs, so the maps don't."""
-    masked = Subject(classifier.architecture, checkpoint(classifier.architecture))
-    for sequence in masked.sequences[:3]:
-        found, expected = (run_layers(one.encoder, sequence) for one in (classifier, masked))
-        assert_equal(found, expected)
-
-
 @torch.inference_mode()
 def run_layers(encoder: TorchEncoder, sequence: Any) -> list[torch.Tensor]:
     state = encoder.begin([sequence])
@@ -108,13 +100,6 @@ def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> No
     assert (found.shape.labels, found.capabilities.masked_lm) == ((), False)
     sequence = classifier.sequences[1]
     assert_equal(run_layers(found, sequence), run_layers(classifier.encoder, sequence))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "mobilebert"])
-def test_without_its_pooler_a_classifier_is_none(architecture: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(architecture, tmp_path, labels=2)
-    drop(folder, lambda name: "pooler" in name)
-    assert load(architecture, folder).shape.labels == ()
 
 
 def test_another_number_of_labels_than_weights_is_refused(classifier: Subject, copy: Path) -> None:

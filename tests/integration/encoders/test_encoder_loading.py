@@ -59,18 +59,6 @@ def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
     assert not load(architecture, folder).capabilities.masked_lm
 
 
-def test_missing_encoder_weight_is_refused(copy: tuple[str, Path]) -> None:
-    architecture, folder = copy
-    names: list[str] = []
-
-    def drop(weights: dict[str, torch.Tensor]) -> None:
-        names.append(some_query(weights))
-        del weights[names[0]]
-
-    edit_weights(folder, drop)
-    assert names[0] in refusal(architecture, folder).message
-
-
 def cut_a_matrix(folder: Path) -> None:
     def cut(weights: dict[str, torch.Tensor]) -> None:
         name = some_query(weights)

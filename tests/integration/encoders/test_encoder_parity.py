@@ -76,3 +76,6 @@ def test_shape_segments_and_chosen_positions(subject: Subject) -> None:
     assert found.shape == (len(places), shape.vocabulary_size)
     for scores, (row, position) in zip(found, places, strict=True):
         assert_close([scores], [subject.reference.alone(batch[row]).logits[0, position]])
+    ids = torch.arange(3 * len(places)).view(-1, 3) * 7 % shape.vocabulary_size
+    entries = encoder.entry_logits(state, *torch.tensor(places).T, ids)
+    assert_close([entries], [found.gather(1, ids)])

@@ -50,18 +50,6 @@ def test_stopping_early(subject: Subject) -> None:
 
 @on_three
 @torch.inference_mode()
-def test_nothing_left_to_run_changes_nothing(subject: Subject) -> None:
-    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 2)
-    hidden = state.hidden.clone()
-    encoder.advance(state, 2)
-    encoder.advance(state, 1)
-    assert state.layer == 2
-    assert torch.equal(state.hidden, hidden)
-
-
-@on_three
-@torch.inference_mode()
 def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Edits | None]) -> None:
     """A mixed batch, taken apart midway and stacked in other groups, ends as the whole one."""
     encoder, layers = subject.encoder, subject.encoder.shape.layers
@@ -79,16 +67,3 @@ def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Edits | N
             for place, index in enumerate(group):
                 length = len(subject.sequences[index])
                 assert_close([logits[place, :length]], [whole.logits[index, :length]])
-
-
-@on_three
-@torch.inference_mode()
-def test_a_row_holds_no_memory_of_its_batch(subject: Subject) -> None:
-    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 1)
-    for index, sequence in enumerate(subject.sequences):
-        row = state.row(index)
-        assert (row.lengths, row.valid, row.layer) == ((len(sequence),), None, 1)
-        assert row.hidden.shape == (1, len(sequence), encoder.shape.hidden_size)
-        assert row.hidden.untyped_storage().nbytes() == row.hidden.numel() * row.hidden.element_size()
-        assert torch.equal(row.hidden[0], state.hidden[index, : len(sequence)])

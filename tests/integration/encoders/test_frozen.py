@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,25 +150,6 @@ def test_what_is_not_held_is_an_error(subject: Subject, monkeypatch: pytest.Monk
     monkeypatch.setattr("bertscope_service.encoders.torch.frozen.FORMS", forms)
     with pytest.raises(RuntimeError, match="not linear"):
         run(EntryTarget(3, (10,)))
-
-
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_other_threads_are_not_frozen(subject: Subject) -> None:
-    found = list[float]()
-
-    def slope() -> None:
-        read = torch.tensor(1.0, requires_grad=True)
-        (gradient,) = torch.autograd.grad(torch.tanh(read), read)
-        found.append(float(gradient))
-
-    with subject.encoder.decomposition.frozen():
-        thread = Thread(target=slope)
-        thread.start()
-        thread.join()
-        slope()
-    slope()
-    derivative = 1 - np.tanh(1.0) ** 2
-    assert found == pytest.approx([derivative, np.tanh(1.0), derivative], rel=1e-6)
 
 
 class DecompX:

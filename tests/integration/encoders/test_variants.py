@@ -9,7 +9,6 @@ import torch
 from bertscope_service.checkpoints.check import check_source
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.errors import FailedPrecondition
-from safetensors.torch import load_file, save_file
 
 from tests.support.exports import load_exported
 from tests.support.family import FAMILY, VARIANTS, optional_settings
@@ -49,23 +48,6 @@ def test_a_model_of_one_segment_loads_and_is_exported(architecture: str, tmp_pat
     found = subject.run(sequences, encoder=load_exported(folder, export_cache))
     for index, sequence in enumerate(sequences):
         assert_close(found.row(index), subject.reference.run([sequence]).row(0))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "albert", "ernie"])
-def test_a_base_without_its_pooler_loads(architecture: str, tmp_path: Path) -> None:
-    """Published bases lack it, or have one that nothing reads."""
-    folder = write_checkpoint(architecture, tmp_path / "model", head=False)
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    kept = {name: tensor for name, tensor in weights.items() if not name.startswith("pooler.")}
-    save_file(kept, path, metadata={"format": "pt"})
-    encoder, whole = (
-        Subject(architecture, one) for one in (folder, write_checkpoint(architecture, tmp_path / "whole", head=False))
-    )
-    state, expected = (one.encoder.begin(whole.sequences[:2]) for one in (encoder, whole))
-    for one, reached in ((encoder, state), (whole, expected)):
-        one.encoder.advance(reached, one.encoder.shape.layers)
-    assert_equal([state.hidden], [expected.hidden])
 
 
 @pytest.mark.every_architecture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -25,11 +23,6 @@ Code = grpc.StatusCode
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-
-
-@pytest.fixture
-def copy(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(checkpoints["bert"], tmp_path / "copy"))
 
 
 def load(host: Host, **fields: Any) -> model_pb2.Model:
@@ -56,54 +49,6 @@ def test_an_odd_source(host: Host, source: str) -> None:
     assert code_of(lambda: load(host, model_id="odd", source=source)) in expected
 
 
-@pytest.mark.parametrize("revision", ["\0", "../.."])
-def test_an_odd_revision(host: Host, revision: str) -> None:
-    expected = {Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.UNAVAILABLE}
-    assert code_of(lambda: load(host, model_id="odd", source="a/b", revision=revision)) in expected
-
-
-BROKEN_CONFIGS: list[dict[str, Any]] = [
-    {"model_type": ["bert"]},
-    {"model_type": "\ud800"},
-    {"num_hidden_layers": 0},
-    {"hidden_size": "x"},
-    {"pad_token_id": 100000},
-    {"hidden_act": "nope"},
-    {"is_decoder": True},
-]
-
-
-@pytest.mark.parametrize("change", BROKEN_CONFIGS, ids=str)
-def test_a_config_that_does_not_fit(host: Host, copy: Path, change: dict[str, Any]) -> None:
-    path = copy / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with refused(Code.FAILED_PRECONDITION) as failures:
-        load(host, model_id="broken", source=str(copy))
-    assert "\n" not in failures[0].message
-
-
-WEIGHT_MAPS = [{"a": 5}, {"a": "sub/part.safetensors"}]
-
-
-@pytest.mark.parametrize("weight_map", WEIGHT_MAPS, ids=lambda value: str(value)[:20])
-def test_an_index_that_leads_nowhere(host: Host, copy: Path, weight_map: dict[str, Any]) -> None:
-    (copy / "model.safetensors").rename(copy / "part.safetensors")
-    (copy / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    with refused(Code.FAILED_PRECONDITION):
-        load(host, model_id="broken", source=str(copy))
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("config.json", "[" * 100_000), ("tokenizer.json", "[" * 100_000), ("tokenizer.json", "{}"), ("model.safetensors", "")],
-)
-def test_a_file_that_holds_something_else(host: Host, copy: Path, name: str, content: str) -> None:
-    (copy / name).write_text(content)
-    with refused(Code.FAILED_PRECONDITION) as failures:
-        load(host, model_id="broken", source=str(copy))
-    assert "\n" not in failures[0].message
-
-
 @pytest.mark.parametrize("character", ["x", "😀", "\n"])
 def test_a_name_that_would_overflow_a_header(host: Host, character: str) -> None:
     length = 5000
@@ -112,12 +57,6 @@ def test_a_name_that_would_overflow_a_header(host: Host, character: str) -> None
     assert "\n" not in failures[0].message
     with refused(Code.INVALID_ARGUMENT):
         load(host, model_id=character * length, source="x")
-
-
-@pytest.mark.parametrize("token", ["é", "bW9kZWxzL2JlcnQ=!"])
-def test_a_page_token_that_is_none(host: Host, token: str) -> None:
-    with refused(Code.INVALID_ARGUMENT):
-        host.models.ListModels(model_pb2.ListModelsRequest(page_token=token), timeout=CALL_SECONDS)
 
 
 WORDS = ["".join(letters) for letters in product("abcdefghij", repeat=3)]

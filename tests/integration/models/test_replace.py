@@ -3,12 +3,11 @@
 import asyncio
 import shutil
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import bertscope_service.api.read_ahead
 import grpc
@@ -17,7 +16,6 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import cloze_pb2_grpc
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.models.loaded import LoadedModel
@@ -222,39 +220,6 @@ def test_while_it_is_replaced_a_model_changes_in_no_other_way(
     assert NAME not in [found.name for found in listed(paints)]
 
 
-def test_a_model_that_loads_or_unloads_can_not_be_replaced(paints: Host, blue: Path, gate: Gate) -> None:
-    gate.shut_for = "models/third"
-    first = loading(paints, blue, model_id="third", replace=False)
-    assert gate.arrived.wait(granted(20))
-    with refused(FAILED) as failures:
-        load(paints, blue, model_id="third")
-    assert failures[0].info.reason == "MODEL_NOT_READY"
-    assert "still loading" in failures[0].message
-    gate.open.set()
-    assert list(first)[-1].model.name == "models/third"
-    stream = paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)
-    next(stream)
-    unloading = paints.models.UnloadModel.future(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
-    wait_until(lambda: get(paints).state == model.Model.STATE_UNLOADING, "it is being unloaded")
-    with refused(FAILED) as failures:
-        load(paints, blue)
-    assert "already being unloaded" in failures[0].message
-    unloading.cancel()
-    stream.cancel()
-
-
-def test_a_cancelled_replacement_leaves_the_old_model_as_it_was(
-    paints: Host, replacing: Any, gate: Gate, blue: Path, truths: dict[str, Answer]
-) -> None:
-    before = listed(paints)
-    replacing.cancel()
-    wait_until(lambda: count(paints, "loading") == 0, "the load is abandoned")
-    gate.shut_for = ""
-    assert listed(paints) == before
-    ask(paints).check(truths)
-    assert load(paints, blue).weights_digest == ask(paints).digest != before[0].weights_digest
-
-
 def test_a_failed_replacement_leaves_the_old_model_as_it_was(
     paints: Host, red: Path, blue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truths: dict[str, Answer]
 ) -> None:
@@ -318,78 +283,3 @@ def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_l
 
 def scores(effect: ablation.HeadEffect) -> list[float]:
     return [metric.score for metric in effect.metrics]
-
-
-def test_weights_that_are_overwritten_where_they_lie_are_taken_up_by_a_replacement(
-    launch: Callable[..., Host], red: Path, blue: Path, tmp_path: Path, truths: dict[str, Answer]
-) -> None:
-    folder = Path(shutil.copytree(red, tmp_path / "deployed"))
-    host = launch(model=[f"first={folder}"])
-    old = ask(host)
-    shutil.copytree(blue, folder, dirs_exist_ok=True)
-    assert ask(host).digest == old.digest
-    ask(host).check(truths)
-    load(host, folder)
-    assert ask(host).digest != old.digest
-    ask(host).check(truths)
-
-
-class Callers:
-    """Threads that ask a model over and over, each on a connection of its own; what they got, and when they asked for it."""
-
-    def __init__(self, host: Host, name: str, number: int) -> None:
-        self._host = host
-        self._name = name
-        self._stop = threading.Event()
-        self.answers: list[tuple[float, float, Answer]] = []
-        self.failures: list[Any] = []
-        self._threads = [threading.Thread(target=self._ask) for _ in range(number)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        self.wait(5)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(CALL_SECONDS)
-
-    def wait(self, calls: int) -> None:
-        """Come back after so many more calls."""
-        more = len(self.answers) + len(self.failures) + calls
-        wait_until(lambda: len(self.answers) + len(self.failures) >= more, f"{calls} more calls have ended")
-
-    def _ask(self) -> None:
-        with self._host.connect() as channel:
-            stub = cloze_pb2_grpc.ClozeServiceStub(channel)
-            while not self._stop.is_set():
-                began = time.monotonic()
-                try:
-                    answer = ask(self._host, self._name, stub)
-                    self.answers.append((began, time.monotonic(), answer))
-                except grpc.RpcError as error:
-                    self.failures.append(error)
-
-
-@pytest.mark.slow
-def test_under_load_every_answer_is_of_the_weights_that_it_names_and_none_fails(
-    paints: Host, red: Path, blue: Path, truths: dict[str, Answer]
-) -> None:
-    served = [(0.0, time.monotonic(), get(paints).weights_digest)]
-    with Callers(paints, NAME, 3) as callers:
-        for source in (blue, red) * 3:
-            asked = time.monotonic()
-            digest = load(paints, source).weights_digest
-            served.append((asked, time.monotonic(), digest))
-            callers.wait(5)
-    assert not callers.failures
-    assert {answer.digest for _, _, answer in callers.answers} == set(truths)
-    for began, ended, answer in callers.answers:
-        answer.check(truths)
-        # Asked for after a replacement was answered: no older one. Answered before one was asked for: no newer one.
-        first = max(number for number, (_, ready, _) in enumerate(served) if ready <= began)
-        last = max(number for number, (asked, _, _) in enumerate(served) if asked <= ended)
-        assert answer.digest in {digest for _, _, digest in served[first : last + 1]}
-    wait_until(lambda: count(paints, "unloading") == 0, "the old ones are gone")

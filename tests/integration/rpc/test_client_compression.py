@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import bertscope
-import numpy as np
 import pytest
 from bertscope_workbench.command.app import run
 
@@ -26,20 +25,6 @@ def halved(host: Host) -> Iterator[bertscope.Model]:
         assert all(progress.done_steps <= progress.total_steps for progress in heard)
         yield model
         client.unload_model(model)
-
-
-def test_a_compressed_model_says_what_was_done_and_answers(host: Host, halved: bertscope.Model) -> None:
-    with bertscope.Client(host.target) as client:
-        whole = client.get_model("bert")
-        assert (halved.layers, halved.precision, halved.runtime) == (2, "int8", "torch")
-        assert halved.weight_bytes < whole.weight_bytes
-        assert whole.compression == ()
-        assert [step.step for step in halved.compression] == ["layers", "int8"]
-        assert all(step.description for step in halved.compression)
-        answers = client.fill_mask(TEXT, model=halved, top_k=3)[0].masks[0].predictions
-        assert len(answers) == 3
-        assert np.isfinite([answer.log_probability for answer in answers]).all()
-        assert halved in client.list_models()
 
 
 def test_a_report_of_real_models(host: Host, halved: bertscope.Model) -> None:

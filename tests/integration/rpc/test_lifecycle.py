@@ -1,7 +1,6 @@
 """Starting, health, reflection, and stopping without losing what runs."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -109,15 +108,6 @@ def test_a_server_that_has_not_imported_its_models_libraries_says_that_it_starts
             assert fill().results
     finally:
         loop.run(server.stop(0))
-
-
-def test_a_server_is_stopped_before_it_has_imported_its_models_libraries(loop: LoopThread) -> None:
-    server = loop.run(make(Settings(port=0, metrics_port=0)))
-    ports = loop.run(server.start())
-    loop.run(server.stop(0))
-    with grpc.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel, pytest.raises(grpc.RpcError) as caught:
-        cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(GOOD, timeout=CALL_SECONDS)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def make(settings: Settings) -> Server:
@@ -266,35 +256,6 @@ def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: 
     holding.result(CALL_SECONDS)
 
 
-def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_others(
-    launch: Callable[..., Host], loop: LoopThread
-) -> None:
-    host = launch()
-    assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
-    blocked, go_on = threading.Event(), threading.Event()
-
-    def block() -> None:
-        blocked.set()
-        assert go_on.wait(CALL_SECONDS)
-
-    loop.loop.call_soon_threadsafe(block)
-    assert blocked.wait(CALL_SECONDS)
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
-    calls = [host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS) for _ in range(300)]
-    go_on.set()
-    wait_until(lambda: all(call.done() for call in calls), "all have ended")
-    assert {call.code() for call in calls} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-    stopping.result(CALL_SECONDS)
-
-
-def test_stopping_a_server_that_never_loaded(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch(load=False)
-    loop.run(host.server.stop(500), idle=10)
-    with pytest.raises(grpc.RpcError) as caught:
-        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 async def start(settings: Settings) -> None:
     server = Server(settings)
     try:
@@ -315,15 +276,6 @@ def test_an_address_that_is_not_this_machines_is_named(loop: LoopThread, host: s
     for flag in ("host", "metrics_host"):
         with pytest.raises(OSError, match=rf"on {host}:0; this machine has no such address; --{flag.replace('_', '-')} takes"):
             loop.run(start(Settings(port=0, metrics_port=0, **{flag: host})))
-
-
-def test_ports_are_free_again_after_a_stop(loop: LoopThread, launch: Callable[..., Host]) -> None:
-    host = launch()
-    loop.run(host.server.stop(0))
-    for port in (host.ports.grpc, host.ports.metrics):
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
 
 
 def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_of_the_rest_to_another(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from bertscope_service.benchmark.building import Building, Check
-from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, caveats, pair_alike
+from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, pair_alike
 
 from tests.support.patience import granted
 
@@ -86,14 +86,6 @@ def test_models_that_cannot_be_copied_run_as_they_are_loaded() -> None:
 def test_as_loaded_nothing_is_copied() -> None:
     found = as_loaded([TORCH, ONNX, GRAPHS], 1)
     assert (found.forms, found.references, found.compared) == ([TORCH.form, ONNX.form, GRAPHS.form], [], [1, 1, 1])
-
-
-def test_caveats_say_what_else_differs() -> None:
-    assert caveats(form("torch"), form("torch"), False) == ""
-    assert caveats(form("torch"), form("onnx"), False) == "other runtime"
-    assert caveats(form("torch", "bf16"), form("torch"), False) == "other precision"
-    assert caveats(form("torch", "int8"), form("torch"), True) == ""
-    assert caveats(form("torch", "bf16", "cuda:0"), form("onnx"), False) == "other runtime, other precision, other device"
 
 
 class Builds:

@@ -1,8 +1,6 @@
 """Batches are as large as a time takes, going by the last ones: bulk and interactive ones. No model; the clock is ours."""
 
 import asyncio
-import gc
-import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
@@ -14,7 +12,6 @@ from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rate_estimate import (
     BATCH_SECONDS,
-    KINDS,
     KNOWN_BATCHES,
     MIN_BATCH_TOKENS,
     NOMINAL_TOKEN_SECONDS,
@@ -177,26 +174,6 @@ async def test_the_first_batches_of_a_kind_reject_nobody() -> None:
         rates.note(encoder, Priority.INTERACTIVE, row.kind, rate, busy=True)  # type: ignore[arg-type]
     assert expected[:KNOWN_BATCHES] == [0.0] * KNOWN_BATCHES
     assert 0 < expected[KNOWN_BATCHES] < 0.01
-
-
-async def test_only_so_many_kinds_are_remembered() -> None:
-    """The one that was used longest ago goes first."""
-    rates, encoder = RateEstimate(), FakeEncoder()
-    rows = rows_of(encoder, *range(KINDS + 1))
-    for row in (*rows[:KINDS], rows[0], rows[KINDS]):
-        for _ in range(KNOWN_BATCHES):
-            rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
-    assert [number for number, row in enumerate(rows) if not rates.expect(row)] == [1]
-
-
-async def test_rates_keep_no_encoder_alive(rig: Rig) -> None:
-    encoder = FakeEncoder()
-    await rig.run(encoder, 10)
-    gone = weakref.ref(encoder)
-    del encoder
-    await rig.run(FakeEncoder(), 10)  # by then the worker's thread has let go of the first batch
-    gc.collect()
-    assert gone() is None
 
 
 async def test_interactive_rows_overtake_between_bulk_batches(rig: Rig) -> None:

@@ -207,19 +207,6 @@ async def test_nothing_follows_rows_that_were_turned_away(rig: Rig) -> None:
     await other
 
 
-async def test_what_was_begun_goes_on_in_the_next_map(rig: Rig) -> None:
-    """A sweep maps many times."""
-    bulk = rig.bulk()
-    assert [one async for one in bulk.map(Groups([4]))] == [(0, [0.0])]
-    blocker, other = await rig.block(*[10] * 10)
-    mapped = asyncio.create_task(anext(bulk.map(Groups([11]))))
-    await asyncio.sleep(0.01)
-    assert rig.waiting() == 111
-    blocker.release.set()
-    assert await mapped == (0, [0.0])
-    await other
-
-
 async def test_a_deadline_ends_it(rig: Rig) -> None:
     blocker, _ = await rig.block()
     mapped = asyncio.create_task(anext(rig.bulk(deadline=0.0).map(Groups(*[[4]] * 30))))

@@ -10,7 +10,7 @@ from bertscope_service.engine.rows import Priority
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.fakes import FakeEncoder, OtherObserver, job_of
+from tests.support.fakes import FakeEncoder, job_of
 from tests.support.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -76,23 +76,6 @@ def test_endless_new_clients_do_not_starve_one_that_waits() -> None:
             simulation.step()
         assert len(simulation.refused) > 500
         assert job in simulation.waits
-
-    on_a_loop(run)
-
-
-def test_a_call_that_comes_during_another_client_s_batch_is_next() -> None:
-    """A client with one row at a time waits for one batch of a client with many, again and again, and never for two."""
-
-    def run() -> None:
-        simulation = Simulation(limit_tokens=10**9)
-        simulation.offer(Arrival(0.0, "heavy", [BUDGET] * 60, "slow"))
-        for number in range(50):
-            simulation.step()
-            # The batch was at work when this came; the simulation's clock shows its end already.
-            job = simulation.offer(Arrival(simulation.now, f"light {number % 4}", [10], "slow"))
-            simulation.step()
-            assert job in simulation.waits
-        assert simulation.served["heavy"] == 50 * BATCH_SECONDS
 
     on_a_loop(run)
 
@@ -165,23 +148,5 @@ def test_clients_share_the_time_that_batches_really_take(cost: float) -> None:
             served[rows[0].job.client] += seconds
         batch = 10 * 1e-3 * max(cost, 1.0)
         assert abs(served["usual"] - served["other"]) <= 2 * batch
-
-    on_a_loop(run)
-
-
-def test_rows_that_run_alone_share_no_batch() -> None:
-    """They go in order, and rows of other clients have their turns in between."""
-
-    def run() -> None:
-        encoder, queue = FakeEncoder(), RowQueue(lambda _: 1e-3)
-        alone = job_of(encoder, [1] * 5, client="trains", observer=OtherObserver())
-        for row in alone.rows:
-            row.alone = True
-        queue.push(alone)
-        queue.push(job_of(encoder, [1] * 5, client="asks"))
-        taken = [queue.take(1000, now=0.0).rows for _ in range(6)]
-        assert [rows[0].index for rows in taken if rows[0].job is alone] == [0, 1, 2, 3, 4]
-        assert sorted(map(len, taken)) == [1, 1, 1, 1, 1, 5]
-        assert len(taken[0]) == 5 or len(taken[1]) == 5
 
     on_a_loop(run)

@@ -194,24 +194,6 @@ def test_nobody_starves(lengths: dict[str, list[int]], budget: int) -> None:
     on_a_loop(run)
 
 
-def test_two_clients_share_evenly() -> None:
-    """A client with hundreds of rows and one with a few: neither is ever more than a batch ahead while both wait."""
-
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [10] * 400, client="many"))
-        queue.push(job_of(ENCODERS[0], [60] * 40, client="few"))
-        served: Counter[str] = Counter()
-        left = {"many": 400, "few": 40}
-        while all(left.values()):
-            for row in queue.take(120, NOW).rows:
-                served[row.job.client] += len(row.sequence)
-                left[row.job.client] -= 1
-            assert abs(served["many"] - served["few"]) <= 120
-
-    on_a_loop(run)
-
-
 def test_an_idle_client_earns_no_credit() -> None:
     """Who comes late shares from then on, and does not first catch up."""
 

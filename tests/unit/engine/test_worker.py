@@ -77,12 +77,6 @@ async def submitted(*tasks: asyncio.Task[list[float]]) -> None:
     assert not any(task.done() for task in tasks)
 
 
-async def test_results_are_in_the_order_of_the_rows(rig: Rig) -> None:
-    """Though they ran sorted by length and in several batches."""
-    lengths = [30, 3, 60, 1, 99, 12, 3, 45, 30]
-    assert await rig.run(lengths, token=2) == [2.0 * length for length in lengths]
-
-
 async def test_no_rows_need_no_worker(rig: Rig) -> None:
     assert await rig.engine.run([], client="client") == []
 
