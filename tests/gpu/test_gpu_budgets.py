@@ -17,7 +17,7 @@ from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("pretended")
 
-FEW_LAYERS, MORE_LAYERS, FEW_ROWS, MORE_ROWS = 2, 6, 4, 12
+FEW_LAYERS, MORE_LAYERS, FEW_ROWS, MORE_ROWS = 2, 4, 4, 8
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ NAMES = ("TrainProbe", "TrainEraser", "TrainStructuralProbe", "TrainLens", "Trai
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str) -> None:
+def test_training_ends_with_a_result(checkpoint: Callable[[str], Path], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from bertscope.v1 import distillation_pb2_grpc, representation_pb2_grpc
+    from bertscope_service.probing import eraser_run
 
     from tests.support.requests import good
+
+    for settings in ("PROBES", "NEAR_MINIMUM"):
+        monkeypatch.setattr(eraser_run, settings, replace(getattr(eraser_run, settings), max_epochs=10))
 
     folder = checkpoint("bert")
     request = good(folder)[name]

@@ -86,6 +86,8 @@ def test_scores_stay_close(made: Made) -> None:
     found = [cosine(one[-1], other[-1]) for one, other in zip(after, before, strict=True)]
     assert CLOSE < min(found) < 1 - 1e-9
     assert made.encoder.precision == made.kind
+    embeddings = made.encoder.architecture.model.get_input_embeddings()
+    assert isinstance(embeddings, Int8Embedding) == (made.kind == "int8")
     assert made.encoder.dtype is torch.float32
     assert not made.encoder.capabilities.prunable
     assert made.encoder.capabilities.differentiable == (made.kind == "weight_only")
