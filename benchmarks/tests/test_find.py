@@ -7,6 +7,7 @@ import pytest
 from benchmarks.serving import find
 
 
+@pytest.mark.slow
 def test_all_comparisons_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert find.main(["--count", "12", "--rounds", "1", "--runtime", "torch", "--json"]) == 0
     claims = json.loads(capsys.readouterr().out)["claims"]

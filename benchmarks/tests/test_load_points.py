@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2, status_pb2
-from scipy import stats
 
 from benchmarks.lib.fillings import agree
-from benchmarks.load.point import completed, fairness, percentile, summarise
-from benchmarks.load.traffic import NOT_SENT, ClosedLoop, Record, Traffic, poisson
+from benchmarks.load.point import completed, summarise
+from benchmarks.load.traffic import NOT_SENT, ClosedLoop, Record, Traffic
 
 OK = 0
 LATE = grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
@@ -100,19 +99,6 @@ def test_latency_counts_from_arrival_however_late_the_call_was_sent() -> None:
     assert found.lateness == pytest.approx(0.45)
 
 
-def test_percentiles_are_numpys_and_nan_of_nothing() -> None:
-    values = np.random.default_rng(1).exponential(size=501)
-    assert [percentile(values, share) for share in (50, 95, 99)] == pytest.approx(list(np.quantile(values, [0.5, 0.95, 0.99])))
-    assert np.isnan(percentile(np.array([]), 99))
-
-
-def test_a_client_that_gets_nothing_is_the_least_of_the_shares() -> None:
-    clients, good = np.array([0, 0, 1, 1, 1, 3]), np.array([True, True, False, True, False, False])
-    assert fairness(clients, good, 4) == pytest.approx((0.0, 1.0))  # client 2 never called, and has nothing to complain of
-    assert fairness(clients[:5], good[:5], 4) == pytest.approx((1 / 3, 1.0))
-    assert all(np.isnan(fairness(clients[:0], good[:0], 4)))
-
-
 def test_a_closed_loop_counts_right_answers_by_when_they_came() -> None:
     loop = ClosedLoop(
         target="", server=0, proxy=None, method="", requests=[b""], clients=1, begin=1.0, end=3.0, callers=2, deadline=30.0
@@ -127,32 +113,15 @@ def test_a_closed_loop_counts_right_answers_by_when_they_came() -> None:
     assert completed(came, loop, right) == 2 / 2
 
 
-def test_calls_arrive_by_a_poisson_process_that_every_client_has_an_equal_part_of() -> None:
-    rate, seconds, clients = 200.0, 50.0, 4
-    arrivals = poisson(rate, seconds, clients, 7, np.random.default_rng(3))
-    assert (np.diff(arrivals.times) >= 0).all()
-    assert arrivals.times[0] >= 0 and arrivals.times[-1] < seconds
-    assert stats.kstest(np.diff(arrivals.times), stats.expon(scale=1 / rate).cdf).pvalue > 0.01
-    for client in range(clients):
-        own = arrivals.times[arrivals.clients == client]
-        assert stats.kstest(np.diff(own), stats.expon(scale=clients / rate).cdf).pvalue > 0.01
-        assert stats.poisson(rate * seconds / clients).ppf([0.001, 0.999]) == pytest.approx(len(own), rel=0.2)
-    assert set(arrivals.requests) == set(range(7))
-    again = poisson(rate, seconds, clients, 7, np.random.default_rng(3))
-    np.testing.assert_array_equal(arrivals.times, again.times)
-
-
 TRUTH = [{(1,): -0.5, (2,): -1.0, (3,): -2.0001, (4,): -2.0002, (5, 6): -3.0}]
 
 
 @pytest.mark.parametrize(
     ("found", "same"),
     [
-        ({(1,): -0.5, (2,): -1.0, (3,): -2.0001}, True),
         ({(1,): -0.5004, (2,): -0.9996, (4,): -2.0}, True),  # the third and the fourth are equally likely
         ({(1,): -0.5, (2,): -1.0, (5, 6): -3.0}, False),  # true, but not among the likeliest
         ({(1,): -0.5, (2,): -1.1, (3,): -2.0}, False),
-        ({(1,): -0.5, (9,): -1.0, (3,): -2.0}, False),
         ({(2,): -0.5, (1,): -1.0, (3,): -2.0}, False),
         ({}, False),
     ],

@@ -5,24 +5,9 @@ import json
 import pytest
 
 from benchmarks.host.calls import Answers
-from benchmarks.lib.cores import available, on_cores, split
+from benchmarks.lib.cores import split
 from benchmarks.processes import command
 from benchmarks.processes.command import Row, Turn
-from benchmarks.processes.sides import parts
-
-
-@pytest.mark.parametrize(
-    ("cores", "processes", "expected"),
-    [
-        ([0, 1], 2, [[0], [1]]),
-        ([0, 1, 2, 3], 2, [[0, 1], [2, 3]]),
-        ([0, 1, 2, 3, 4], 2, [[0, 1], [2, 3, 4]]),
-        ([4, 6], 3, [[4], [6], [4]]),
-        ([0], 1, [[0]]),
-    ],
-)
-def test_cores_are_divided_evenly(cores: list[int], processes: int, expected: list[list[int]]) -> None:
-    assert parts(cores, processes) == expected
 
 
 @pytest.mark.parametrize(
@@ -37,15 +22,6 @@ def test_cores_are_divided_evenly(cores: list[int], processes: int, expected: li
 )
 def test_server_and_callers_share_no_core(cores: list[int], server: list[int], callers: list[int]) -> None:
     assert split(cores) == (server, callers)
-
-
-def test_a_process_is_pinned_only_meanwhile() -> None:
-    before = available()
-    with on_cores(before[:1]):
-        assert available() == before[:1]
-    assert available() == before
-    with on_cores([]):
-        assert available() == before
 
 
 def turn(calls: int, seconds: float, by_server: list[float]) -> Turn:

@@ -1,18 +1,11 @@
 """What the soak counts, what it expects of a model that comes and goes, and what it says of memory."""
 
-import asyncio
-
-import bertscope
-import grpc
 import numpy as np
 import pytest
 
-from benchmarks.lib.fillings import Filling
 from benchmarks.soak.guest import Guest
-from benchmarks.soak.making import close
-from benchmarks.soak.questions import Answer
 from benchmarks.soak.samples import Sample, memory_trend, trend
-from benchmarks.soak.tally import ALWAYS, Tally, counted
+from benchmarks.soak.tally import ALWAYS, Tally
 
 
 def test_a_trend_is_the_least_squares_line_with_its_standard_error() -> None:
@@ -48,22 +41,6 @@ def test_calls_that_end_as_nothing_explains_are_faults() -> None:
     assert tally.wrong == 1
 
 
-def test_a_call_is_counted_whether_it_gives_something_or_fails() -> None:
-    tally = Tally()
-
-    async def give() -> int:
-        return 7
-
-    async def fail() -> int:
-        raise bertscope.NotFound("no such model", code=grpc.StatusCode.NOT_FOUND)
-
-    assert asyncio.run(counted(tally, "give", give(), {"OK"})) == 7
-    assert asyncio.run(counted(tally, "fail", fail(), {"NOT_FOUND"})) is None
-    assert tally.clean
-    assert asyncio.run(counted(tally, "fail", fail(), {"OK"})) is None
-    assert tally.unexpected == 1
-
-
 def test_a_call_after_a_replacement_is_answered_by_the_new_weights_alone() -> None:
     guest = Guest()
     guest.begin("old")
@@ -91,22 +68,3 @@ def test_a_model_that_left_and_came_back_did_not_stay() -> None:
     guest.begin("a")
     guest.settle()
     assert not guest.stayed(present)
-
-
-def test_an_answer_agrees_with_the_truth_or_with_its_beginning() -> None:
-    one, two = np.array([[0.25, 0.75]]), np.array([[0.5, 0.5]])
-    truth = Answer("digest", arrays=[one, two])
-    assert Answer("digest", arrays=[one + 1e-5, two]).agrees(truth)
-    assert Answer("digest", arrays=[one]).agrees(truth)
-    assert not Answer("digest", arrays=[two]).agrees(truth)
-    assert not Answer("digest", arrays=[one[0]]).agrees(truth)
-    assert not Answer("digest", arrays=[]).agrees(truth)
-    assert not Answer("digest", arrays=[one, two, two]).agrees(truth)
-
-
-def test_a_model_answers_as_when_it_was_made_alone_up_to_its_tolerance() -> None:
-    truth: list[Filling] = [{(1,): -2.0, (2,): -3.0}, {(1,): -1.0, (2,): -9.0}]
-    assert close([{(2,): -3.1, (1,): -2.0}, {(1,): -1.0, (2,): -9.0}], truth, 0.2)
-    assert not close([{(2,): -3.3, (1,): -2.0}, {(1,): -1.0, (2,): -9.0}], truth, 0.2)
-    assert not close([{(1,): -2.0, (3,): -3.0}, {(1,): -1.0, (2,): -9.0}], truth, 0.2)
-    assert not close(truth[:1], truth, 0.2)

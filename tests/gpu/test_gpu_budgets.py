@@ -17,7 +17,7 @@ from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.usefixtures("pretended")
 
-FEW_LAYERS, MORE_LAYERS, FEW_ROWS, MORE_ROWS = 2, 6, 4, 12
+FEW_LAYERS, MORE_LAYERS, FEW_ROWS, MORE_ROWS = 2, 4, 4, 8
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ MORE_A_LAYER = {"bert": 0, "modernbert": 9}
 """Launches of a layer beyond BERT's: the rotation of queries and keys, not its sines and cosines."""
 
 
-@pytest.fixture(scope="module", params=["bert", "modernbert", "deberta-v2"])
+@pytest.fixture(scope="module", params=["bert", "modernbert"])
 def encoders(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Encoders:
     """The same architecture with few and with more layers."""
 

@@ -45,8 +45,16 @@ def kept(rows: tuple[Asked, ...], device: torch.device) -> list[torch.Tensor]:
     return [maps.cpu() for maps in held.maps]
 
 
-@pytest.mark.parametrize("rows", [ROWS, ROWS[:1] * 4, ROWS[2:3] * 2 + ROWS[:1] + ROWS[3:]], ids=["mixed", "alike", "words"])
-@pytest.mark.parametrize("map_bytes", [LIMITS["cuda"].map_bytes, 0], ids=["together", "one by one"])
+@pytest.mark.parametrize(
+    ("rows", "map_bytes"),
+    [
+        (ROWS, LIMITS["cuda"].map_bytes),
+        (ROWS, 0),
+        (ROWS[:1] * 4, LIMITS["cuda"].map_bytes),
+        (ROWS[2:3] * 2 + ROWS[:1] + ROWS[3:], LIMITS["cuda"].map_bytes),
+    ],
+    ids=["mixed, together", "mixed, one by one", "alike", "words"],
+)
 def test_all_rows_have_their_maps(rows: tuple[Asked, ...], map_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = replace(LIMITS["cuda"], map_bytes=map_bytes)
     monkeypatch.setattr(kept_maps, "size_limits", lambda device: limits)

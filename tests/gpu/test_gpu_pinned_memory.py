@@ -69,7 +69,7 @@ def test_the_metric_says_what_is_used_and_what_is_kept(encoder: TorchEncoder) ->
     del held
 
 
-@pytest.mark.parametrize(("processors", "sleeps"), [(2, True), (4, True), (5, False)])
+@pytest.mark.parametrize(("processors", "sleeps"), [(4, True), (5, False)])
 def test_a_wait_sleeps_where_processors_are_few(
     encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch, processors: int, sleeps: bool
 ) -> None:

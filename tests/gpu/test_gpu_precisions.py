@@ -120,16 +120,6 @@ def test_graphs_in_tf32_and_fp32_stand_in_one_server(bert: Path, export_cache: P
     assert found[common.PRECISION_TENSORFLOAT32] == ((common.PRECISION_TENSORFLOAT32,) * 2, {1})
 
 
-def test_a_cpu_has_no_tf32(bert: Path) -> None:
-    from bertscope.v1 import common_pb2 as common
-
-    async def run() -> str:
-        async with serving(bert) as channel:
-            return await refusal(channel, bert, device="cpu", precision=common.PRECISION_TENSORFLOAT32)
-
-    assert asyncio.run(run()) == "cpu has no tf32, which is a format of NVIDIA's GPUs; use fp32, bf16 or fp16"
-
-
 def test_what_is_stored_in_fewer_bits_keeps_its_format_under_auto(bert: Path, tmp_path: Path) -> None:
     """Made from a model that runs in bf16, and read again from its folder."""
     import grpc

@@ -94,12 +94,10 @@ def test_results_that_are_read_before_they_are_there(encoder: TorchEncoder, monk
     ("mistake", "waits"),
     [
         (lambda logits: logits.max().item(), "item"),
-        (lambda logits: bool((logits > 1e9).any()), "item"),
         (lambda logits: logits[logits > 0], "mask as index"),
-        (lambda logits: logits[0].tolist(), "tolist"),
         (lambda logits: logits.cpu(), "copy to the host"),
     ],
-    ids=["item", "bool", "mask", "tolist", "cpu"],
+    ids=["item", "mask", "cpu"],
 )
 def test_an_observer_that_waits(
     encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[torch.Tensor], object], waits: str

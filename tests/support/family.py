@@ -109,8 +109,6 @@ FAMILY: dict[str, Member] = {
 THREE = ("bert", "modernbert", "albert")
 """The architectures that differ most, the most different ones first. BERT is the plain one, ModernBERT has rotary positions,
 windows and no biases, and ALBERT shares one layer below narrow embeddings: its graphs hold BERT's operations."""
-UNLIKE = (*THREE, "mobilebert")
-"""MobileBERT, besides, has layers in parts. Layers are compared of all architectures; a question runs on these."""
 
 VARIANTS: list[tuple[str, Mapping[str, Any]]] = [
     ("deberta", {"pos_att_type": ["c2p"]}),

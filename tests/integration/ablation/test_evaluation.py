@@ -1,25 +1,14 @@
 """Values with heads changed are those of transformers run once per text and set, however they are computed."""
 
-import asyncio
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import transformers
-from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import Mode, every_head, every_layer
+from bertscope_service.analyses.ablation import Mode
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.observers.means import ContextObserver
 from bertscope_service.encoders.base import HeadSet
-from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.loading import load_encoder
-from bertscope_service.engine.bulk import BulkRunner
-from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.rows import Priority, Row
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
@@ -37,7 +26,6 @@ from tests.support.hosted import (
 from tests.support.oracle import HeadEdits, edit
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
-from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
 Found = dict[HeadSet, NDArray[np.float64]]
@@ -70,7 +58,7 @@ async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
 
 @pytest.mark.parametrize(
     ("hosted", "mode"),
-    [*product(THREE, MODES), *((architecture, Mode.MEAN) for architecture in ARCHITECTURES if architecture not in THREE)],
+    [*product(THREE[:1], MODES), *((architecture, Mode.MEAN) for architecture in (*THREE[1:], "mobilebert"))],
     ids=str,
     indirect=["hosted"],
 )
@@ -92,19 +80,9 @@ def budgets(hosted: Hosted) -> dict[str, int]:
     return {"everything": PLENTY, "some": sum(sizes) - 1, "few": max(sizes) * 5 // 4 + sizes[0], "one": max(sizes)}
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:2], indirect=True)
 @pytest.mark.parametrize(
-    ("memory", "batch_tokens"),
-    [
-        ("everything", 16),
-        ("everything", 64),
-        ("some", 1024),
-        ("few", 64),
-        ("one", 16),
-        ("one", 1024),
-        ("no reuse", 16),
-        ("no reuse", 64),
-    ],
+    ("memory", "batch_tokens"), [("everything", 16), ("some", 1024), ("few", 64), ("one", 16), ("no reuse", 64)]
 )
 async def test_memory_and_batches_change_no_number(
     hosted: Hosted, expected: Callable[[Mode], Found], memory: str, batch_tokens: int
@@ -113,44 +91,6 @@ async def test_memory_and_batches_change_no_number(
     mode = MODES[(len(memory) + batch_tokens + len(hosted.architecture)) % 4]
     run = Run(hosted, GoldObjective(hosted.sequences), mode, reuse=reuse, memory_bytes=bytes_, batch_tokens=batch_tokens)
     check(await sweep(run), expected(mode))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-@pytest.mark.parametrize("mode", [Mode.ZERO, Mode.MEAN], ids=lambda mode: mode.value)
-async def test_other_callers_change_no_number(hosted: Hosted, expected: Callable[[Mode], Found], mode: Mode) -> None:
-    """Beside another sweep of another mode, interactive rows with other gates and rows with another observer; they too get
-    their own."""
-    other = MODES[(MODES.index(mode) + 1) % 4]
-    one = Run(hosted, GoldObjective(hosted.sequences), mode, batch_tokens=64)
-    two = Run(hosted, GoldObjective(hosted.sequences), other, memory_bytes=budgets(hosted)["some"])
-    async with running(64) as engine:
-        calling = asyncio.create_task(interactive(engine, hosted))
-        found = await asyncio.gather(one.values(engine, hosted.sets()), two.values(engine, hosted.sets()[::-1]))
-        calls = await calling
-    check(found[0], expected(mode))
-    check(found[1], expected(other))
-    assert calls == 8
-
-
-async def interactive(engine: Engine, hosted: Hosted) -> int:
-    """Calls of someone who fills masks, with and without gates, and asks for contexts; each checked."""
-    objective, calls = GoldObjective(hosted.sequences), 0
-    for heads in ((), ((0, (0,)),), ((1, (1, 2)), (2, (0,))), ((2, (0, 1, 2, 3)),)):
-        edits = hosted.edits(heads, Mode.UNIFORM)
-        gates = hosted.untouched.change(heads, Mode.UNIFORM).edits()
-        rows = [
-            Row(hosted.encoder, sequence, observer, gates)
-            for sequence, observer in zip(objective.sequences, objective.observers, strict=True)
-        ]
-        seen = await engine.run(rows, client="someone")
-        np.testing.assert_allclose(objective.measure(seen), objective.expected(hosted, edits), rtol=1e-5, atol=1e-5)
-        (sums,) = await engine.run(
-            [Row(hosted.encoder, hosted.sequences[2], ContextObserver())], client="other", priority=Priority.BULK
-        )
-        np.testing.assert_allclose(sums, hosted.oracle.contexts(hosted.sequences[2]).sum(dim=2), rtol=0, atol=1e-3)
-        calls += 2
-    return calls
 
 
 def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
@@ -170,8 +110,8 @@ def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
     return interventions, {place: edit(mode, SCALE, means[place]) for place, mode in heads.items()}
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-@pytest.mark.parametrize("memory", ["everything", "one", "no reuse"])
+@pytest.mark.parametrize("hosted", THREE[:2], indirect=True)
+@pytest.mark.parametrize("memory", ["one", "no reuse"])
 async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> None:
     """What is changed is changed from there: a head of both contributes what the set says."""
     base, edits = base_of(hosted)
@@ -185,18 +125,16 @@ async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> N
 
 
 @pytest.mark.parametrize("labelled", THREE, indirect=True)
-@pytest.mark.parametrize("turn", [0, 2])
-async def test_classifiers(labelled: Hosted, turn: int) -> None:
-    mode = MODES[(turn + len(labelled.architecture)) % 4]
+async def test_classifiers(labelled: Hosted) -> None:
+    mode = MODES[len(labelled.architecture) % 4]
     objective = LabelObjective(labelled.sequences)
-    memory = budgets(labelled)["few"] if turn else PLENTY
-    found = await sweep(Run(labelled, objective, mode, memory_bytes=memory, batch_tokens=128))
+    found = await sweep(Run(labelled, objective, mode, memory_bytes=budgets(labelled)["few"], batch_tokens=128))
     check(found, {heads: objective.expected(labelled, labelled.edits(heads, mode)) for heads in ((), *labelled.sets())})
     assert 0 < sum(values[1].sum() for values in found.values()) < len(found) * objective.items
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_divergences(hosted: Hosted, based: bool) -> None:
     """From the run under the interventions, of which the reference has all logits."""
@@ -210,19 +148,7 @@ async def test_divergences(hosted: Hosted, based: bool) -> None:
     assert max(values.max() for values in found.values()) > 1e-2
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-async def test_an_unchanged_set_diverges_by_nothing(hosted: Hosted) -> None:
-    """Scaled by 1, nothing moves by more than rounding; also not below 0."""
-    objective = DivergenceObjective(hosted.sequences)
-    async with running(64) as engine:
-        bulk = BulkRunner(engine, hosted.encoder, "sweeper", None)
-        evaluation = Evaluation(hosted.encoder, objective, bulk, Change(Mode.SCALE, 1.0), PLENTY)
-        await evaluation.baseline(hosted.untouched)
-        async for _, values in evaluation.changed(hosted.untouched, every_layer(3, 4)):
-            assert 0 <= values.min() <= values.max() < 1e-6
-
-
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
+@pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
 async def test_whole_runs_equal_changed_ones(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
     """What a greedy curve measures its points with."""
     run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN)
@@ -254,34 +180,3 @@ async def test_a_budget_below_the_longest_row_is_refused(masked_lm: Callable[[st
     assert caught.value.reason == "MEMORY_TOO_SMALL"
     assert str(needed) in caught.value.message
     assert len(await sweep(Run(hosted, run.objective, Mode.ZERO, memory_bytes=needed))) == len(hosted.sets()) + 1
-
-
-@pytest.fixture(scope="module")
-def twelve(tmp_path_factory: pytest.TempPathFactory) -> TorchEncoder:
-    """bert-base's 12 layers of 12 heads, very thin."""
-    folder = tmp_path_factory.mktemp("twelve")
-    sizes = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 24, "intermediate_size": 8}
-    torch.manual_seed(0)
-    config = transformers.BertConfig(vocab_size=150, max_position_embeddings=16, **sizes)
-    transformers.BertForMaskedLM(config).save_pretrained(folder)
-    return load_encoder(Path(folder), "bert", device=torch.device("cpu"), precision="fp32")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", ["everything", "one"])
-async def test_layer_passes_of_bert_base(twelve: TorchEncoder, masked_lm: Callable[[str], Hosted], memory: str) -> None:
-    """936 of 1,728 for the heads, 12 for the baseline, 11 for the states; without memory each layer's states begin anew."""
-    sequences = [sequence for sequence in masked_lm("bert").sequences if 1 < len(sequence) <= 16]
-    assert len(sequences) == 4
-    sequences = [type(one)([token % 150 for token in one.ids], one.segments) for one in sequences]
-    bytes_ = PLENTY if memory == "everything" else max(needed_bytes(twelve, sequences))
-    async with running() as engine:
-        evaluation = Evaluation(
-            twelve, GoldObjective(sequences), BulkRunner(engine, twelve, "sweeper", None), Change(Mode.ZERO), bytes_
-        )
-        await evaluation.baseline(Interventions.none(12, 12))
-        found = [heads async for heads, _ in evaluation.changed(Interventions.none(12, 12), every_head(12, 12))]
-    assert sorted(found) == sorted(every_head(12, 12))
-    prefixes = 11 if memory == "everything" else sum(range(12))
-    assert evaluation.layer_passes == 4 * (936 + 12 + prefixes)
-    assert evaluation.full_layer_passes == 4 * (1728 + 12)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest.mark.parametrize("batch_tokens", [16, 1024])
+@pytest.mark.parametrize("hosted", ["bert", "modernbert"], indirect=True)
 async def test_mean_contexts(hosted: Hosted, batch_tokens: int) -> None:
     """Not the mean of the texts' means: long texts count more."""
     sequences, oracle = hosted.references, hosted.oracle
@@ -23,11 +24,3 @@ async def test_mean_contexts(hosted: Hosted, batch_tokens: int) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES)
     of_texts = np.stack([oracle.contexts(sequence).numpy().mean(axis=2) for sequence in sequences]).mean(axis=0)
     assert np.abs(found - of_texts).max() > 1e-3
-
-
-async def test_one_token(hosted: Hosted) -> None:
-    """The mean of a single token's contexts is its contexts."""
-    alone = hosted.sequences[-1]
-    async with running() as engine:
-        found = await mean_contexts(hosted.encoder, [alone], BulkRunner(engine, hosted.encoder, "client", None))
-    np.testing.assert_allclose(found, hosted.oracle.contexts(alone)[:, :, 0], rtol=0, atol=BOTH_SIDES)

@@ -6,14 +6,13 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from bertscope_service.ablation import evaluation as evaluation_module
 from bertscope_service.analyses.ablation import Mode, every_head
-from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
@@ -22,7 +21,7 @@ from bertscope_service.encoders.state import State
 from bertscope_service.errors import Unavailable
 from numpy.typing import NDArray
 
-from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, needed_bytes, running
+from tests.support.hosted import GoldObjective, Hosted, Run, needed_bytes, running
 
 pytestmark = pytest.mark.asyncio
 
@@ -79,12 +78,11 @@ def shares(hosted: Hosted) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("share", ["all", "all but one", "some", "one"])
-@pytest.mark.parametrize("architecture", ["bert", "albert"])
 async def test_kept_states_stay_within_the_budget(
-    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, architecture: str, share: str
+    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, share: str
 ) -> None:
     """While changes run exactly; while the next states are made, beside those of one batch. And they are used to the full."""
-    hosted, kept = masked_lm(architecture), Kept(monkeypatch)
+    hosted, kept = masked_lm("bert"), Kept(monkeypatch)
     budget, held = shares(hosted)[share], list[int]()
     monkeypatch.setattr(WatchedProbe, "during", lambda: held.append(kept.bytes), raising=False)
     objective = GoldObjective(hosted.sequences, WatchedProbe)
@@ -102,21 +100,6 @@ async def test_kept_states_stay_within_the_budget(
     # The budget is that of the states between batches; in a batch of 16 tokens, or of one longer row, they are there twice.
     batch = max(needed_bytes(hosted.encoder, hosted.sequences))
     assert kept.most <= budget + batch
-
-
-@pytest.mark.parametrize(("rows", "most"), [(1, 1), (2, 2), (3, 3), (4, 4), (6, 7)])
-async def test_a_part_is_gone_before_the_next_is_made(
-    masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, rows: int, most: int
-) -> None:
-    """With memory for some of six rows of one length, there is never a state more; with all kept, one is there twice."""
-    hosted, kept = masked_lm("bert"), Kept(monkeypatch)
-    sequences = [hosted.sequences[3]] * 6
-    (size,) = needed_bytes(hosted.encoder, sequences[:1])
-    run = Run(hosted, GoldObjective(sequences), Mode.ZERO, memory_bytes=rows * size, batch_tokens=16)
-    async with running(16) as engine:
-        await run.values(engine, every_head(4, 4))
-    assert kept.most == most * size
-    assert kept.taken == 4 * 6
 
 
 async def test_results_that_wait_for_the_last_part_are_bounded(
@@ -146,29 +129,6 @@ async def test_results_that_wait_for_the_last_part_are_bounded(
     assert [heads for heads, _ in found[1]] == [heads for heads, _ in found[2 * rows]] == list(sets)
     for (_, one), (_, other) in zip(*found.values(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-async def test_gates_are_made_when_they_may_run(masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten thousand sets that begin in one layer would hold the loop for seconds."""
-    hosted, made = masked_lm("bert"), list[object]()
-    gates = Interventions.edits
-
-    def counted(*arguments: Any) -> Any:
-        made.append(arguments)
-        return gates(*arguments)
-
-    monkeypatch.setattr(Interventions, "edits", counted)
-    run = Run(hosted, GoldObjective(hosted.sequences), Mode.MEAN, batch_tokens=16)
-    sets = [
-        ((0, (0, 1)), *((layer, (head,)) for layer, head in zip((1, 2, 3), heads, strict=True)))
-        for heads in np.ndindex(4, 4, 4)
-    ]
-    async with running(16) as engine:
-        evaluation = run.start(engine)
-        await evaluation.baseline(hosted.untouched)
-        async with aclosing(evaluation.changed(hosted.untouched, sets)) as effects:
-            await anext(effects)
-            assert len(made) < 10
 
 
 async def test_values_of_many_rows_leave_the_loop_free(
@@ -233,25 +193,3 @@ async def settled(done: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.02)
     pytest.fail("something is still held")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("end", ["finished", "left"])
-async def test_an_unloaded_encoder_is_gone_after_a_sweep(masked_lm: Callable[[str], Hosted], end: str) -> None:
-    """Though the engine that ran it goes on."""
-    hosted = masked_lm("bert")
-    async with running(64) as engine:
-        own = Hosted("bert", hosted.folder)
-        gone = weakref.ref(own.encoder)
-        run = Run(own, GoldObjective(own.sequences), Mode.ZERO, memory_bytes=PLENTY)
-        if end == "finished":
-            await run.values(engine, own.sets())
-        else:
-            evaluation = run.start(engine)
-            await evaluation.baseline(own.untouched)
-            async with aclosing(evaluation.changed(Interventions.none(4, 4), every_head(4, 4))) as effects:
-                await anext(effects)
-            del evaluation, effects
-        assert gone() is not None
-        del own, run
-        await settled(lambda: gone() is None)

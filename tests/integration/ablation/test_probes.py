@@ -20,6 +20,7 @@ pytestmark = pytest.mark.asyncio
 GOLDS = np.array([[50, 61], [60, 70]])
 
 
+@pytest.mark.parametrize("hosted", ["bert"], indirect=True)
 async def test_logs_and_ranks(hosted: Hosted) -> None:
     """Rows with more and fewer gold pieces share a batch; each gets its own."""
     sequences = hosted.sequences[:5]

@@ -15,7 +15,6 @@ from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, running
 from tests.support.oracle import Edit, HeadEdits
 from tests.support.pruned import prune
 from tests.support.rounding import BOTH_SIDES
-from tests.support.tiny import ARCHITECTURES
 
 pytestmark = pytest.mark.asyncio
 GONE = {0: (1, 2), 1: (0, 1, 2, 3), 2: (3,)}
@@ -33,12 +32,11 @@ SETS: tuple[HeadSet, ...] = (
 LITTLE = 4 * 48 * 129
 """Bytes for the states of some rows."""
 
-PRUNABLE = [architecture for architecture in ARCHITECTURES if architecture != "albert"]
 DIFFERENT = ("bert", "mobilebert", "modernbert")
 """The architectures that differ most of those whose heads can be removed."""
 
 
-@pytest.fixture(scope="module", params=PRUNABLE)
+@pytest.fixture(scope="module", params=DIFFERENT)
 def pruned(
     request: pytest.FixtureRequest, masked_lm: Callable[[str], Hosted], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Hosted, Hosted]:
@@ -48,12 +46,7 @@ def pruned(
     return Hosted(request.param, target), whole
 
 
-@pytest.mark.parametrize(
-    ("pruned", "memory"),
-    [*((architecture, PLENTY) for architecture in PRUNABLE), *((architecture, LITTLE) for architecture in DIFFERENT)],
-    ids=str,
-    indirect=["pruned"],
-)
+@pytest.mark.parametrize("memory", [PLENTY, LITTLE])
 async def test_sweeps(pruned: tuple[Hosted, Hosted], memory: int) -> None:
     """A head that is gone stays so, whatever is put in its place."""
     part, whole = pruned

@@ -73,13 +73,6 @@ async def test_classifiers(labelled: Hosted, based: bool) -> None:
     await check(labelled, LabelObjective(labelled.sequences), based=based)
 
 
-@pytest.mark.parametrize("hosted", THREE, indirect=True)
-async def test_batches_do_not_matter(hosted: Hosted) -> None:
-    objective = GoldObjective(hosted.sequences)
-    one, other = [await rank(hosted, objective, based=True, batch_tokens=tokens) for tokens in (1, 4096)]
-    np.testing.assert_allclose(one.gradient, other.gradient, rtol=0, atol=1e-4 * other.gradient.max())
-
-
 async def test_gradients_that_are_not_finite_are_refused(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
 ) -> None:

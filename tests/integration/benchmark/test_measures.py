@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 import torch
 from bertscope_service.analyses.ablation import Bootstrap, Metric
@@ -21,7 +20,6 @@ from bertscope_service.benchmark.losses import build_objectives
 from bertscope_service.benchmark.measure import Measured, measure
 from bertscope_service.benchmark.timings import Ratio
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.onnx.sessions import Session, SessionSettings
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.engine.engine import Engine
@@ -29,7 +27,6 @@ from bertscope_service.engine.limits import Limits
 from bertscope_service.errors import InvalidArgument, Overloaded
 from bertscope_service.models import timed_runs as benchmark_runs
 from bertscope_service.models import working_memory as memory
-from bertscope_service.observability.machine import LoadMeter
 from bertscope_service.observability.metrics import Metrics
 
 from tests.support.hosted import Hosted
@@ -52,7 +49,7 @@ async def measured(*models: Subject, measurement: Measurement = BRIEF) -> Measur
         await engine.close()
 
 
-@pytest.mark.parametrize("architecture", ["bert", "albert", "modernbert"])
+@pytest.mark.parametrize("architecture", ["bert", "albert"])
 def test_weights_are_counted_once_wherever_they_are(architecture: str, checkpoint: Callable[[str], Path]) -> None:
     """Packing copies a weight that the embeddings need too: then it takes memory twice, and is one parameter."""
     hosted = Hosted(architecture, checkpoint(architecture))
@@ -120,31 +117,6 @@ def test_working_memory_is_the_peak_and_not_what_is_left(way: str, monkeypatch: 
     assert memory.working_bytes(CPU, lambda: None) < 4 * MEBIBYTE
 
 
-def test_what_onnx_runtime_keeps_for_its_next_run_counts() -> None:
-    """Its sessions hold on to the memory of earlier runs, so that the next one seems to need none."""
-    count = 8 * MEBIBYTE
-    nodes = [
-        onnx.helper.make_node("Sigmoid", ["input_ids"], ["between"]),
-        onnx.helper.make_node("ReduceSum", ["between"], ["logits"], keepdims=0),
-    ]
-    values = [
-        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)]
-        for name, shape in (("input_ids", [None]), ("logits", []))
-    ]
-    graph = onnx.helper.make_graph(nodes, "sum", *values)
-    model = onnx.helper.make_model(graph, ir_version=9, opset_imports=[onnx.helper.make_opsetid("", 18)])
-    session, given = Session(model, SessionSettings(CPU, Path("/"), threads=1)), torch.zeros(count)
-
-    def work() -> None:
-        session.run({"input_ids": given}, {"logits": ()})
-
-    session.run({"input_ids": given[:1000]}, {"logits": ()})  # a session never gives back what it took first
-    for _ in range(3):
-        work()
-        found = memory.working_bytes(CPU, work)
-        assert 4 * count * 0.75 <= found <= 4 * count * 2.5
-
-
 def test_rounding_is_no_difference() -> None:
     """Between a model and its copy, whose batches had other shapes."""
     losses = np.random.default_rng(0).random(50) + 0.5
@@ -169,11 +141,3 @@ def test_prompts_that_one_model_would_skip_are_left_out_for_all(bert: Hosted, ch
     kept = [set(one.kept) for one in alone]  # type: ignore[attr-defined]
     assert 0 < len(kept[0] & kept[1]) < len(kept[0]) < len(prompts)
     assert [one.items for one in both] == [len(kept[0] & kept[1])] * 2
-
-
-def test_the_load_of_others_is_a_share() -> None:
-    meter = LoadMeter()
-    assert meter.share == 0
-    with meter.running():
-        sum(range(100_000))
-    assert 0 <= meter.share <= 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.benchmark import studies as studies_module
 from bertscope_service.benchmark.build import Builder, Built, Check, library, plan_steps
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.published import Published
@@ -175,38 +173,6 @@ def test_every_recipe_can_be_done_on_a_cpu(runtime: str) -> None:
         assert {step.name for step in recipe.steps} <= {step.name for step in planned.steps}
 
 
-def stand_in(name: str, shape: Transformer | Recurrent, steps: Sequence[Step], runtime: str, check: Check) -> Built:
-    """Models of torch that say they are run as asked; those of "onnx" are the faster ones by far."""
-    runs = library(shape, steps, runtime, BUILDER.device)
-    if isinstance(shape, Transformer) and runs == "torch":
-        shape = replace(shape, layers=10)
-    built = BUILDER.build(name, shape, steps, "torch", check)
-    vars(built.model.encoder)["runtime"] = runs
-    return built
-
-
-@pytest.mark.slow
-def test_what_onnx_can_not_run_is_run_by_torch_beside_a_baseline_of_torch() -> None:
-    lstm, tokens = Recipe(Recurrent(100, 12, 5, 9, 2)), Recipe(BASE, (EliminateTokens((0.5, 0.5)),))
-    systems = [system("Small", Recipe(SMALL)), system("Lstm", lstm), system("Small again", Recipe(SMALL))]
-    seen, watched = run(systems, runtime="onnx", build_one=stand_in)
-    assert [numbers["runtimes"] for numbers in seen.numbers] == [("onnx", "onnx"), ("torch", "torch"), ("onnx", "onnx")]
-    assert watched.most == 2 and watched.count == 0
-    assert library(tokens.shape, tokens.steps, "onnx", BUILDER.device) == "torch"
-    assert "run by torch" in BUILDER.build("Lstm", lstm.shape, (), "onnx", lambda: None).description
-
-
-@pytest.mark.slow
-def test_auto_means_that_the_faster_library_runs_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(studies_module, "BRIEF_SECONDS", 0.02)
-    systems = [system("None", None, "nobody knows how"), system("Small", Recipe(SMALL)), system("Other", Recipe(BASE))]
-    seen, watched = run(systems, runtime="auto", build_one=stand_in)
-    assert {numbers["runtimes"] for numbers in seen.numbers} == {("onnx", "onnx")}
-    first = [("BERT-base", "torch"), ("BERT-base", "onnx")]
-    assert watched.built == [*first, ("Small", "onnx"), ("Other", "onnx")]
-    assert watched.most == 2 and watched.count == 0
-
-
 def test_onnx_gets_the_same_model() -> None:
     """Saved as a checkpoint, to be exported; what is read from that gives what the network in memory gives."""
     asked: list[LoadSpec] = []
@@ -285,32 +251,5 @@ def test_cancelling_while_it_measures_gives_device_and_memory_back() -> None:
             # The device is free again: another one finishes.
             await studies([system("Small", Recipe(SMALL))], engine, Watched()).run(seen.report, seen.deliver)
         assert [name for name, _, _ in seen.rows] == ["Small"]
-
-    asyncio.run(main())
-
-
-def test_cancelling_while_it_builds_does_not_wait_and_abandons_the_model() -> None:
-    begun, go_on, abandoned = threading.Event(), threading.Event(), threading.Event()
-
-    def build(name: str, shape: Transformer, steps: Sequence[Step], runtime: str, check: Check) -> Built:
-        begun.set()
-        assert go_on.wait(granted(20))
-        try:
-            check()
-        except BaseException:
-            abandoned.set()
-            raise
-        return BUILDER.build(name, shape, steps, runtime, check)
-
-    async def main() -> None:
-        seen, watched = Seen(), Watched(build)
-        async with running() as engine:
-            task = asyncio.create_task(studies([system("S", Recipe(SMALL))], engine, watched).run(seen.report, seen.deliver))
-            await until(begun.is_set)
-            await ends_cancelled(task)
-            assert not go_on.is_set()
-            go_on.set()
-            await until(abandoned.is_set)
-            assert not watched.built and not seen.rows
 
     asyncio.run(main())

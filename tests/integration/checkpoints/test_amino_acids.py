@@ -25,11 +25,11 @@ def test_a_checkpoint_of_a_hub_is_accepted(folder: Path) -> None:
     check_source(inspect(folder))
 
 
-@pytest.mark.parametrize("sequence", SEQUENCES)
-def test_tokens_are_those_of_transformers(folder: Path, sequence: str) -> None:
+def test_tokens_are_those_of_transformers(folder: Path) -> None:
     ours, theirs = TextTokenizer.load(folder, 64), AutoTokenizer.from_pretrained(folder)
-    assert list(ours.encode(sequence).sequence.ids) == theirs(sequence)["input_ids"]
-    assert list(ours.encode(sequence, "MK").sequence.ids) == theirs(sequence, "MK")["input_ids"]
+    for sequence in SEQUENCES:
+        assert list(ours.encode(sequence).sequence.ids) == theirs(sequence)["input_ids"]
+        assert list(ours.encode(sequence, "MK").sequence.ids) == theirs(sequence, "MK")["input_ids"]
 
 
 def test_each_letter_is_a_word_of_its_own(folder: Path) -> None:

@@ -58,7 +58,7 @@ SHAPES: list[tuple[str, Any]] = [
     *(
         (key, value)
         for key in ("layers", "heads", "hidden_size", "vocabulary_size", "max_tokens")
-        for value in (-1, 0, HUGE, "x", None)
+        for value in (-1, HUGE, None)
     ),
     *(("layers", value) for value in (3, 5)),
     ("vocabulary_size", 1000),
@@ -162,7 +162,7 @@ def test_a_config_beside_a_file_of_another_program(
 STEPS = {"int8": (Int8(),), "weight_only": (WeightOnly(3, 0),), "pruned": (RemoveHeads({0: (0, 1, 2, 3), 2: (1,)}),)}
 
 
-@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert"])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 @pytest.mark.parametrize("name", STEPS)
 def test_what_was_compressed_passes_and_its_parts_must_fit(
     checkpoint: Callable[[str], Path], tmp_path: Path, architecture: str, name: str

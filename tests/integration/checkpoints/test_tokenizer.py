@@ -16,7 +16,7 @@ from tokenizers import AddedToken
 from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from tests.support.tiny import ARCHITECTURES, SENTENCES
+from tests.support.tiny import SENTENCES
 
 MAX_TOKENS = 64
 BYTES = {character: byte for byte, character in bytes_to_unicode().items()}
@@ -65,7 +65,7 @@ class Subject:
         return plain == written or (len(covered) == 1 and written in plain)
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=["bert", "roberta", "albert", "xlm-roberta", "modernbert"])
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))
 
@@ -107,14 +107,12 @@ def masks(subject: Subject, text: str) -> list[tuple[int, int]]:
 @EXAMPLES
 @given(text=TEXTS)
 @example(text="The café e\u0301 is 😀 in Zürich, 👩\u200d👧 unplayable 東京.")
-def test_spans_cover_what_the_piece_says(subject: Subject, text: str) -> None:
+@example(text=SENTENCES[5])
+def test_spans_cover_what_the_piece_says_and_ids_and_words_are_transformers_own(subject: Subject, text: str) -> None:
     check_spans(subject, text)
-
-
-@pytest.mark.parametrize("text", SENTENCES)
-def test_every_letter_is_covered(subject: Subject, text: str) -> None:
-    covered = {place for piece in subject.pieces(text) for place in range(piece.start, piece.end)}
-    assert {place for place, character in enumerate(text) if character.isalnum()} <= covered
+    expected, pieces = subject.theirs(text), subject.pieces(text)
+    assert [piece.id for piece in pieces] == expected["input_ids"]
+    assert [piece.word for piece in pieces] == expected.word_ids()
 
 
 @on_three_tokenizers
@@ -153,7 +151,7 @@ def test_a_models_own_mask_token_is_one_too(renamed: Subject) -> None:
 
 
 @on_three_tokenizers
-@pytest.mark.parametrize("pair", [("The cat sat.", "Is [MASK] the capital?"), ("[MASK]", "a"), (SENTENCES[4], SENTENCES[5])])
+@pytest.mark.parametrize("pair", [("[MASK]", "a"), (SENTENCES[4], SENTENCES[5])])
 def test_pairs(subject: Subject, pair: tuple[str, str]) -> None:
     tokenized = subject.ours.encode(*pair)
     pieces = tokenized.pieces(subject.ours)
@@ -170,15 +168,6 @@ def test_pairs(subject: Subject, pair: tuple[str, str]) -> None:
     for piece in pieces:
         covered = pair[piece.segment][piece.start : piece.end]
         assert piece.special or piece.id == subject.ours.mask_id or subject.matches(piece, covered)
-
-
-@EXAMPLES
-@given(text=TEXTS)
-def test_ids_and_words_are_transformers_own(subject: Subject, text: str) -> None:
-    expected = subject.theirs(text)
-    pieces = subject.pieces(text)
-    assert [piece.id for piece in pieces] == expected["input_ids"]
-    assert [piece.word for piece in pieces] == expected.word_ids()
 
 
 @EXAMPLES
@@ -203,15 +192,6 @@ def test_a_normalized_token_with_an_accent_is_found_in_ascii(checkpoint: Callabl
     tokenizer.backend.add_tokens([AddedToken("qu\u00e9", normalized=True)])
     other = TextTokenizer(tokenizer.backend, tokenizer.mask_token, tokenizer.mask_id, tokenizer.unknown_id, MAX_TOKENS)
     assert other.encode("a que b").sequence.ids[2] == tokenizer.backend.token_to_id("qu\u00e9")
-
-
-@on_three_tokenizers
-def test_pieces_of_a_word_share_its_number(subject: Subject) -> None:
-    pieces = [piece for piece in subject.pieces("The unplayable song") if not piece.special]
-    numbers = {number: [piece for piece in pieces if piece.word == number] for number in {piece.word for piece in pieces}}
-    assert len(numbers) == 3
-    assert len(numbers[1]) > 1
-    assert (numbers[1][0].start, numbers[1][-1].end) == (4, 14)
 
 
 LENGTHS = st.integers(min_value=1, max_value=90)
@@ -241,15 +221,8 @@ def test_texts_together_are_tokenized_as_each_alone(subject: Subject, truncate: 
 
 
 @on_three_tokenizers
-def test_nothing_is_cut_unless_asked(subject: Subject) -> None:
-    tokenized = subject.ours.encode("cat " * 100)
-    assert len(tokenized) > MAX_TOKENS
-    assert tokenized.truncated == 0
-
-
-@on_three_tokenizers
-@pytest.mark.parametrize("word", ["cat", "garden", "unplayable", "the", "café", "3.50", "an"])
-@pytest.mark.parametrize("text", ["The [MASK] sat", "[MASK] sat", "It is “[MASK]” now", "a-[MASK]-b", "a [MASK]"])
+@pytest.mark.parametrize("word", ["unplayable", "café", "3.50"])
+@pytest.mark.parametrize("text", ["[MASK] sat", "It is “[MASK]” now", "a-[MASK]-b"])
 def test_pieces_in_context_are_those_of_the_whole_text(subject: Subject, text: str, word: str) -> None:
     """The pieces of a word are what the tokenizer reads where the word stands in place of the mask."""
     tokenized = subject.ours.encode(text)
@@ -266,20 +239,11 @@ def test_pieces_in_context_are_those_of_the_whole_text(subject: Subject, text: s
     assert written.casefold() == (word if subject.architecture in BYTE_LEVEL | {"xlm-roberta"} else word.replace("é", "e"))
 
 
-@pytest.mark.parametrize("word", ["\x00", "\u200b"])
-@pytest.mark.parametrize("before", ["", " ", "("])
+@pytest.mark.parametrize(("word", "before"), [("\x00", ""), ("\u200b", " ")])
 def test_a_word_without_pieces(checkpoint: Callable[[str], Path], word: str, before: str) -> None:
     tokenizer = TextTokenizer.load(checkpoint("bert"), MAX_TOKENS)
     assert tokenizer.pieces_in_context(word, before) == ()
     assert tokenizer.pieces_in_context("cat" + word, before) == tokenizer.pieces_in_context("cat", before) != ()
-
-
-@on_three_tokenizers
-def test_blank_words_have_no_pieces(subject: Subject) -> None:
-    if subject.architecture in BYTE_LEVEL:
-        return  # there a blank is a piece of its own
-    for word in ("", " ", "\n"):
-        assert subject.ours.pieces_in_context(word, "") == ()
 
 
 @on_three_tokenizers
@@ -291,14 +255,6 @@ def test_words_as_one_writes_them(subject: Subject) -> None:
     assert subject.ours.word(subject.ours.mask_id) == subject.ours.mask_token
     beyond = subject.ours.size + 3
     assert subject.ours.piece(beyond) == subject.ours.word(beyond) == f"[{beyond}]"
-
-
-@on_three_tokenizers
-def test_size_counts_every_entry(subject: Subject) -> None:
-    assert subject.ours.size == len(subject.theirs)
-
-
-# append to tests/integration/checkpoints/test_tokenizer.py once the service is fixed
 
 
 @on_three_tokenizers
@@ -320,17 +276,6 @@ def test_truncated_pair_is_no_longer_than_the_model_reads(subject: Subject, firs
         assert length == before or abs(length - other) <= 1 or length > other
     expected = subject.theirs(*texts, truncation="longest_first", max_length=MAX_TOKENS)["input_ids"]
     assert list(tokenized.sequence.ids) == expected
-
-
-@on_three_tokenizers
-def test_truncation_keeps_spans_and_segments(subject: Subject) -> None:
-    texts = (SENTENCES[-1], SENTENCES[-2])
-    pieces = subject.ours.encode(*texts, truncate=True).pieces(subject.ours)
-    assert len(pieces) == MAX_TOKENS
-    assert {piece.segment for piece in pieces} == {0, 1}
-    for piece in pieces:
-        covered = texts[piece.segment][piece.start : piece.end]
-        assert piece.special or subject.matches(piece, covered)
 
 
 def test_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:

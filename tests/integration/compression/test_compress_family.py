@@ -80,6 +80,7 @@ def test_feed_forward_units(whole: Subject, tmp_path: Path) -> None:
     assert_same(found, whole)
 
 
+@pytest.mark.parametrize("whole", OTHERS[::4], indirect=True)
 def test_single_weights(whole: Subject, tmp_path: Path) -> None:
     found = compressed(whole, tmp_path / "made", PruneMagnitude(0.3))
     layers = KINDS[whole.architecture](found.reference.model).layers
@@ -90,6 +91,7 @@ def test_single_weights(whole: Subject, tmp_path: Path) -> None:
         assert_close([found.run([sequence]).logits], [found.reference.run([sequence]).logits])
 
 
+@pytest.mark.parametrize("whole", OTHERS[::6], indirect=True)
 def test_untrained(whole: Subject, tmp_path: Path) -> None:
     """Weights of the checkpoint's shape, as a config without training gives them; the same seed gives the same."""
     found = compressed(whole, tmp_path / "made", Untrain(3))

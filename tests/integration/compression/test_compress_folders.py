@@ -52,12 +52,11 @@ ALL: tuple[Step, ...] = (
 )
 
 
-@pytest.mark.parametrize("architecture", ["bert", "distilbert", "modernbert", "roberta"])
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_steps_at_once_are_steps_one_after_another(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "whole")
-    steps = (KeepLayers((0, 2)), RemoveHeads({1: (2,)})) if architecture == "distilbert" else ALL
-    at_once = made(folder, tmp_path / "at once", *steps)
-    for number, step in enumerate(steps):
+    at_once = made(folder, tmp_path / "at once", *ALL)
+    for number, step in enumerate(ALL):
         folder = made(folder, tmp_path / str(number), step)
     assert weights(folder) == weights(at_once)
     for name in ("config.json", "tokenizer.json", MANIFEST):
@@ -135,8 +134,7 @@ def made_under(umask: int, folder: Path, target: Path, *steps: Step) -> Path:
     return target
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077], ids=oct)
-@pytest.mark.parametrize("step", [Half("bf16"), Int8()], ids=lambda step: step.name)
+@pytest.mark.parametrize(("step", "umask"), [(Half("bf16"), 0o022), (Int8(), 0o077)], ids=["half", "int8"])
 def test_who_the_umask_lets_may_read_what_is_written(bert: Path, tmp_path: Path, step: Step, umask: int) -> None:
     """Of graphs too: see `test_export_after_other_steps`."""
     made_under(umask, bert, tmp_path / "made", step)
@@ -153,7 +151,7 @@ def test_progress(bert: Path, tmp_path: Path) -> None:
     assert seen.count(once[0]) >= 1 + batches > 2  # so that it can be abandoned meanwhile
 
 
-@pytest.mark.parametrize("reports", [1, 2, 3])
+@pytest.mark.parametrize("reports", [1, 3])
 def test_abandoning_leaves_nothing(bert: Path, tmp_path: Path, reports: int) -> None:
     seen: list[StepProgress] = []
 
@@ -175,16 +173,15 @@ FULL: dict[str, Exception] = {
 }
 
 
-@pytest.mark.parametrize("error", FULL.values(), ids=FULL)
 @pytest.mark.parametrize(
-    ("steps", "owner", "name"),
+    ("error", "steps", "owner", "name"),
     [
-        ((KeepLayers((0,)),), compressing.WorkingCopy, "save"),
-        ((KeepLayers((0,)),), shutil, "copyfile"),
-        ((Int8(),), compressing.WorkingCopy, "save_as"),
-        ((Half("bf16"),), compressing, "write_manifest"),
+        *((error, (KeepLayers((0,)),), compressing.WorkingCopy, "save") for error in FULL.values()),
+        (FULL["no space"], (KeepLayers((0,)),), shutil, "copyfile"),
+        (FULL["no space"], (Int8(),), compressing.WorkingCopy, "save_as"),
+        (FULL["no space"], (Half("bf16"),), compressing, "write_manifest"),
     ],
-    ids=["weights", "tokenizer", "integers", "manifest"],
+    ids=[*FULL, "tokenizer", "integers", "manifest"],
 )
 def test_a_full_disk_leaves_nothing(
     bert: Path,
@@ -237,15 +234,6 @@ def test_a_folder_that_can_not_be_written(bert: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["taken", "mine"]
 
 
-def test_tokens_follow_layers(bert: Path, tmp_path: Path) -> None:
-    """Whatever comes first, each layer that stays keeps its share."""
-    first = made(bert, tmp_path / "first", EliminateTokens((1.0, 0.75, 0.5, 0.25)), KeepLayers((1, 3)))
-    last = made(bert, tmp_path / "last", KeepLayers((1, 3)), EliminateTokens((0.75, 0.25)))
-    written = [json.loads((folder / "config.json").read_text()) for folder in (first, last)]
-    assert written[0] == written[1]
-    assert written[0]["bertscope_kept_shares"] == [0.75, 0.25]
-
-
 @pytest.mark.slow
 def test_export_after_other_steps(bert: Path, tmp_path: Path) -> None:
     """Graphs, tokenizer and config of the changed model, no checkpoint beside them, and a umask other than the exporter's."""
@@ -282,7 +270,7 @@ def drawn(rng: random.Random, layers: int) -> tuple[Step, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "mobilebert", "modernbert", "xlm-roberta"])
+@pytest.mark.parametrize("architecture", ["albert", "bert", "modernbert"])
 def test_any_steps_make_a_model_that_answers_or_are_refused_at_once(architecture: str, tmp_path: Path) -> None:
     whole = write_checkpoint(architecture, tmp_path / "whole")
     encoder, rng, made_models = load(architecture, whole), random.Random(architecture), 0

@@ -172,7 +172,7 @@ def test_a_step_that_makes_weights_larger_says_so() -> None:
     assert grown(45.5e6, 45.5e6) == ""
 
 
-@pytest.mark.parametrize(("step", "refused"), [("int8", True), ("weight_only", False), ("onnx", False)])
+@pytest.mark.parametrize(("step", "refused"), [("int8", True), ("weight_only", False)])
 def test_int8_graphs_of_the_format_before_are_refused_by_name(tmp_path: Path, step: str, refused: bool) -> None:
     """Their answers depended on the texts that shared a batch."""
     content = {

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 
 from tests.support.compressed import make
+from tests.support.family import THREE
 from tests.support.pruned import load, prune, run
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
@@ -51,7 +52,7 @@ class Made:
 KINDS = [
     *((name, 0, "int8") for name in ARCHITECTURES),
     *((name, 3, "int8") for name in ("bert", "modernbert")),
-    *((name, 0, "weight_only") for name in ARCHITECTURES),
+    *((name, 0, "weight_only") for name in THREE),
 ]
 
 
@@ -85,16 +86,12 @@ def test_scores_stay_close(made: Made) -> None:
     found = [cosine(one[-1], other[-1]) for one, other in zip(after, before, strict=True)]
     assert CLOSE < min(found) < 1 - 1e-9
     assert made.encoder.precision == made.kind
+    embeddings = made.encoder.architecture.model.get_input_embeddings()
+    assert isinstance(embeddings, Int8Embedding) == (made.kind == "int8")
     assert made.encoder.dtype is torch.float32
     assert not made.encoder.capabilities.prunable
     assert made.encoder.capabilities.differentiable == (made.kind == "weight_only")
     assert made.encoder.shape.parameters == load(made.architecture, made.whole).shape.parameters
-
-
-def test_read_again_it_answers_the_same(made: Made) -> None:
-    again = run(load(made.architecture, made.folder, pack=True), made.batch)
-    for one, other in zip(run(made.encoder, made.batch), again, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def test_it_computes_with_the_stored_numbers(made: Made, tmp_path: Path) -> None:
@@ -106,13 +103,6 @@ def test_it_computes_with_the_stored_numbers(made: Made, tmp_path: Path) -> None
         else:
             assert cosine(one[0], other[0]) > 0.999
             assert cosine(one[-1], other[-1]) > CLOSE
-
-
-def test_padding_changes_nothing_but_rounding(made: Made) -> None:
-    together = run(made.encoder, made.batch)
-    for index, sequence in enumerate(made.batch):
-        (alone,) = run(made.encoder, [sequence])
-        assert cosine(alone[-1], together[index][-1]) > 1 - 1e-4
 
 
 def test_every_matrix_is_stored_once_and_small(made: Made) -> None:
@@ -149,20 +139,6 @@ def test_the_product_is_that_of_the_integers(bias: bool) -> None:
     exact = (codes @ matrix.values.numpy().astype(np.int64).T) * steps.astype(np.float64) * matrix.scales.numpy()
     expected = exact + (0 if added is None else added)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(exact).max(axis=-1, keepdims=True).max())
-
-
-def test_a_row_is_quantised_without_regard_to_the_others() -> None:
-    layer = Int8Linear(IntegerMatrix.of(torch.randn(16, 64, generator=torch.Generator().manual_seed(0))), None)
-    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(1))
-    loud = x.clone()
-    loud[1:] *= 1000
-    assert torch.equal(layer(x)[0], layer(loud)[0])
-
-
-@pytest.mark.parametrize("shape", [(0,), (2, 0), (1,), (1, 1), ()])
-def test_inputs_of_any_shape(shape: tuple[int, ...]) -> None:
-    layer = Int8Linear(IntegerMatrix.of(torch.randn(16, 64, generator=torch.Generator().manual_seed(0))), torch.ones(16))
-    assert layer(torch.zeros(*shape, 64)).tolist() == torch.ones(*shape, 16).tolist()
 
 
 def test_what_is_no_number_stays_in_its_row() -> None:
@@ -228,7 +204,7 @@ def test_broken_files_are_refused(bert: Path, tmp_path: Path, damage: str) -> No
     assert refused.value.reason == "SOURCE_UNREADABLE"
 
 
-@pytest.mark.parametrize("written", [{"kind": "int7"}, {"kind": "weight_only"}, {"kind": "weight_only", "bits": 9}, "int8", 8])
+@pytest.mark.parametrize("written", [{"kind": "int7"}, {"kind": "weight_only", "bits": 9}, "int8"])
 def test_configs_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, written: object) -> None:
     small = make(bert, tmp_path / "small", Int8())
     path = small / "config.json"

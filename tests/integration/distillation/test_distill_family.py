@@ -1,4 +1,4 @@
-"""A student of every architecture has gradients, and is rounded as its 8-bit model is."""
+"""A student of many an architecture has gradients, and is rounded as its 8-bit model is."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def read(folder: Path, name: str) -> TorchEncoder:
     return load_encoder(folder, name, device=CPU, precision="fp32", pack=False)
 
 
-@pytest.mark.parametrize("name", FAMILY)
-def test_a_student_of_every_architecture_learns_and_rounds(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", list(FAMILY)[::3])
+def test_a_student_of_an_architecture_learns_and_rounds(name: str, tmp_path: Path) -> None:
     folder = write_checkpoint(name, tmp_path / "whole")
     teacher, student = read(folder, name), read(folder, name)
     if not teacher.capabilities.masked_lm:

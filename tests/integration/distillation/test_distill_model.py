@@ -110,10 +110,9 @@ def scores_by_transformers(folder: Path, teacher: Path) -> tuple[float, float]:
     return float(agreeing), float((logs[0].exp() * (logs[0] - logs[1])).sum(-1).mean())
 
 
-@pytest.mark.parametrize("labels", [(), ("negative", "neutral")])
-def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_path: Path, labels: tuple[str, ...]) -> None:
-    """Of a classifier, with and without gold labels; its texts have no masks, so nothing is drawn."""
-    given = texts(*labels)
+def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_path: Path) -> None:
+    """Of a classifier with gold labels; its texts have no masks, so nothing is drawn."""
+    given = texts("negative", "neutral")
     more = {"train": given, "dev": given, "test": given, "objective": Objective(hard=0.5)}
     report, made = distil(school, tmp_path / "student", LAYERS, model="models/sorter", **more)
     teacher = Path(school.models.GetModel(model.GetModelRequest(name="models/sorter")).model.source)
@@ -121,7 +120,7 @@ def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_
     assert report.student.agreement == pytest.approx(agreement)
     assert report.student.divergence == pytest.approx(divergence, abs=1e-5)
     assert report.student.predictions == len(SENTENCES)
-    assert report.student.answers == (len(SENTENCES) if labels else 0)
+    assert report.student.answers == len(SENTENCES)
     assert made.labels == school.models.GetModel(model.GetModelRequest(name="models/sorter")).model.labels
 
 
@@ -171,7 +170,7 @@ def test_weights_are_rounded_in_training_as_the_server_rounds_them(school: Host,
 @pytest.mark.parametrize("objective", [{"soft": 1}, {"hard": 1}, {"states": 1, "state_loss": 2}, {"attention": 1}])
 def test_each_part_of_the_loss_alone_brings_the_student_nearer(school: Host, tmp_path: Path, objective: dict[str, Any]) -> None:
     weights: dict[str, Any] = {"soft": 0, "hard": 0, "states": 0, "attention": 0} | objective
-    asked = request(tmp_path / "student", LAYERS, objective=Objective(**weights), epochs=20)
+    asked = request(tmp_path / "student", LAYERS, objective=Objective(**weights))
     events = school.distillation.DistillModel(asked, timeout=granted(100))
     seen = [one.progress.loss for one in events if one.progress.loss]
     assert np.mean(seen[-5:]) < np.mean(seen[:5])
@@ -181,7 +180,7 @@ def test_each_part_of_the_loss_alone_brings_the_student_nearer(school: Host, tmp
 def test_embeddings_are_trained_when_asked_for(
     school: Host, checkpoints: dict[str, Path], tmp_path: Path, trained: bool
 ) -> None:
-    distil(school, tmp_path / "student", LAYERS, train_embeddings=trained)
+    distil(school, tmp_path / "student", LAYERS, train_embeddings=trained, epochs=1)
     (name, before), *_ = (
         (name, values)
         for name, values in load_file(checkpoints["bert"] / "model.safetensors").items()
@@ -261,27 +260,14 @@ REFUSED = {
     "no texts": ({"train": []}, INVALID, "NO_TEXT"),
     "too few to split": ({"dev": [], "train": texts()[:3]}, INVALID, "TOO_FEW_TEXTS"),
     "a label for a masked LM": ({"train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
-    "a label for a tagger": ({"model": "models/tagger", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
     "a space for a masked LM": (
         {"train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
         INVALID,
         "EMPTY_TEXT",
     ),
-    "a space for a tagger": (
-        {"model": "models/tagger", "train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
-        INVALID,
-        "EMPTY_TEXT",
-    ),
-    "no text for a tagger": ({"model": "models/tagger", "train": [distillation.DistillationText()]}, INVALID, "EMPTY_TEXT"),
     "an unknown label": ({"model": "models/sorter", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
     "nothing to learn": ({"objective": Objective(soft=0, states=0)}, INVALID, "NOTHING_TO_LEARN"),
-    "gold alone without any": (
-        {"model": "models/sorter", "objective": Objective(soft=0, states=0, hard=1)},
-        INVALID,
-        "NOTHING_TO_LEARN",
-    ),
     "layers that don't fit": ({"objective": Objective(teacher_layers=[1])}, INVALID, "LAYERS_MISMATCHED"),
-    "layers in disorder": ({"objective": Objective(teacher_layers=[3, 1])}, INVALID, "LAYERS_MISMATCHED"),
     "a layer that isn't": ({"objective": Objective(teacher_layers=[1, 4])}, INVALID, "LAYER_OUT_OF_RANGE"),
     "a rate over 1": ({"learning_rate": 2}, INVALID, "LEARNING_RATE_OUT_OF_RANGE"),
     "no head": ({"model": "models/headless"}, UNSUPPORTED, "DISTILLATION_UNSUPPORTED"),
@@ -323,14 +309,6 @@ def test_bad_requests_are_refused_at_once(school: Host, tmp_path: Path, why: str
         list(school.distillation.DistillModel(asked, timeout=CALL_SECONDS))
     assert failures[0].info.reason == reason
     assert not (tmp_path / "student").exists()
-
-
-def test_a_folder_with_files_is_refused(school: Host, tmp_path: Path) -> None:
-    (tmp_path / "student").mkdir()
-    (tmp_path / "student" / "a file").touch()
-    with refused(EXISTS) as failures:
-        distil(school, tmp_path / "student", LAYERS)
-    assert failures[0].info.reason == "FOLDER_NOT_EMPTY"
 
 
 def test_a_large_training_is_refused(loop: LoopThread, checkpoints: dict[str, Path], tmp_path: Path) -> None:

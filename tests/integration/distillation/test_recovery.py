@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.distillation.recovery import Recovery, recovery
 from numpy.typing import NDArray
@@ -25,15 +24,13 @@ def drawn(generator: np.random.Generator, texts: int) -> tuple[Sums, Sums]:
     return teacher - untrained, student - untrained
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("texts", [60, 200])
-def test_intervals_cover_the_share(texts: int) -> None:
-    generator, sets = np.random.default_rng(texts), 300
-    found = [recovery(Metric.ACCURACY, *drawn(generator, texts)) for _ in range(sets)]
+def test_intervals_cover_the_share() -> None:
+    generator, sets = np.random.default_rng(60), 60
+    found = [recovery(Metric.ACCURACY, *drawn(generator, 60)) for _ in range(sets)]
     ends = [(one.low, one.high) for one in found if one.low is not None and one.high is not None]
-    assert len(ends) > 0.95 * sets
-    # 95 % of 300 sets are missed by 4 %, three standard errors, once in 300 runs; the draws are always the same.
-    assert np.mean([low <= 0.5 <= high for low, high in ends]) > 0.91
+    assert len(ends) > 0.9 * sets
+    # 95 % of 60 sets are missed by 9 %, three standard errors, once in 300 runs; the draws are always the same.
+    assert 0.86 < np.mean([low <= 0.5 <= high for low, high in ends]) < 1
 
 
 def test_a_loss_that_may_be_none_has_no_interval() -> None:

@@ -110,9 +110,9 @@ def test_alone_is_as_in_any_batch(subject: tuple[Encoder, Format], rows: list[To
     alone = [run(encoder, [row])[0] for row in rows]
     rng = np.random.default_rng(0)
     found = 0.0
-    for size in (2, 3, 7, len(rows)):
-        chosen = rng.permutation(len(rows))[:size].tolist()
-        together = run(encoder, [rows[index] for index in chosen], count=1 + size % 3)
+    mixed = [(rng.permutation(len(rows))[:size].tolist(), 1 + size % 3) for size in (2, 3, 7, len(rows))]
+    for chosen, count in (*mixed, ([5] * 33, 1)):
+        together = run(encoder, [rows[index] for index in chosen], count=count)
         found = max(found, *(float((one - alone[index]).abs().max()) for one, index in zip(together, chosen, strict=True)))
     assert found <= bound
 
@@ -127,9 +127,3 @@ def test_gated_and_watched_neighbours_change_nothing(subject: tuple[Encoder, For
         assert float((together[0] - plain).abs().max()) <= bound
         assert float((together[2] - changed).abs().max()) <= bound
     assert float((plain - changed).abs().max()) > 0.01
-
-
-def test_repeated_many_times_it_is_itself(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
-    encoder, bound = subject[0], subject[1].bound
-    together = run(encoder, [rows[5]] * 33)
-    assert float((together - run(encoder, [rows[5]])).abs().max()) <= bound

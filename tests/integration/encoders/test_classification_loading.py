@@ -58,23 +58,11 @@ def test_labels_come_in_the_order_of_their_numbers(classifier: Subject) -> None:
     assert has.prunable == (classifier.architecture != "albert")
 
 
-def test_the_encoder_is_that_of_the_masked_lm(classifier: Subject, checkpoint: Callable[[str], Path]) -> None:
-    """Only the head differs, so the maps don't."""
-    masked = Subject(classifier.architecture, checkpoint(classifier.architecture))
-    for sequence in masked.sequences[:3]:
-        found, expected = (run_layers(one.encoder, sequence) for one in (classifier, masked))
-        assert_equal(found, expected)
-
-
 @torch.inference_mode()
 def run_layers(encoder: TorchEncoder, sequence: Any) -> list[torch.Tensor]:
     state = encoder.begin([sequence])
     encoder.advance(state, encoder.shape.layers)
     return [state.hidden]
-
-
-def test_a_masked_lm_has_no_labels(checkpoint: Callable[[str], Path]) -> None:
-    assert load("bert", checkpoint("bert")).shape.labels == ()
 
 
 @pytest.mark.parametrize("ids", [["9", "10", "2", "1", "0", "3", "4", "5", "6", "7", "8"], ["1", "0"]])
@@ -91,13 +79,9 @@ def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]
 @pytest.mark.parametrize(
     ("changes", "labels"),
     [
-        ({"problem_type": "single_label_classification"}, LABELS[:3]),
         ({"problem_type": "multi_label_classification"}, ()),
-        ({"problem_type": "regression"}, ()),
         ({"id2label": {"0": 0, "1": 1, "2": 2}, "label2id": {}}, ("0", "1", "2")),
-        ({"architectures": ["BertModel"]}, ()),
         ({"architectures": None}, ()),
-        ({"architectures": []}, ()),
     ],
 )
 def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any], labels: tuple[str, ...]) -> None:
@@ -108,12 +92,6 @@ def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any]
     assert (found.capabilities.classification, found.capabilities.masked_lm) == (bool(labels), False)
 
 
-def test_a_regression_has_no_labels(tmp_path: Path) -> None:
-    found = load("roberta", write_checkpoint("roberta", tmp_path, labels=1))
-    assert found.shape.labels == ()
-    assert not (found.capabilities.classification or found.capabilities.masked_lm)
-
-
 def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> None:
     """It would answer at random; attention is there all the same."""
     last = [name for name in sorted(load_file(copy / "model.safetensors")) if name.startswith(HEADS)][-1]
@@ -122,19 +100,6 @@ def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> No
     assert (found.shape.labels, found.capabilities.masked_lm) == ((), False)
     sequence = classifier.sequences[1]
     assert_equal(run_layers(found, sequence), run_layers(classifier.encoder, sequence))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "albert", "mobilebert"])
-def test_without_its_pooler_a_classifier_is_none(architecture: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(architecture, tmp_path, labels=2)
-    drop(folder, lambda name: "pooler" in name)
-    assert load(architecture, folder).shape.labels == ()
-
-
-def test_missing_encoder_weights_are_refused(classifier: Subject, copy: Path) -> None:
-    drop(copy, lambda name: any(part in name for part in ("query.weight", "q_lin.weight", "Wqkv.weight")))
-    with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
-        load(classifier.architecture, copy)
 
 
 def test_another_number_of_labels_than_weights_is_refused(classifier: Subject, copy: Path) -> None:

@@ -12,17 +12,14 @@ from tests.support.reference import Subject, all_logits, assert_close, assert_eq
 from tests.support.subjects import on_three
 
 
-def gates_of(subject: Subject) -> list[Edits | None]:
-    """Every third row has gates."""
+@pytest.fixture
+def gates(subject: Subject) -> Sequence[Edits | None]:
+    """Every third row has them."""
     gates = subject.gates({(0, 1): (0.0, 1.0), (2, 2): (0.0, 0.0)})
     return [None if index % 3 else gates for index in range(len(subject.sequences))]
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "gated"])
-def gates(request: pytest.FixtureRequest, subject: Subject) -> Sequence[Edits | None]:
-    return gates_of(subject) if request.param else [None] * len(subject.sequences)
-
-
+@on_three
 @torch.inference_mode()
 def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Edits | None]) -> None:
     encoder, layers = subject.encoder, subject.encoder.shape.layers
@@ -53,28 +50,6 @@ def test_stopping_early(subject: Subject) -> None:
 
 @on_three
 @torch.inference_mode()
-def test_nothing_left_to_run_changes_nothing(subject: Subject) -> None:
-    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 2)
-    hidden = state.hidden.clone()
-    encoder.advance(state, 2)
-    encoder.advance(state, 1)
-    assert state.layer == 2
-    assert torch.equal(state.hidden, hidden)
-
-
-@on_three
-@torch.inference_mode()
-def test_only_watched_layers_show_their_maps(subject: Subject) -> None:
-    encoder, seen = subject.encoder, list[torch.Tensor]()
-    state = encoder.begin(subject.sequences)
-    encoder.advance(state, encoder.shape.layers, None, {1: lambda maps: seen.append(maps.clone())})
-    assert len(seen) == 1
-    assert_close(seen, [subject.run(subject.sequences).maps[1]])
-
-
-@on_three
-@torch.inference_mode()
 def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Edits | None]) -> None:
     """A mixed batch, taken apart midway and stacked in other groups, ends as the whole one."""
     encoder, layers = subject.encoder, subject.encoder.shape.layers
@@ -92,41 +67,3 @@ def test_rows_go_on_in_other_batches(subject: Subject, gates: Sequence[Edits | N
             for place, index in enumerate(group):
                 length = len(subject.sequences[index])
                 assert_close([logits[place, :length]], [whole.logits[index, :length]])
-
-
-@on_three
-@torch.inference_mode()
-def test_a_row_holds_no_memory_of_its_batch(subject: Subject) -> None:
-    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 1)
-    for index, sequence in enumerate(subject.sequences):
-        row = state.row(index)
-        assert (row.lengths, row.valid, row.layer) == ((len(sequence),), None, 1)
-        assert row.hidden.shape == (1, len(sequence), encoder.shape.hidden_size)
-        assert row.hidden.untyped_storage().nbytes() == row.hidden.numel() * row.hidden.element_size()
-        assert torch.equal(row.hidden[0], state.hidden[index, : len(sequence)])
-
-
-@on_three
-@torch.inference_mode()
-def test_kept_rows_can_be_used_again(subject: Subject) -> None:
-    """Going on changes a batch, never the rows it was made of: a sweep goes on many times from the same ones."""
-    encoder, state = subject.encoder, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 1)
-    rows = [state.row(index) for index in range(len(subject.sequences))]
-    before = [row.hidden.clone() for row in rows]
-    for group in (rows[:1], rows[1:]):
-        encoder.advance(State.stack(group), encoder.shape.layers)
-    assert_equal([row.hidden for row in rows], before)
-    assert {row.layer for row in rows} == {1}
-
-
-@on_three
-@torch.inference_mode()
-def test_a_batch_of_equal_lengths_needs_no_mask(subject: Subject) -> None:
-    one, other = subject.sequences[4], subject.sequences[-2]
-    assert subject.encoder.begin([one, one]).valid is None
-    valid = subject.encoder.begin([one, other]).valid
-    assert valid is not None
-    assert valid.sum(dim=1).tolist() == [len(one), len(other)]
-    assert bool(valid[0, : len(one)].all())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.loading import load_encoder
-from safetensors.torch import load_file, save_file
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
@@ -79,11 +78,11 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["token_classification", "question_answering", "multi_label"])
-@pytest.mark.parametrize("architecture", EXPORTABLE)
+@pytest.mark.parametrize(("architecture", "capability"), list(zip(EXPORTABLE, cycle(KINDS), strict=False)))
 @torch.inference_mode()
 def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str, tmp_path: Path, export_cache: Path) -> None:
-    """Of texts alone, since some let a text see its padding, and of all together as each alone; gates act before the head."""
+    """One of its heads. Of texts alone, since some let a text see its padding, and of all together as each alone; gates act
+    before the head."""
     if ARCHITECTURES[architecture].name_of(KINDS[capability]) is None:
         pytest.skip("transformers has no such head for it")
     written = HEADS[capability]
@@ -115,14 +114,3 @@ def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gat
     if capability == "token_classification":
         return encoder.label_tokens(state)
     return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
-
-
-@pytest.mark.parametrize("capability", HEADS)
-def test_a_head_without_its_weights_is_none(capability: str, tmp_path: Path) -> None:
-    folder = write_checkpoint("bert", tmp_path / "model", **HEADS[capability])
-    path = folder / "model.safetensors"
-    kept = {name: values for name, values in load_file(path).items() if not name.startswith(("classifier", "qa_outputs"))}
-    save_file(kept, path, {"format": "pt"})
-    encoder = load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32")
-    assert not any(getattr(encoder.capabilities, name) for name in (*HEADS, "masked_lm", "classification"))
-    assert encoder.shape.head_labels == ()

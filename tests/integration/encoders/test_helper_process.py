@@ -18,7 +18,7 @@ from bertscope_service.checkpoints.atomic_folder import atomic_folder
 from bertscope_service.compression.onnx.isolated_export import export_onnx
 from bertscope_service.encoders.onnx import foreign as onnx_foreign
 from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
-from bertscope_service.encoders.onnx.helper_process import HelperError, helper
+from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.sessions import SessionSettings
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError
 
@@ -107,19 +107,6 @@ def test_a_task_that_nobody_waits_for_is_ended(bert: Path, tmp_path: Path) -> No
         export_onnx(bert, "bert", beside, check=check)
     wait_for(lambda: not seen[0].is_running(), "the task has ended")
     assert not tasks()
-
-
-def test_errors_of_ours_come_back_as_they_are(tmp_path: Path) -> None:
-    with pytest.raises(FailedPrecondition) as caught:
-        export_onnx(tmp_path, "bert", tmp_path)
-    assert caught.value.reason == "SOURCE_UNREADABLE"
-    assert str(tmp_path) in caught.value.message
-
-
-def test_other_errors_say_what_they_are(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(HelperError, match="FileNotFoundError"):
-        export_onnx(bert, "bert", tmp_path / "missing")
-    assert "Traceback" in caplog.text
 
 
 def endless(file: Path, *, constant: bool) -> Path:

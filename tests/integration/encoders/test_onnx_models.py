@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from bertscope_service.checkpoints.check import check_source
-from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.checkpoints.steps import KeepLayers, OnnxExport
+from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
@@ -94,21 +92,3 @@ def test_a_mean_over_real_tokens(averaging: Pair) -> None:
         found.append([encoder.classify(state) for state in states])
     assert_close(*found)
     assert_close([found[0][0]], [torch.cat(found[0][1:])])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("labels", "problem"), [(1, None), (3, "multi_label_classification")])
-@torch.inference_mode()
-def test_values_and_labels_of_their_own(labels: int, problem: str | None, tmp_path: Path, export_cache: Path) -> None:
-    folder = write_checkpoint("bert", tmp_path / "model", labels=labels, problem=problem)
-    check_source(inspect(made(folder, tmp_path / "graphs", OnnxExport())))
-    onnx, whole = load_exported(folder, export_cache), load("bert", folder)
-    assert (onnx.capabilities.regression, onnx.capabilities.multi_label) == (labels == 1, labels == 3)
-    assert onnx.shape == whole.shape
-    found = []
-    for encoder in (onnx, whole):
-        state = encoder.begin(ROWS)
-        encoder.advance(state, encoder.shape.layers, only=torch.zeros((3, 1), dtype=torch.int64))
-        found.append([encoder.classify(state)])
-    assert found[0][0].shape == (3, labels)
-    assert_close(*found)

@@ -1,6 +1,7 @@
 """Exported graphs give what transformers gives, for every architecture: alone and in padded batches, gated, in parts."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +13,20 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.exports import load_exported
+from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
 from tests.support.tiny import FAMILY
 
 EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name].unexportable(member.config)]
 LIKE_OTHERS = FAMILY.keys() - {"bert", "mobilebert", "modernbert"}
 """Architectures whose layers are traced from the same operations as others'; an export takes seconds."""
+ON_TWO = ("bert", "modernbert")
+"""For what depends on no layer's operations."""
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in EXPORTABLE],
+    params=slow_but(EXPORTABLE, *(name for name in EXPORTABLE if name not in LIKE_OTHERS)),
 )
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))
@@ -35,9 +39,12 @@ def onnx(subject: Subject, export_cache: Path) -> OnnxEncoder:
 
 def test_watched_layers_equal_eager(subject: Subject, onnx: OnnxEncoder) -> None:
     """Hidden states of every layer, maps and logits; the longest text and one of a single token among them."""
+    assert (onnx.shape, onnx.capabilities) == (subject.encoder.shape, subject.encoder.capabilities)
+    assert (onnx.runtime, onnx.precision) == ("onnx", "fp32")
+    assert onnx.resident_bytes > 0
     batch = subject.run(subject.sequences, encoder=onnx)
     for index, sequence in enumerate(subject.sequences):
-        expected = subject.reference.run([sequence]).row(0)
+        expected = subject.reference.alone(sequence).row(0)
         assert_close(batch.row(index), expected)
         assert_close(subject.run([sequence], encoder=onnx).row(0), expected)
 
@@ -52,12 +59,13 @@ def test_fast_graph_equals_eager_at_the_positions_asked_for(subject: Subject, on
     rows, places = torch.arange(len(batch)).repeat_interleave(3), torch.arange(3).repeat(len(batch))
     found = onnx.logits(state, rows, places).view(len(batch), 3, -1)
     for index, sequence in enumerate(batch):
-        assert_close([found[index]], [subject.reference.run([sequence]).logits[0, only[index]]])
+        assert_close([found[index]], [subject.reference.alone(sequence).logits[0, only[index]]])
     whole = onnx.begin(batch)
     onnx.advance(whole, onnx.shape.layers)
-    assert_close([all_logits(onnx, whole)[1, : len(batch[1])]], [subject.reference.run([batch[1]]).logits[0]])
+    assert_close([all_logits(onnx, whole)[1, : len(batch[1])]], [subject.reference.alone(batch[1]).logits[0]])
 
 
+@pytest.mark.parametrize("subject", ["bert"], indirect=True)
 @torch.inference_mode()
 def test_rows_are_embedded_only_if_somebody_sees_their_layers(
     subject: Subject, onnx: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
@@ -71,17 +79,16 @@ def test_rows_are_embedded_only_if_somebody_sees_their_layers(
     assert embedded == [1]
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_gates_equal_edited_maps(subject: Subject, onnx: OnnxEncoder, name: str) -> None:
-    """In every second row; the others are as without gates."""
-    gates = [subject.gates(EDITS[name]) if index % 2 else None for index in range(len(subject.sequences))]
-    batch = subject.run(subject.sequences, gates, encoder=onnx, watch=name == "mixed")
-    for index in range(0, len(subject.sequences), 3):
-        sequence = subject.sequences[index]
-        expected = subject.reference.run_edited(sequence, EDITS[name] if index % 2 else {})
-        if name != "mixed":
-            expected.maps = []
-        assert_close(batch.row(index), expected.row(0))
+def test_gates_equal_edited_maps(subject: Subject, onnx: OnnxEncoder) -> None:
+    """Of every kind, in rows between others without gates; watched and not."""
+    names = iter(EDITS)
+    edits = [EDITS[next(names)] if index % 3 else None for index in range(len(subject.sequences))]
+    gates = [None if row is None else subject.gates(row) for row in edits]
+    for watch in (True, False):
+        batch = subject.run(subject.sequences, gates, encoder=onnx, watch=watch)
+        for index, (sequence, row) in enumerate(zip(subject.sequences, edits, strict=True)):
+            expected = subject.reference.alone(sequence) if row is None else subject.reference.run_edited(sequence, row)
+            assert_close(batch.row(index), (expected if watch else replace(expected, maps=[])).row(0))
 
 
 @torch.inference_mode()
@@ -101,6 +108,7 @@ def test_constants_and_taps_equal_torch(subject: Subject, onnx: OnnxEncoder) -> 
     assert_close(*seen)
 
 
+@pytest.mark.parametrize("subject", ON_TWO, indirect=True)
 @torch.inference_mode()
 def test_kept_states_go_on_as_if_never_stopped(subject: Subject, onnx: OnnxEncoder) -> None:
     """From a row's own state with its contexts, beside rows of other lengths, at some positions of the last layer."""
@@ -119,6 +127,7 @@ def test_kept_states_go_on_as_if_never_stopped(subject: Subject, onnx: OnnxEncod
         assert_close([kept.hidden[place]], [whole.hidden[0, positions]])
 
 
+@pytest.mark.parametrize("subject", ON_TWO, indirect=True)
 @torch.inference_mode()
 def test_watchers_see_a_layer_whose_contexts_are_kept(subject: Subject, onnx: OnnxEncoder) -> None:
     """Contexts are no reason to leave out its maps."""
@@ -129,9 +138,3 @@ def test_watchers_see_a_layer_whose_contexts_are_kept(subject: Subject, onnx: On
         encoder.advance(state, 1, watch={0: lambda one, maps=maps: maps.append(one.clone())})
         seen.append([*maps, state.hidden])
     assert_close(*seen)
-
-
-def test_shape_is_the_checkpoints(subject: Subject, onnx: OnnxEncoder) -> None:
-    assert (onnx.shape, onnx.capabilities) == (subject.encoder.shape, subject.encoder.capabilities)
-    assert (onnx.runtime, onnx.precision) == ("onnx", "fp32")
-    assert onnx.resident_bytes > 0

@@ -13,10 +13,10 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.encoders.unpadded import Tokens
 
-from tests.support.questions_of_rows import QUESTIONS, answers, assert_same, offered
+from tests.support.family import THREE
+from tests.support.questions_of_rows import answers, assert_same, offered
 from tests.support.reference import EDITS, Subject
 from tests.support.subjects import everywhere
-from tests.support.tiny import ARCHITECTURES
 
 BOUND = 1e-5
 """Matrix products of other shapes may add in another order: the error goes with the largest number."""
@@ -51,15 +51,14 @@ def run(encoder: TorchEncoder, batch: Sequence[TokenSequence], gates: list[Edits
     return state
 
 
-def gates_of(subject: Subject, kind: str, rows: int) -> list[Edits | None]:
-    gates = None if kind == "open" else subject.gates(EDITS[kind])
+def gates_of(subject: Subject, rows: int) -> list[Edits | None]:
+    gates = subject.gates(EDITS["mixed"])
     return [gates if row % 2 else None for row in range(rows)]
 
 
 @everywhere
-@pytest.mark.parametrize("kind", [pytest.param("open", marks=pytest.mark.slow), "mixed"])
-def test_states_are_those_of_padded_rows(both: tuple[TorchEncoder, TorchEncoder], subject: Subject, kind: str) -> None:
-    gates = gates_of(subject, kind, len(subject.sequences))
+def test_states_are_those_of_padded_rows(both: tuple[TorchEncoder, TorchEncoder], subject: Subject) -> None:
+    gates = gates_of(subject, len(subject.sequences))
     expected, found = (run(encoder, subject.sequences, gates, None) for encoder in both)
     assert found.unpadded is not None, "the layers ran on padded rows"
     for row, length in enumerate(expected.lengths):
@@ -67,12 +66,11 @@ def test_states_are_those_of_padded_rows(both: tuple[TorchEncoder, TorchEncoder]
 
 
 @everywhere
-@pytest.mark.parametrize("kind", [pytest.param("open", marks=pytest.mark.slow), "mixed"])
-def test_predictions_at_some_positions(both: tuple[TorchEncoder, TorchEncoder], subject: Subject, kind: str) -> None:
+def test_predictions_at_some_positions(both: tuple[TorchEncoder, TorchEncoder], subject: Subject) -> None:
     batch = [sequence for sequence in subject.sequences if len(sequence) > 1]
     rows = torch.arange(len(batch))
     only = torch.tensor([[0, len(sequence) - 1] for sequence in batch])
-    gates = gates_of(subject, kind, len(batch))
+    gates = gates_of(subject, len(batch))
     narrow, expected = (run(encoder, batch, gates, only) for encoder in reversed(both))
     whole = run(both[1], batch, gates, None)
     wanted = both[0].logits(expected, rows, torch.ones_like(rows))
@@ -80,7 +78,7 @@ def test_predictions_at_some_positions(both: tuple[TorchEncoder, TorchEncoder], 
         assert_close(encoder.logits(state, rows, positions), wanted)
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=THREE[:2])
 def loaded(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Iterator[tuple[TorchEncoder, TorchEncoder]]:
     padded, other = (
         load_encoder(checkpoint(request.param), request.param, device=torch.device("cpu"), precision="fp32", pack=False)
@@ -92,18 +90,15 @@ def loaded(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_every_question(loaded: tuple[TorchEncoder, TorchEncoder], question: str) -> None:
+def test_every_question(loaded: tuple[TorchEncoder, TorchEncoder]) -> None:
     padded, other = loaded
-    if question not in offered(padded):
-        pytest.skip("the architecture refuses this question")
     draw = torch.Generator().manual_seed(5)
-    lengths = (24, 9, 17, 9, 12)
     batch = [
         TokenSequence(torch.randint(10, padded.shape.vocabulary_size, (each,), generator=draw).tolist(), [0] * each)
-        for each in lengths
+        for each in (24, 9, 17, 9, 12)
     ]
-    assert_same(answers(other, question, batch), answers(padded, question, batch))
+    for question in offered(padded):
+        assert_same(answers(other, question, batch), answers(padded, question, batch))
 
 
 def test_rows_of_a_longer_batch(loaded: tuple[TorchEncoder, TorchEncoder]) -> None:

@@ -101,17 +101,6 @@ def test_two_servers_at_once_export_once(
     assert exporter.calls == 1
 
 
-def test_graphs_that_held_less_are_not_used(
-    bert: Source, exporter: Exporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exporting, "CONTENTS", exporting.CONTENTS - 1)
-    former = exported(bert, DIGEST, tmp_path)
-    monkeypatch.undo()
-    monkeypatch.setattr(exporting, "export_onnx", exporter)
-    assert exported(bert, DIGEST, tmp_path) != former
-    assert exporter.calls == 2
-
-
 def test_a_server_that_was_killed_leaves_nothing_for_long(bert: Source, exporter: Exporter, tmp_path: Path) -> None:
     left = tmp_path / "onnx" / ".bertscope-0123456789ab"
     left.mkdir(parents=True)
@@ -120,7 +109,7 @@ def test_a_server_that_was_killed_leaves_nothing_for_long(bert: Source, exporter
     assert {path.name for path in (tmp_path / "onnx").iterdir()} == {folder.name, "lock"}
 
 
-@pytest.mark.parametrize("name", [MANIFEST, FAST, WEIGHTS])
+@pytest.mark.parametrize("name", [MANIFEST, WEIGHTS])
 def test_files_cut_short_are_written_again(bert: Source, exporter: Exporter, tmp_path: Path, name: str) -> None:
     """As a machine that went down leaves them."""
     path = exported(bert, DIGEST, tmp_path) / name
@@ -130,16 +119,6 @@ def test_files_cut_short_are_written_again(bert: Source, exporter: Exporter, tmp
     assert exporter.calls == 2
     read(bert, tmp_path)
     assert exporter.calls == 2
-
-
-def test_what_has_no_manifest_is_not_used(bert: Source, exporter: Exporter, tmp_path: Path) -> None:
-    """It was not written whole, or is being removed."""
-    folder = exported(bert, DIGEST, tmp_path)
-    (folder / MANIFEST).unlink()
-    (folder / FAST).write_bytes(b"")
-    assert exported(bert, DIGEST, tmp_path) == folder
-    assert exporter.calls == 2
-    assert (folder / FAST).read_bytes() == (exporter.whole / FAST).read_bytes()
 
 
 def test_graphs_that_stay_broken_are_an_error(bert: Source, exporter: Exporter, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ print(cuda_problem())
 
 @pytest.mark.skipif(not sessions.CUDA_PROVIDER.exists(), reason="this ONNX Runtime has no CUDA provider")
 @pytest.mark.skipif((torch.version.cuda or "")[:3] != "13.", reason="this PyTorch brings no libraries of CUDA 13")
+@pytest.mark.slow
 def test_nothing_but_the_driver_is_missing() -> None:
     """In a process of its own, which has loaded no library of CUDA yet."""
     said = subprocess.run(

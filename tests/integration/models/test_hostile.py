@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import shutil
-import weakref
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -16,24 +12,17 @@ import grpc
 import huggingface_hub
 import pytest
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, refused
-from tests.support.patience import granted, wait_until
+from tests.support.harness import CALL_SECONDS, Host, held, refused
+from tests.support.patience import wait_until
 
 GOOD = cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."])
-STOP_SECONDS = granted(60)
 Code = grpc.StatusCode
 
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-
-
-@pytest.fixture
-def copy(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(checkpoints["bert"], tmp_path / "copy"))
 
 
 def load(host: Host, **fields: Any) -> model_pb2.Model:
@@ -51,7 +40,7 @@ def code_of(call: Callable[[], object]) -> grpc.StatusCode:
     return Code.OK
 
 
-ODD = ["~nobody/x", "x" * 300, "a--b", "a..b/c", "foo.git", "aé/b", "a" * 97 + "/b", "-x/y", "a/b.", "/" + "x" * 300]
+ODD = ["~nobody/x", "a..b/c", "aé/b", "a" * 97 + "/b", "/" + "x" * 300]
 
 
 @pytest.mark.parametrize("source", ODD)
@@ -60,72 +49,14 @@ def test_an_odd_source(host: Host, source: str) -> None:
     assert code_of(lambda: load(host, model_id="odd", source=source)) in expected
 
 
-@pytest.mark.parametrize("revision", ["\0", "x" * 300, "../..", "a b"])
-def test_an_odd_revision(host: Host, revision: str) -> None:
-    expected = {Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.UNAVAILABLE}
-    assert code_of(lambda: load(host, model_id="odd", source="a/b", revision=revision)) in expected
-
-
-BROKEN_CONFIGS: list[dict[str, Any]] = [
-    {"model_type": ["bert"]},
-    {"model_type": {}},
-    {"model_type": "\ud800"},
-    {"num_hidden_layers": 0},
-    {"num_attention_heads": 0},
-    {"num_attention_heads": 3},
-    {"hidden_size": "x"},
-    {"vocab_size": 0},
-    {"pad_token_id": 100000},
-    {"hidden_act": "nope"},
-    {"is_decoder": True},
-    {"position_embedding_type": "relative_key"},
-    {"max_position_embeddings": 20},
-]
-
-
-@pytest.mark.parametrize("change", BROKEN_CONFIGS, ids=str)
-def test_a_config_that_does_not_fit(host: Host, copy: Path, change: dict[str, Any]) -> None:
-    path = copy / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with refused(Code.FAILED_PRECONDITION) as failures:
-        load(host, model_id="broken", source=str(copy))
-    assert "\n" not in failures[0].message
-
-
-WEIGHT_MAPS = [{"a": 5}, {"a": ["x"]}, {"a": "x" * 300}, {"a": "sub/part.safetensors"}, {"a": "/etc/passwd"}]
-
-
-@pytest.mark.parametrize("weight_map", WEIGHT_MAPS, ids=lambda value: str(value)[:20])
-def test_an_index_that_leads_nowhere(host: Host, copy: Path, weight_map: dict[str, Any]) -> None:
-    (copy / "model.safetensors").rename(copy / "part.safetensors")
-    (copy / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    with refused(Code.FAILED_PRECONDITION):
-        load(host, model_id="broken", source=str(copy))
-
-
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
-@pytest.mark.parametrize("content", ["", "[" * 100_000, "{}"])
-def test_a_file_that_holds_something_else(host: Host, copy: Path, name: str, content: str) -> None:
-    (copy / name).write_text(content)
-    with refused(Code.FAILED_PRECONDITION) as failures:
-        load(host, model_id="broken", source=str(copy))
-    assert "\n" not in failures[0].message
-
-
-@pytest.mark.parametrize("length", [300, 5000])
-@pytest.mark.parametrize("character", ["x", "é", "東", "😀", "\n", "\x01"])
-def test_a_name_that_would_overflow_a_header(host: Host, character: str, length: int) -> None:
+@pytest.mark.parametrize("character", ["x", "😀", "\n"])
+def test_a_name_that_would_overflow_a_header(host: Host, character: str) -> None:
+    length = 5000
     with refused(Code.NOT_FOUND) as failures:
         host.models.GetModel(model_pb2.GetModelRequest(name=character * length), timeout=CALL_SECONDS)
     assert "\n" not in failures[0].message
     with refused(Code.INVALID_ARGUMENT):
         load(host, model_id=character * length, source="x")
-
-
-@pytest.mark.parametrize("token", ["!!!!", "é", "%%%%", "=", "bW9kZWxzL2JlcnQ=!"])
-def test_a_page_token_that_is_none(host: Host, token: str) -> None:
-    with refused(Code.INVALID_ARGUMENT):
-        host.models.ListModels(model_pb2.ListModelsRequest(page_token=token), timeout=CALL_SECONDS)
 
 
 WORDS = ["".join(letters) for letters in product("abcdefghij", repeat=3)]
@@ -157,22 +88,6 @@ def test_a_flood_of_interventions(host: Host, one: bytes, field: str) -> None:
     assert failures[0].fields == [field]
 
 
-def test_an_unloaded_model_is_freed(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:
-    host = launch(model=[f"{name}={checkpoints['bert']}" for name in ("a", "b")])
-    host.cloze.FillMask(cloze_pb2.FillMaskRequest(model="models/a", texts=GOOD.texts), timeout=CALL_SECONDS)
-    loaded = host.server.registry.find("models/a").loaded
-    assert loaded is not None
-    encoder = weakref.ref(loaded.encoder)
-    del loaded
-    host.models.UnloadModel(model_pb2.UnloadModelRequest(name="models/a"), timeout=CALL_SECONDS)
-
-    def freed() -> bool:
-        gc.collect()
-        return encoder() is None
-
-    wait_until(freed, "the encoder is freed")
-
-
 def test_later_calls_get_not_found_while_a_model_is_unloaded(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:
     host = launch(model=[f"{name}={checkpoints['bert']}" for name in ("a", "b")])
     mine = cloze_pb2.FillMaskRequest(model="models/a", texts=GOOD.texts)
@@ -191,14 +106,6 @@ def test_later_calls_get_not_found_while_a_model_is_unloaded(launch: Callable[..
         gate.let_through()
         assert running.result().results
         unloading.result()
-
-
-def test_a_health_watch_does_not_hold_up_the_stop(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    watch = health_pb2_grpc.HealthStub(host.channel).Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
-    assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
-    # Far longer than the test may take: a stop that waited for the watch would run into the limit here.
-    loop.run(host.server.stop(10 * STOP_SECONDS), STOP_SECONDS)
 
 
 def test_a_stream_that_began_is_not_turned_away(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,13 +72,6 @@ def test_integers_have_no_gradients(small: Host) -> None:
     assert failures[0].info.reason == "NO_GRADIENTS"
 
 
-@pytest.mark.parametrize("precision", [common.PRECISION_INT8, common.PRECISION_WEIGHT_ONLY])
-def test_few_bits_can_not_be_asked_for(small: Host, precision: common.Precision.ValueType) -> None:
-    with refused(INVALID) as failures:
-        list(small.models.LoadModel(model.LoadModelRequest(model_id="x", source="nowhere", precision=precision)))
-    assert failures[0].fields == ["precision"]
-
-
 def test_a_model_that_drops_tokens_answers(small: Host) -> None:
     entry = described(small, "tokens")
     assert list(entry.capabilities) == [model.CAPABILITY_CLOZE]

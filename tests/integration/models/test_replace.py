@@ -3,12 +3,11 @@
 import asyncio
 import shutil
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import bertscope_service.api.read_ahead
 import grpc
@@ -17,7 +16,6 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import cloze_pb2_grpc
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.models.loaded import LoadedModel
@@ -172,19 +170,6 @@ def test_the_new_model_takes_the_name_and_the_place_of_the_old_one(paints: Host,
     assert paints.metric("bertscope_model_weight_bytes", model=NAME) == (blue / "model.safetensors").stat().st_size
 
 
-def test_a_name_that_is_free_is_simply_loaded(paints: Host, blue: Path, truths: dict[str, Answer]) -> None:
-    assert load(paints, blue, model_id="third").name == "models/third"
-    ask(paints, "models/third").check(truths)
-    assert [found.name for found in listed(paints)] == [NAME, "models/second", "models/third"]
-
-
-def test_without_replace_the_error_names_it(paints: Host, blue: Path) -> None:
-    with refused(grpc.StatusCode.ALREADY_EXISTS) as failures:
-        load(paints, blue, replace=False)
-    assert failures[0].info.reason == "MODEL_EXISTS"
-    assert "or set replace" in failures[0].message
-
-
 def test_until_it_is_ready_the_old_model_is_what_everybody_sees(
     paints: Host, replacing: Any, blue: Path, gate: Gate, truths: dict[str, Answer]
 ) -> None:
@@ -233,39 +218,6 @@ def test_while_it_is_replaced_a_model_changes_in_no_other_way(
     load(paints, red)
     paints.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
     assert NAME not in [found.name for found in listed(paints)]
-
-
-def test_a_model_that_loads_or_unloads_can_not_be_replaced(paints: Host, blue: Path, gate: Gate) -> None:
-    gate.shut_for = "models/third"
-    first = loading(paints, blue, model_id="third", replace=False)
-    assert gate.arrived.wait(granted(20))
-    with refused(FAILED) as failures:
-        load(paints, blue, model_id="third")
-    assert failures[0].info.reason == "MODEL_NOT_READY"
-    assert "still loading" in failures[0].message
-    gate.open.set()
-    assert list(first)[-1].model.name == "models/third"
-    stream = paints.ablation.SweepHeads(SWEEP, timeout=CALL_SECONDS)
-    next(stream)
-    unloading = paints.models.UnloadModel.future(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
-    wait_until(lambda: get(paints).state == model.Model.STATE_UNLOADING, "it is being unloaded")
-    with refused(FAILED) as failures:
-        load(paints, blue)
-    assert "already being unloaded" in failures[0].message
-    unloading.cancel()
-    stream.cancel()
-
-
-def test_a_cancelled_replacement_leaves_the_old_model_as_it_was(
-    paints: Host, replacing: Any, gate: Gate, blue: Path, truths: dict[str, Answer]
-) -> None:
-    before = listed(paints)
-    replacing.cancel()
-    wait_until(lambda: count(paints, "loading") == 0, "the load is abandoned")
-    gate.shut_for = ""
-    assert listed(paints) == before
-    ask(paints).check(truths)
-    assert load(paints, blue).weights_digest == ask(paints).digest != before[0].weights_digest
 
 
 def test_a_failed_replacement_leaves_the_old_model_as_it_was(
@@ -331,109 +283,3 @@ def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_l
 
 def scores(effect: ablation.HeadEffect) -> list[float]:
     return [metric.score for metric in effect.metrics]
-
-
-def test_weights_that_are_overwritten_where_they_lie_are_taken_up_by_a_replacement(
-    launch: Callable[..., Host], red: Path, blue: Path, tmp_path: Path, truths: dict[str, Answer]
-) -> None:
-    folder = Path(shutil.copytree(red, tmp_path / "deployed"))
-    host = launch(model=[f"first={folder}"])
-    old = ask(host)
-    shutil.copytree(blue, folder, dirs_exist_ok=True)
-    assert ask(host).digest == old.digest
-    ask(host).check(truths)
-    load(host, folder)
-    assert ask(host).digest != old.digest
-    ask(host).check(truths)
-
-
-def test_replacing_again_and_again_leaves_one_model(paints: Host, red: Path, blue: Path) -> None:
-    alive: list[weakref.ref[Any]] = []
-    for source in (blue, red, blue, red):
-        load(paints, source)
-        loaded = paints.server.registry.find(NAME).loaded
-        assert loaded is not None
-        alive.append(weakref.ref(loaded.encoder))
-        del loaded
-    wait_until(lambda: sum(encoder() is not None for encoder in alive) == 1, "the old ones are gone")
-    wait_until(lambda: paints.metric("bertscope_models", state="unloading") == 0, "nothing is unloaded any more")
-    samples = [sample for family in paints.server.metrics.registry.collect() for sample in family.samples]
-    named = sorted(sample.name for sample in samples if sample.labels.get("model") == NAME)
-    assert named == ["bertscope_model_calls_total", "bertscope_model_weight_bytes"]
-
-
-class Callers:
-    """Threads that ask a model over and over, each on a connection of its own; what they got, and when they asked for it."""
-
-    def __init__(self, host: Host, name: str, number: int) -> None:
-        self._host = host
-        self._name = name
-        self._stop = threading.Event()
-        self.answers: list[tuple[float, float, Answer]] = []
-        self.failures: list[Any] = []
-        self._threads = [threading.Thread(target=self._ask) for _ in range(number)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        self.wait(5)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(CALL_SECONDS)
-
-    def wait(self, calls: int) -> None:
-        """Come back after so many more calls."""
-        more = len(self.answers) + len(self.failures) + calls
-        wait_until(lambda: len(self.answers) + len(self.failures) >= more, f"{calls} more calls have ended")
-
-    def _ask(self) -> None:
-        with self._host.connect() as channel:
-            stub = cloze_pb2_grpc.ClozeServiceStub(channel)
-            while not self._stop.is_set():
-                began = time.monotonic()
-                try:
-                    answer = ask(self._host, self._name, stub)
-                    self.answers.append((began, time.monotonic(), answer))
-                except grpc.RpcError as error:
-                    self.failures.append(error)
-
-
-@pytest.mark.slow
-def test_under_load_every_answer_is_of_the_weights_that_it_names_and_none_fails(
-    paints: Host, red: Path, blue: Path, truths: dict[str, Answer]
-) -> None:
-    served = [(0.0, time.monotonic(), get(paints).weights_digest)]
-    with Callers(paints, NAME, 3) as callers:
-        for source in (blue, red) * 3:
-            asked = time.monotonic()
-            digest = load(paints, source).weights_digest
-            served.append((asked, time.monotonic(), digest))
-            callers.wait(5)
-    assert not callers.failures
-    assert {answer.digest for _, _, answer in callers.answers} == set(truths)
-    for began, ended, answer in callers.answers:
-        answer.check(truths)
-        # Asked for after a replacement was answered: no older one. Answered before one was asked for: no newer one.
-        first = max(number for number, (_, ready, _) in enumerate(served) if ready <= began)
-        last = max(number for number, (asked, _, _) in enumerate(served) if asked <= ended)
-        assert answer.digest in {digest for _, _, digest in served[first : last + 1]}
-    wait_until(lambda: count(paints, "unloading") == 0, "the old ones are gone")
-
-
-def test_an_unload_under_load_ends_no_call_and_touches_no_other_model(
-    launch: Callable[..., Host], red: Path, truths: dict[str, Answer]
-) -> None:
-    host = launch(model=[f"kept={red}", f"first={red}"])
-    with Callers(host, NAME, 2) as leaving, Callers(host, "models/kept", 2) as staying:
-        host.models.UnloadModel(model.UnloadModelRequest(name=NAME), timeout=CALL_SECONDS)
-        unloaded = time.monotonic()
-        leaving.wait(5)
-        staying.wait(5)
-    assert not staying.failures
-    assert {failure.code() for failure in leaving.failures} == {grpc.StatusCode.NOT_FOUND}
-    for _, _, answer in (*leaving.answers, *staying.answers):
-        answer.check(truths)
-    assert max(began for began, _, _ in leaving.answers) < unloaded < max(began for began, _, _ in staying.answers)

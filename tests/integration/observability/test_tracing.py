@@ -22,14 +22,12 @@ from bertscope_service.observability import otlp, timeline
 from bertscope_service.observability.otlp import OtlpTracer
 from bertscope_service.observability.timeline import MAX_NOTES, Wait
 from bertscope_service.observability.tracer import make_tracer
-from bertscope_service.settings import Settings
 from opentelemetry.exporter.otlp.proto.grpc.exporter import OTLPExporterMixin
 from opentelemetry.propagate import inject
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.sdk import trace as sdk
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import format_span_id, format_trace_id
-from pydantic import ValidationError
 
 from tests.support.collector import Collector, collecting, values
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched
@@ -127,7 +125,7 @@ def test_a_call_that_its_caller_does_not_trace_is_not_traced(traced: Host, colle
     assert collector.spans(trace_id) == []
 
 
-@pytest.mark.parametrize("hostile", ["", "00", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", SECRET, "ff" * 1000])
+@pytest.mark.parametrize("hostile", ["", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", SECRET])
 def test_a_broken_context_is_ignored(traced: Host, hostile: str) -> None:
     metadata = (("traceparent", hostile), ("tracestate", hostile))
     assert traced.cloze.FillMask(QUESTION, metadata=metadata, timeout=CALL_SECONDS).results
@@ -149,12 +147,6 @@ def test_the_ratio_decides_about_calls_whose_callers_do_not(collector: Collector
     for tracer in tracers:
         loop.run(tracer.close())
     assert [len(collector.spans(span.trace_id)) for span in (by_caller, by_chance)] == [1, 1]
-
-
-@pytest.mark.parametrize("endpoint", ["collector:4317", "grpc://collector:4317", "http://", "http://collector:4317/v1/traces"])
-def test_an_endpoint_says_whether_it_is_encrypted(endpoint: str) -> None:
-    with pytest.raises(ValidationError, match="trace_endpoint"):
-        Settings(trace_endpoint=endpoint)
 
 
 def test_only_failures_of_the_server_are_errors_and_no_span_has_a_word_of_the_users(

@@ -18,7 +18,7 @@ from bertscope_service.rpc.malformed import PARTS
 from grpc._cython import cygrpc
 from grpc_health.v1 import health_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, frame, request
 from tests.support.patience import wait_until
 
@@ -55,7 +55,7 @@ def check_quiet(host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.Capt
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("path", [LIST_MODELS, UNKNOWN, NO_UTF_8])
+@pytest.mark.parametrize("path", [LIST_MODELS, NO_UTF_8])
 def test_calls_that_are_cancelled_as_they_come(
     host: Host, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], path: str
 ) -> None:
@@ -103,28 +103,3 @@ def test_only_batches_that_fail_because_the_call_has_ended_are_dropped() -> None
     assert log_filter.filter(failing("Failed grpc_call_start_batch: 8 with grpc_call_error value: 'TOO_MANY_OPERATIONS'"))
     for error in (cygrpc.InternalError("Error in grpc_server_request_call: 8"), cygrpc.UsageError("RPC already finished.")):
         assert log_filter.filter(logging.LogRecord(CYGRPC, logging.ERROR, "", 0, "raised", (), (type(error), error, None)))
-
-
-def test_a_bug_that_grpc_finds_keeps_its_trace(caplog: pytest.LogCaptureFixture, loop: LoopThread) -> None:
-    """Of a handler that answers with what is no message: no function of ours is at work when gRPC can't send it."""
-
-    async def answer(request: bytes, context: object) -> object:
-        return object()
-
-    async def serve() -> tuple[grpc.aio.Server, int]:
-        server = grpc.aio.server()
-        handlers = {"Method": grpc.unary_unary_rpc_method_handler(answer)}  # type: ignore[arg-type]
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("a.B", handlers),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        return server, port
-
-    log_filter.install()
-    server, port = loop.run(serve())
-    try:
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError):
-            channel.unary_unary("/a.B/Method")(b"", timeout=CALL_SECONDS)
-    finally:
-        loop.run(server.stop(0))
-    assert "Traceback" in caplog.text
-    assert "TypeError" in caplog.text

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import bertscope
-import numpy as np
 import pytest
 from bertscope_workbench.command.app import run
 
@@ -28,20 +25,6 @@ def halved(host: Host) -> Iterator[bertscope.Model]:
         assert all(progress.done_steps <= progress.total_steps for progress in heard)
         yield model
         client.unload_model(model)
-
-
-def test_a_compressed_model_says_what_was_done_and_answers(host: Host, halved: bertscope.Model) -> None:
-    with bertscope.Client(host.target) as client:
-        whole = client.get_model("bert")
-        assert (halved.layers, halved.precision, halved.runtime) == (2, "int8", "torch")
-        assert halved.weight_bytes < whole.weight_bytes
-        assert whole.compression == ()
-        assert [step.step for step in halved.compression] == ["layers", "int8"]
-        assert all(step.description for step in halved.compression)
-        answers = client.fill_mask(TEXT, model=halved, top_k=3)[0].masks[0].predictions
-        assert len(answers) == 3
-        assert np.isfinite([answer.log_probability for answer in answers]).all()
-        assert halved in client.list_models()
 
 
 def test_a_report_of_real_models(host: Host, halved: bertscope.Model) -> None:
@@ -113,29 +96,6 @@ def command(host: Host, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         return captured.err if code else captured.out
 
     return run_command
-
-
-@pytest.mark.slow
-def test_compress_and_benchmark_from_the_command_line(
-    command: Callable[..., str], host: Host, halved: bertscope.Model, tmp_path: Path
-) -> None:
-    texts, table, figure = tmp_path / "texts.txt", tmp_path / "report.md", tmp_path / "report.png"
-    texts.write_text("the cat sat on the mat\nparis is in france\n")
-    out = command("compress", "--steps", "ffn=0.5,bf16", "--model", "bert", "--name", "thin")
-    try:
-        assert out.splitlines()[0].startswith("feed_forward: ")
-        assert "models/thin is compressed: feed_forward, half" in out
-        out = command(
-            *("benchmark", "--baseline", "bert", "--model", "thin", "--model", "halved", "--length", 8, "--batch-size", 1),
-            *("--min-runs", 3, "--min-seconds", 0, "--agreement", texts, "--top-k", 2, "--json"),
-            *("--output", table, "--plot", figure),
-        )
-    finally:
-        command("models", "unload", "thin")
-    models = json.loads(out)["models"]
-    assert [model["provenance"]["model"] for model in models] == ["models/bert", "models/thin", "models/halved"]
-    assert "| halved | torch | int8 | layers+int8 |" in table.read_text()
-    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_step_that_is_refused_is_named_as_it_was_written(command: Callable[..., str]) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 
 import bertscope
 import numpy as np
-import pytest
 
 from tests.support.harness import Host
 
@@ -61,59 +57,3 @@ def test_threads_that_share_a_client(launch: Callable[..., Host], checkpoints: d
             tasks = [pool.submit(load), pool.submit(observe), *(pool.submit(fill, caller) for caller in range(CALLERS))]
             wait(tasks)
             assert all(all(task.result()) for task in tasks)
-
-
-@pytest.mark.slow
-def test_tasks_that_share_a_client_and_tasks_that_are_cancelled(host: Host) -> None:
-    async def ask() -> None:
-        async with bertscope.AsyncClient(host.target) as client:
-            expected = [read(await client.fill_mask(texts, model="bert")) for texts in TEXTS]
-
-            async def fill(caller: int) -> list[bool]:
-                found = [await client.fill_mask(TEXTS[caller], model="bert") for _ in range(CALLS)]
-                return [alike(read(each), expected[caller]) for each in found]
-
-            async def give_up(caller: int) -> list[bool]:
-                ended: list[bool] = []
-                for turn in range(CALLS):
-                    call = asyncio.ensure_future(client.fill_mask(TEXTS[caller], model="bert"))
-                    for _ in range(turn):  # sooner or later: before it is sent, and while it is answered
-                        await asyncio.sleep(0)
-                    call.cancel()
-                    (outcome,) = await asyncio.gather(call, return_exceptions=True)
-                    if isinstance(outcome, bertscope.FilledTexts):
-                        ended.append(alike(read(outcome), expected[caller]))
-                    else:
-                        ended.append(isinstance(outcome, asyncio.CancelledError))
-                return ended
-
-            callers: list[Any] = [ask(caller) for caller in range(CALLERS) for ask in (fill, give_up)]
-            assert all(map(all, await asyncio.gather(*callers)))
-            assert alike(read(await client.fill_mask(TEXTS[0], model="bert")), expected[0])
-
-    asyncio.run(ask())
-
-
-@pytest.mark.slow
-def test_threads_whose_call_is_cancelled_leave_the_others_alone(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        expected = read(client.fill_mask(TEXTS[0], model="bert"))
-        over = threading.Event()
-
-        def give_up() -> int:
-            given_up = 0
-            while not over.is_set():
-                client.fill_mask_stream(TEXTS[0] * 100, model="bert").close()
-                stream = client.fill_mask_stream(TEXTS[0] * 100, model="bert")
-                next(stream)
-                stream.close()
-                given_up += 1
-            return given_up
-
-        with ThreadPoolExecutor(3) as pool:
-            quitters = [pool.submit(give_up) for _ in range(2)]
-            found = [read(client.fill_mask(TEXTS[0], model="bert")) for _ in range(CALLS)]
-            over.set()
-            assert all(alike(each, expected) for each in found)
-            wait(quitters)
-            assert all(quitter.exception() is None for quitter in quitters)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import bertscope_service.api.read_ahead
@@ -14,7 +13,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
-from tests.support.patience import granted, wait_until
+from tests.support.patience import wait_until
 
 GOOD = "The [MASK] sat."
 TOKENS = 6
@@ -58,76 +57,18 @@ def test_rows_of_a_cancelled_stream_are_dropped_before_they_cost_anything(
     assert rows(host) - computed < 100
 
 
-def test_a_cancelled_cloze_call_drops_its_rows(host: Host, check_alive: Callable[[Host], None]) -> None:
-    with held(host) as gate:
-        first = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        second = host.cloze.FillMask.future(ask(20), timeout=CALL_SECONDS)
-        wait_until(lambda: waiting(host) == 20, "its rows wait")
-        second.cancel()
-        wait_until(lambda: waiting(host) == 0, "its rows are dropped")
-        gate.let_through()
-        assert len(first.result().results) == 1
-    wait_until(lambda: in_flight(host, "FillMask") == 0, "all calls end")
-    check_alive(host)
-
-
-@pytest.mark.slow
-def test_a_reader_who_pauses_pauses_the_server_and_still_gets_everything(
-    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts, (alone,) = 250, read_maps(host.attention.ExtractAttention(maps_of(1), timeout=CALL_SECONDS))
-    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 4 * alone.values.nbytes)
-    begun = rows(host)
-    with host.connect() as channel:
-        stub = type(host.attention)(channel)
-        call = stub.ExtractAttention(maps_of(texts), timeout=granted(60))
-        first = next(call)
-        # Each good call takes the server's loop and its worker a hundred turns: all that would run on has run on.
-        for _ in range(100):
-            check_alive(host)
-        computed = rows(host) - begun - 100
-        for _ in range(100):
-            check_alive(host)
-        assert rows(host) - begun - 200 == computed
-        assert computed < texts / 2
-        assert waiting(host) == 0
-        found = read_maps([first, *call])
-    assert len(found) == texts
-    assert all((maps.values == alone.values).all() or abs(maps.values - alone.values).max() < 2e-5 for maps in found)
-
-
 def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 1_000_000)
     cancelled = host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED")
-    channels = [host.connect() for _ in range(5)]
+    channels = [host.connect() for _ in range(2)]
     calls = [type(host.attention)(channel).ExtractAttention(maps_of(250)) for channel in channels]
     for call in calls:
         next(call)
-    assert in_flight(host, "ExtractAttention") == 5
+    assert in_flight(host, "ExtractAttention") == 2
     for channel in channels:
         channel.close()
     wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the calls end")
-    assert host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED") == cancelled + 5
-
-
-def test_a_deadline_that_passes_in_the_queue(host: Host, check_alive: Callable[[Host], None]) -> None:
-    check_alive(host)  # what other tests left to the worker has run then
-    computed = rows(host)
-    dropped = host.metric("bertscope_rows_dropped_total", reason="deadline")
-    with held(host) as gate:
-        first = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        with pytest.raises(grpc.RpcError) as caught:
-            host.cloze.FillMask(ask(7), timeout=0.2)
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        gate.let_through()
-        assert first.result().results
-    wait_until(lambda: waiting(host) == 0, "the late rows are gone")
-    after = host.metric("bertscope_rows_dropped_total", reason="deadline")
-    assert after == dropped + 7
-    check_alive(host)
-    assert rows(host) == computed + 2
+    assert host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED") == cancelled + 2
 
 
 def test_a_full_queue_turns_calls_away_with_a_delay_and_answers_the_others(
@@ -245,22 +186,6 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_a_text_that_does_no
     check_alive(host)
 
 
-def test_a_client_that_vanishes_takes_nobody_with_it(
-    host: Host, check_alive: Callable[[Host], None], checkpoints: dict[str, Path]
-) -> None:
-    with held(host) as gate:
-        channel = host.connect()
-        calls = [type(host.cloze)(channel).FillMask.future(ask()) for _ in range(10)]
-        mine = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived and in_flight(host, "FillMask") == 11, "all calls are there")
-        channel.close()
-        wait_until(lambda: in_flight(host, "FillMask") == 1, "the calls of the one that left end")
-        gate.let_through()
-        assert len(mine.result().results) == 1
-    assert all(call.code() is grpc.StatusCode.CANCELLED for call in calls)
-    check_alive(host)
-
-
 def test_a_failure_in_the_middle_of_a_stream_is_a_status(host: Host, check_alive: Callable[[Host], None]) -> None:
     loaded = host.server.registry.find("models/bert").loaded
     assert loaded is not None
@@ -274,26 +199,7 @@ def test_a_failure_in_the_middle_of_a_stream_is_a_status(host: Host, check_alive
         type(encoder).advance(encoder, *args, **options)
 
     # Texts of one length would share a batch.
-    words = [
-        "the",
-        "cat",
-        "sat",
-        "on",
-        "the",
-        "mat",
-        "and",
-        "the",
-        "dog",
-        "ran",
-        "to",
-        "the",
-        "old",
-        "house",
-        "near",
-        "the",
-        "river",
-    ]
-    texts = [" ".join(words[: 1 + number * 6]) + " the" * (20 * number) for number in range(3)]
+    texts = ["the cat " * (1 + 12 * number) for number in range(3)]
     request = attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text=text) for text in texts])
     vars(encoder)["advance"] = advance
     received: list[attention.ExtractAttentionResponse] = []

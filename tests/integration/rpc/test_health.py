@@ -70,23 +70,6 @@ def test_watches_are_bounded_and_make_room_when_they_end(host: Host, monkeypatch
     second.cancel()
 
 
-@pytest.mark.parametrize("method", ["Check", "Watch"])
-def test_a_malformed_request_is_refused_and_leaves_no_trace_in_the_log(
-    host: Host, method: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    call = host.channel.unary_stream(f"/grpc.health.v1.Health/{method}")
-    with pytest.raises(grpc.RpcError) as refused_:
-        list(call(b"\x0a\xff", timeout=CALL_SECONDS))
-    assert refused_.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert not caplog.records
-
-
-def test_a_method_that_health_does_not_have_is_unimplemented(host: Host) -> None:
-    with pytest.raises(grpc.RpcError) as refused_:
-        host.channel.unary_unary("/grpc.health.v1.Health/List")(b"", timeout=CALL_SECONDS)
-    assert refused_.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
 def test_clients_that_only_stay_connected_are_left_without_a_complaint_of_grpc(
     launch: Callable[..., Host], loop: LoopThread, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,6 @@
 """Starting, health, reflection, and stopping without losing what runs."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -111,15 +110,6 @@ def test_a_server_that_has_not_imported_its_models_libraries_says_that_it_starts
         loop.run(server.stop(0))
 
 
-def test_a_server_is_stopped_before_it_has_imported_its_models_libraries(loop: LoopThread) -> None:
-    server = loop.run(make(Settings(port=0, metrics_port=0)))
-    ports = loop.run(server.start())
-    loop.run(server.stop(0))
-    with grpc.insecure_channel(f"127.0.0.1:{ports.grpc}") as channel, pytest.raises(grpc.RpcError) as caught:
-        cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(GOOD, timeout=CALL_SECONDS)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 async def make(settings: Settings) -> Server:
     return Server(settings)
 
@@ -128,17 +118,6 @@ def test_health_of_an_unknown_service(host: Host) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         health(host, "bertscope.v1.NoService")
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-
-
-def test_a_watcher_is_told_when_the_server_begins_to_stop(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stub: Any = health_pb2_grpc.HealthStub(host.channel)
-    watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
-    assert next(watch).status == Status.SERVING
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
-    assert next(watch).status == Status.NOT_SERVING
-    watch.cancel()
-    stopping.result(CALL_SECONDS)
 
 
 def v1_of_reflection() -> dict[str, Any]:
@@ -248,20 +227,6 @@ def test_calls_are_taken_for_a_while_after_health_says_not_serving(launch: Calla
     assert is_refused(host)
 
 
-def test_a_server_in_a_hurry_waits_for_no_call(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
-    next(stream)
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(600), loop.loop)
-    wait_until(lambda: is_refused(host), "it stops")
-    assert not stopping.done()
-    loop.loop.call_soon_threadsafe(host.server.stop_now)
-    stopping.result(CALL_SECONDS)
-    with pytest.raises(grpc.RpcError) as caught:
-        list(stream)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
     calls = host.server._calls
@@ -291,45 +256,6 @@ def test_while_connections_are_told_nobody_hears_an_answer_or_a_refusal(launch: 
     holding.result(CALL_SECONDS)
 
 
-def test_calls_that_the_loop_has_not_taken_when_the_stop_comes_are_refused_like_others(
-    launch: Callable[..., Host], loop: LoopThread
-) -> None:
-    host = launch()
-    assert host.cloze.FillMask(GOOD, timeout=CALL_SECONDS).results
-    blocked, go_on = threading.Event(), threading.Event()
-
-    def block() -> None:
-        blocked.set()
-        assert go_on.wait(CALL_SECONDS)
-
-    loop.loop.call_soon_threadsafe(block)
-    assert blocked.wait(CALL_SECONDS)
-    stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20), loop.loop)
-    calls = [host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS) for _ in range(300)]
-    go_on.set()
-    wait_until(lambda: all(call.done() for call in calls), "all have ended")
-    assert {call.code() for call in calls} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-    stopping.result(CALL_SECONDS)
-
-
-@pytest.mark.slow
-def test_a_stop_ends_a_call_that_takes_longer_than_the_grace_period(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=granted(60))
-    next(stream)
-    # Nobody reads on, so the stream would never end by itself.
-    loop.run(host.server.stop(0.2), idle=10)
-    assert host.metric("bertscope_requests_in_flight", method="ExtractAttention") == 0
-
-
-def test_stopping_a_server_that_never_loaded(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch(load=False)
-    loop.run(host.server.stop(500), idle=10)
-    with pytest.raises(grpc.RpcError) as caught:
-        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 async def start(settings: Settings) -> None:
     server = Server(settings)
     try:
@@ -350,23 +276,6 @@ def test_an_address_that_is_not_this_machines_is_named(loop: LoopThread, host: s
     for flag in ("host", "metrics_host"):
         with pytest.raises(OSError, match=rf"on {host}:0; this machine has no such address; --{flag.replace('_', '-')} takes"):
             loop.run(start(Settings(port=0, metrics_port=0, **{flag: host})))
-
-
-def test_ports_are_free_again_after_a_stop(loop: LoopThread, launch: Callable[..., Host]) -> None:
-    host = launch()
-    loop.run(host.server.stop(0))
-    for port in (host.ports.grpc, host.ports.metrics):
-        with socket.socket() as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(("127.0.0.1", port))
-
-
-def test_several_models_of_the_settings_are_hosted_in_their_order(
-    launch: Callable[..., Host], checkpoints: dict[str, Path]
-) -> None:
-    host = launch(model=[f"second={checkpoints['roberta']}", str(checkpoints["bert"])])
-    listed = host.models.ListModels(model.ListModelsRequest()).models
-    assert [entry.name for entry in listed] == ["models/second", "models/bert"]
 
 
 def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_of_the_rest_to_another(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import bertscope_service.api.read_ahead
@@ -16,12 +15,10 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2, model_pb2
+from bertscope.v1 import common_pb2
 from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.security import callers
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.support.bearers import bearing, line
 from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
 from tests.support.patience import granted, wait_until
 from tests.support.relay import relayed
@@ -92,54 +89,6 @@ def test_a_light_client_is_answered_while_another_floods(launch: Callable[..., H
     assert waiting(host) == 0
 
 
-def test_one_client_leaves_room_for_others(launch: Callable[..., Host], others: Callable[[Host], Any]) -> None:
-    """While the device is busy: 4/5 of the queue for one, and the next one still gets in."""
-    host = launch(queue_tokens=50 * TOKENS)
-    greedy, light = others(host), others(host)
-    with held(host) as gate:
-        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        flood = [greedy.FillMask.future(ask(), timeout=CALL_SECONDS) for _ in range(100)]
-        wait_until(lambda: sum(call.done() for call in flood) == 60, "the others are turned away")
-        assert waiting(host) == 40
-        late = light.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: waiting(host) == 41, "it waits")
-        gate.let_through()
-        true = answer(running.result())
-        assert answer(late.result()) == true
-        kept = [call for call in flood if call.code() is grpc.StatusCode.OK]
-        assert [answer(call.result()) for call in kept] == [true] * 40
-    messages = {Failure(call).message for call in flood if call not in kept}
-    assert messages == {"240 of the 240 tokens that wait on cpu are yours and the queue takes 300; try again later"}
-
-
-def test_a_wait_that_is_too_long_and_a_deadline_out_of_reach_are_refused_at_once(
-    launch: Callable[..., Host], others: Callable[[Host], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = launch(queue_seconds=10)
-    monkeypatch.setattr(RateEstimate, "expect", lambda self, row: 1.0)  # a second for each token
-    mine, another = others(host), others(host)
-    with held(host) as gate:
-        running = mine.FillMask.future(ask())
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        queued = [mine.FillMask.future(ask()) for _ in range(2)]
-        wait_until(lambda: waiting(host) == 2, "12 s of work wait")
-        with refused(EXHAUSTED) as failures:
-            mine.FillMask(ask(), timeout=CALL_SECONDS)
-        assert failures[0].info.reason == "QUEUE_FULL"
-        assert failures[0].message == "12 s of work go before this request on cpu, and 10 s may; try again later"
-        assert failures[0].retry.retry_delay.ToMilliseconds() == 2000
-        with refused(EXHAUSTED) as failures:
-            another.FillMask(ask(), timeout=7.5)  # 6 s of the other's, for clients share, and 6 s of its own
-        assert failures[0].info.reason == "DEADLINE_UNREACHABLE"
-        assert failures[0].retry.retry_delay.ToMilliseconds() > 0
-        fair = another.FillMask.future(ask(), timeout=3 * CALL_SECONDS)
-        wait_until(lambda: waiting(host) == 3, "it is let in")
-        gate.let_through()
-        assert len({str(answer(call.result())) for call in (running, *queued, fair)}) == 1
-    assert host.metric("bertscope_rejected_total", reason="deadline_unreachable") == 1
-
-
 def test_while_a_batch_takes_its_time_deadlines_cancellation_and_refusals_do_not_wait_for_it(
     launch: Callable[..., Host], others: Callable[[Host], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,44 +118,10 @@ def test_while_a_batch_takes_its_time_deadlines_cancellation_and_refusals_do_not
     assert gate.arrived == 2
 
 
-def test_calls_at_a_time_are_limited_for_a_client_and_for_all(
-    launch: Callable[..., Host], others: Callable[[Host], Any], tmp_path: Path
-) -> None:
-    """A token makes several connections one client. Health and the Open Inference Protocol's probes are answered."""
-    callers_file = tmp_path / "tokens"
-    callers_file.write_text("".join(line(name, "read", f"{name}'s token") for name in ("alice", "bob", "carol")))
-    host = launch(max_client_calls=2, max_calls=3, tokens_file=callers_file)
-    one, same, other, fourth = (others(host) for _ in range(4))
-    token, bobs, carols = (bearing(f"{name}'s token")["metadata"] for name in ("alice", "bob", "carol"))
-    with held(host) as gate:
-        running = [one.FillMask.future(ask(), metadata=token)]
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        running.append(same.FillMask.future(ask(), metadata=token))
-        wait_until(lambda: waiting(host) == 1, "both calls are at work")
-        with refused(EXHAUSTED) as failures:
-            one.FillMask(ask(), metadata=token, timeout=CALL_SECONDS)
-        assert failures[0].info.reason == "CLIENT_LIMIT"
-        assert "put more texts into each" in failures[0].message
-        running.append(other.FillMask.future(ask(), metadata=bobs))
-        wait_until(lambda: waiting(host) == 2, "another client is let in")
-        with refused(EXHAUSTED) as failures:
-            fourth.FillMask(ask(), metadata=carols, timeout=CALL_SECONDS)
-        assert failures[0].info.reason == "SERVER_LIMIT"
-        assert failures[0].retry.retry_delay.ToMilliseconds() > 0
-        check = health_pb2_grpc.HealthStub(host.channel).Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS)
-        assert check.status == health_pb2.HealthCheckResponse.SERVING
-        alive: Any = host.channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
-        assert alive(b"", timeout=CALL_SECONDS)
-        gate.let_through()
-        assert len({str(answer(call.result())) for call in running}) == 1
-    assert host.models.ListModels(model_pb2.ListModelsRequest(), metadata=token, timeout=CALL_SECONDS).models
-
-
-@pytest.mark.parametrize("identity", ["connection", "address"])
 def test_an_invented_token_makes_no_new_client_on_a_server_without_tokens(
-    launch: Callable[..., Host], others: Callable[[Host], Any], identity: str
+    launch: Callable[..., Host], others: Callable[[Host], Any]
 ) -> None:
-    host = launch(max_client_calls=1, client_identity=identity)
+    host = launch(max_client_calls=1)
     stub = others(host)
     with held(host) as gate:
         running = stub.FillMask.future(ask(), metadata=(("authorization", "Bearer invented 0"),))
@@ -266,23 +181,6 @@ def slow_sweep(host: Host, texts: int = 4) -> Iterator[Any]:
     request = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
     stream: Iterator[Any] = host.ablation.SweepHeads(request, timeout=granted(60))
     return stream
-
-
-def test_bulk_work_keeps_no_interactive_call_out(launch: Callable[..., Host], others: Callable[[Host], Any]) -> None:
-    """A sweep keeps several batches waiting, here more than the whole queue takes. Its own client is let in, too."""
-    host = launch(queue_tokens=10 * TOKENS, batch_tokens=64)
-    true = answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS))
-    with held(host) as gate:
-        sweep: Any = slow_sweep(host, texts=60)
-        wait_until(lambda: host.metric("bertscope_queue_tokens", device="cpu") > 10 * TOKENS, "the queue is full of its rows")
-        rows = settled(
-            lambda: waiting(host), lambda: host.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS)
-        )
-        calls = [stub.FillMask.future(ask(), timeout=CALL_SECONDS) for stub in (host.cloze, others(host))]
-        wait_until(lambda: waiting(host) == rows + 2, "both are let in")
-        gate.let_through()
-        assert [answer(call.result()) for call in calls] == [true, true]
-        sweep.cancel()
 
 
 def settled(read: Callable[[], float], turn: Callable[[], None]) -> float:
@@ -374,34 +272,6 @@ def test_calls_of_a_client_that_fell_silent_end(launch: Callable[..., Host]) -> 
         assert not any(call.done() for call in calls)
         gate.let_through()
         assert answer(host.cloze.FillMask(ask(), timeout=CALL_SECONDS))
-
-
-def test_a_device_that_fails_for_good_ends_the_service_and_says_so(
-    launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = launch()
-    health = health_pb2_grpc.HealthStub(host.channel)
-    monkeypatch.setattr(bertscope_service.engine.runs, "answers", lambda device, error: False)
-    loaded = host.server.registry.find("").loaded
-    assert loaded is not None
-
-    def explode(*_: Any, **__: Any) -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    vars(loaded.encoder)["advance"] = explode
-    for _ in range(2):
-        with refused(grpc.StatusCode.UNAVAILABLE) as failures:
-            host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
-        assert failures[0].info.reason == "DEVICE_BROKEN"
-        assert "ask another server" in failures[0].message
-    wait_until(
-        lambda: (
-            health.Check(health_pb2.HealthCheckRequest(), timeout=CALL_SECONDS).status
-            == health_pb2.HealthCheckResponse.NOT_SERVING
-        ),
-        "health says so",
-    )
-    assert host.metric("bertscope_device_broken", device="cpu") == 1
 
 
 def test_while_calls_are_refused_an_admitted_one_is_read_and_answered(launch: Callable[..., Host]) -> None:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -116,10 +116,3 @@ def test_files_that_cannot_be_used_leave_the_old_ones_in_force(
     assert "expired on 2001-01-02" in caplog.text
     site.renew(good)
     wait_until(lambda: not fails_to_reload(tls_host), "the old one is back")
-
-
-def test_the_metrics_say_when_certificates_expire(tls_host: Host, site: Site) -> None:
-    expires = datetime(2100, 1, 1, tzinfo=UTC)
-    site.renew(site.authority.issue("localhost", "127.0.0.1", expires=expires))
-    name = "bertscope_certificate_expiry_timestamp_seconds"
-    wait_until(lambda: tls_host.metric(name, file="tls_certificate") == expires.timestamp(), "it is in force")

@@ -3,7 +3,6 @@
 import logging
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -60,23 +59,6 @@ def test_a_server_of_another_name_or_authority_is_refused(tls_host: Host, site: 
             client.unload_model("models/none", timeout=5)  # which is not tried again
     with connect(tls_host, bertscope.Tls(site.ca, server_name="localhost"), name="127.0.0.1") as client:
         assert ask(client)
-
-
-def test_a_server_whose_certificate_is_over_is_refused(site: Site) -> None:
-    """Ours would not begin with it, but it may end while one runs."""
-    expired = site.authority.issue("localhost", expires=LONG_AGO + timedelta(days=1))
-    server = grpc.server(ThreadPoolExecutor(1))
-    credentials = grpc.ssl_server_credentials([(expired.key, expired.certificate)])
-    port = server.add_secure_port("127.0.0.1:0", credentials)
-    server.start()
-    try:
-        with (
-            bertscope.Client(f"localhost:{port}", tls=site.tls()) as client,
-            pytest.raises(bertscope.Unavailable, match="certificate has expired"),
-        ):
-            client.unload_model("models/none", timeout=granted(20))  # which is not tried again
-    finally:
-        server.stop(None).wait(granted(20))
 
 
 def test_who_speaks_no_tls_harms_nobody(tls_host: Host, site: Site) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from bertscope_service.benchmark.building import Building, Check
-from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, caveats, pair_alike
-from bertscope_service.errors import LoadAbandonedError
+from bertscope_service.benchmark.comparability import Form, Pairing, Subject, as_loaded, pair_alike
 
 from tests.support.patience import granted
 
@@ -89,14 +88,6 @@ def test_as_loaded_nothing_is_copied() -> None:
     assert (found.forms, found.references, found.compared) == ([TORCH.form, ONNX.form, GRAPHS.form], [], [1, 1, 1])
 
 
-def test_caveats_say_what_else_differs() -> None:
-    assert caveats(form("torch"), form("torch"), False) == ""
-    assert caveats(form("torch"), form("onnx"), False) == "other runtime"
-    assert caveats(form("torch", "bf16"), form("torch"), False) == "other precision"
-    assert caveats(form("torch", "int8"), form("torch"), True) == ""
-    assert caveats(form("torch", "bf16", "cuda:0"), form("onnx"), False) == "other runtime, other precision, other device"
-
-
 class Builds:
     """Builds that wait to be let through, and know how many of them were at work at once."""
 
@@ -149,17 +140,3 @@ def test_an_abandoned_build_holds_the_next_one_back_until_it_has_ended() -> None
 
     builds = run(scenario)
     assert (builds.most, builds.begun) == (1, 2)
-
-
-def test_a_build_that_fails_is_its_callers_error_alone() -> None:
-    async def scenario(building: Building, builds: Builds) -> None:
-        builds.gate.set()
-
-        def fail(check: Check) -> str:
-            raise LoadAbandonedError
-
-        with pytest.raises(LoadAbandonedError):
-            await building.do(fail)
-        assert await building.do(builds) == "built"
-
-    run(scenario)

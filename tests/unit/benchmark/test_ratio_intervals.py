@@ -19,19 +19,14 @@ Pair = tuple[Floats, Floats]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Pair]
 Interval = Callable[[Floats, Floats, int], Pair]
 
-SEEDS, AT_A_TIME = 4, 500
-SETS = SEEDS * AT_A_TIME
-"""Data sets of each simulation; those of one seed share their resamples."""
+AT_A_TIME = 500
+"""Data sets of a simulation, which share their resamples."""
 
 
 def correlated(generator: np.random.Generator, shape: tuple[int, int]) -> Pair:
     """Losses of the same items: log-normal, and multiplied by what changed."""
     before = generator.lognormal(0, 1, shape)
     return before * np.exp(generator.normal(0.1, 0.3, shape)), before
-
-
-def independent(generator: np.random.Generator, shape: tuple[int, int]) -> Pair:
-    return generator.gamma(2, 1.5, shape), generator.gamma(2, 1, shape)
 
 
 def right(before: float, kept: float, won: float) -> Draw:
@@ -52,59 +47,22 @@ def wilson(above: Floats, below: Floats, seed: int) -> Pair:
     return hybrid_wilson(above, below, 0.95)
 
 
-def percentiles(above: Floats, below: Floats, seed: int) -> Pair:
-    """Expanded ones would be .03 to .10 longer; they do not hold either."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = [(counts @ above) / (counts @ below) for counts in Resamples(len(above), Bootstrap(1000, seed))]
-    ratios = np.nan_to_num(np.concatenate(drawn), nan=1.0, posinf=1e9)
-    low, high = np.quantile(ratios, [0.025, 0.975], axis=0)
-    return low, high
-
-
 def covered(draw: Draw, truth: float, items: int, interval: Interval) -> float:
     """Share of the intervals that hold the truth, of data sets that have a ratio."""
-    holds, given = 0, 0
-    for seed in range(SEEDS):
-        above, below = draw(np.random.default_rng([seed, items]), (items, AT_A_TIME))
-        some = below.any(axis=0)
-        low, high = interval(above[:, some], below[:, some], seed)
-        assert not np.isnan(low).any()
-        assert not np.isnan(high).any()
-        holds += int(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).sum())
-        given += len(low)
-    return holds / given
+    above, below = draw(np.random.default_rng([0, items]), (items, AT_A_TIME))
+    some = below.any(axis=0)
+    low, high = interval(above[:, some], below[:, some], 0)
+    assert not np.isnan(low).any()
+    assert not np.isnan(high).any()
+    return float(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).mean())
 
 
-def at_least(share: float) -> float:
-    """What a simulation may find for a true coverage, three standard errors below it."""
-    return share - 3 * math.sqrt(share * (1 - share) / SETS)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("draw", "truth", "at_5", "at_8", "at_30"),
-    [(correlated, math.exp(0.145), 0.92, 0.92, 0.93), (independent, 1.5, 0.95, 0.95, 0.95)],
+    ("draw", "truth", "interval"), [(correlated, math.exp(0.145), studentized), (right(0.8, 0.9, 0.0), 0.9, wilson)]
 )
-def test_ratios_of_means_hold_the_truth(draw: Draw, truth: float, at_5: float, at_8: float, at_30: float) -> None:
-    """docs/statistics.md has the whole table."""
-    for items, wanted in ((5, at_5), (8, at_8), (30, at_30)):
-        found = covered(draw, truth, items, studentized)
-        assert found >= at_least(wanted), items
-        assert found > covered(draw, truth, items, percentiles), items
-
-
-@pytest.mark.parametrize("items", [5, 8, 15])
-@pytest.mark.parametrize(
-    ("draw", "truth"), [(right(0.8, 0.9, 0.0), 0.9), (right(0.5, 0.9, 0.1), 1.0), (right(0.3, 0.5, 0.0), 0.5)]
-)
-def test_ratios_of_accuracies_hold_the_truth(draw: Draw, truth: float, items: int) -> None:
-    assert covered(draw, truth, items, wilson) >= at_least(0.94)
-
-
-def test_percentiles_do_not() -> None:
-    """Why they were replaced."""
-    assert covered(correlated, math.exp(0.145), 8, percentiles) < 0.88
-    assert covered(right(0.8, 0.9, 0.0), 0.9, 8, percentiles) < 0.6
+def test_ratios_hold_the_truth(draw: Draw, truth: float, interval: Interval) -> None:
+    """About as often as they say; `python -m benchmarks intervals` has the large simulations."""
+    assert covered(draw, truth, 8, interval) > 0.9
 
 
 def test_studentized_by_hand() -> None:

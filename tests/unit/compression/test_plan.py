@@ -23,7 +23,7 @@ from bertscope_service.compression.compress import in_order
 from bertscope_service.compression.heads import least_important
 from bertscope_service.compression.plan import Subject, plan, with_heads
 from bertscope_service.encoders.base import Capabilities, Shape
-from bertscope_service.errors import InvalidArgument, ServiceError, Unsupported
+from bertscope_service.errors import InvalidArgument, Unsupported
 
 SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000)
 CAPABILITIES = Capabilities(masked_lm=True, prunable=True, differentiable=True)
@@ -125,11 +125,6 @@ def test_what_a_model_can_not_take(steps: tuple[Step, ...], subject: Subject, re
         plan(steps, subject)
     assert caught.value.reason == reason
     assert ";" in caught.value.message or ":" in caught.value.message  # says what to do
-
-
-def test_start_from_the_original() -> None:
-    with pytest.raises(ServiceError, match="start from the original"):
-        plan((PruneMagnitude(0.5),), replace(BERT, steps=("int8",)))
 
 
 @pytest.mark.parametrize(

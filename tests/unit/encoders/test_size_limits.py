@@ -33,8 +33,3 @@ def test_a_gpu_of_less_memory_has_a_share_but_batches_as_large(monkeypatch: pyte
             assert getattr(half, field.name) == getattr(whole, field.name) // 2
     small = with_memory(CARD_BYTES // 1000, monkeypatch)
     assert astuple(small)[1:] == astuple(least)[1:]
-
-
-def test_no_limit_of_a_gpu_is_below_that_of_a_cpu() -> None:
-    for gpu, cpu in zip(astuple(LIMITS["cuda"]), astuple(LIMITS["cpu"]), strict=True):
-        assert gpu > cpu

@@ -24,22 +24,6 @@ def batch(hidden: Embedding | torch.Tensor) -> State:
     return State(hidden, (3, 2), torch.tensor([[True, True, True], [True, True, False]]))
 
 
-def test_rows_are_embedded_once_when_they_are_first_read() -> None:
-    embedding = Embedding()
-    state = batch(embedding)
-    assert (embedding.calls, state.pending) == (0, embedding)
-    assert state.hidden is state.hidden
-    assert (embedding.calls, state.pending) == (1, None)
-
-
-def test_rows_that_ran_are_never_embedded() -> None:
-    embedding = Embedding()
-    state = batch(embedding)
-    state.hidden = torch.zeros(2, 1, WIDTH)
-    assert state.hidden.shape == (2, 1, WIDTH)
-    assert (embedding.calls, state.pending) == (0, None)
-
-
 def test_an_embedding_that_fails_may_be_tried_again() -> None:
     attempts = []
 

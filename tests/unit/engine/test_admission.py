@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from bertscope_service.engine.admission import (
     EARLY,
@@ -71,20 +70,6 @@ def test_a_job_larger_than_the_queue_shuts_out_nobody_else() -> None:
             simulation.offer(Arrival(0.0, "small", [1]))
         taken = simulation.queue.tokens - 5 * LIMIT
         assert 0.5 * (LIMIT - SHARE) < taken <= LIMIT - SHARE
-
-    on_a_loop(run)
-
-
-@EXAMPLES
-@given(greedy=st.lists(st.sampled_from("xyz"), min_size=1, max_size=400), length=st.integers(1, 20))
-def test_a_light_client_is_let_in_while_greedy_ones_flood(greedy: list[str], length: int) -> None:
-    """However they share, greedy clients leave room for one who has nothing waiting."""
-
-    def run() -> None:
-        simulation = Simulation(LIMIT)
-        for client in greedy:
-            simulation.offer(Arrival(0.0, client, [length]))
-        assert reason(simulation, Arrival(0.0, "light", [LIMIT // 20])) is None
 
     on_a_loop(run)
 
@@ -159,18 +144,6 @@ def test_who_comes_back_when_told_is_let_in(
     on_a_loop(run)
 
 
-@pytest.mark.parametrize("patience", [0.0, -1.0, None])
-def test_a_deadline_that_has_passed_or_is_not_there_refuses_nobody(patience: float | None) -> None:
-    """The queue says DEADLINE_EXCEEDED to the one, and to the other nothing."""
-
-    def run() -> None:
-        simulation = Simulation()
-        simulation.offer(Arrival(0.0, "other", [100] * 10))
-        assert reason(simulation, Arrival(0.0, "mine", [100], patience=patience)) is None
-
-    on_a_loop(run)
-
-
 def test_a_deadline_out_of_reach_is_refused_at_once() -> None:
     """Its own time, of each other client's as much, and the batches ahead: 0.1 + 0.1 + 0.3 s here, with a margin."""
 
@@ -202,40 +175,6 @@ def test_where_nobody_waits_estimates_are_doubted() -> None:
     on_a_loop(run)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("times", "clients"), [(1, 1), (1, 16), (3, 4), (10, 1), (10, 16)])
-def test_goodput_stays_at_capacity_under_overload(times: int, clients: int) -> None:
-    """Jobs of several lengths with deadlines: nearly all of the device's time goes into answers that come in time."""
-
-    def run() -> None:
-        random = np.random.default_rng(times)
-        simulation, seconds, patience = Simulation(), 20.0, 2.0
-        job_seconds = 4 * 9.5 * TOKEN_SECONDS["fast"]
-        at = np.cumsum(random.exponential(job_seconds / times, int(times * seconds / job_seconds)))
-        lengths = random.integers(5, 15, (len(at), 4)).tolist()
-        names = random.integers(clients, size=len(at)).tolist()
-        simulation.run([Arrival(*what, patience=patience) for what in zip(at.tolist(), map(str, names), lengths, strict=True)])
-        assert all(wait <= patience for wait in simulation.waits.values())
-        answered = sum(job.tokens for job in simulation.waits) * TOKEN_SECONDS["fast"]
-        assert answered >= 0.85 * simulation.now
-        assert times > 1 or len(simulation.waits) >= 0.95 * len(at)
-
-    on_a_loop(run)
-
-
-def test_waiting_bulk_rows_cost_no_interactive_job_its_deadline() -> None:
-    """It does not share its batch with them."""
-
-    def run() -> None:
-        simulation = Simulation()
-        simulation.offer(Arrival(0.0, "other", [100] * 10, priority=Priority.BULK))
-        job = simulation.offer(Arrival(0.0, "mine", [10], patience=0.05))
-        simulation.step()
-        assert simulation.waits == {job: pytest.approx(0.01)}
-
-    on_a_loop(run)
-
-
 def test_nobody_is_refused_on_a_guess() -> None:
     """While it is not known how fast the device is, only room counts."""
 
@@ -246,19 +185,6 @@ def test_nobody_is_refused_on_a_guess() -> None:
             job.token_seconds = 0.0
             assert simulation.admission.refuse(simulation.queue.backlog, job, simulation.now) is None
             simulation.queue.push(job)
-
-    on_a_loop(run)
-
-
-def test_bulk_waits_for_all_that_is_interactive() -> None:
-    def run() -> None:
-        simulation = Simulation()
-        simulation.offer(Arrival(0.0, "other", [100] * 10))
-        simulation.offer(Arrival(0.0, "other", [100] * 5, priority=Priority.BULK))
-        backlog = simulation.queue.backlog
-        assert backlog.seconds_before("mine", Priority.BULK, 0.2) == pytest.approx(1.0 + 0.2)
-        assert backlog.seconds_before("mine", Priority.INTERACTIVE, 0.2) == pytest.approx(0.2)
-        assert backlog.seconds_before("other", Priority.INTERACTIVE, 0.2) == pytest.approx(1.0)
 
     on_a_loop(run)
 

@@ -1,22 +1,17 @@
 """Batches are as large as a time takes, going by the last ones: bulk and interactive ones. No model; the clock is ours."""
 
 import asyncio
-import gc
-import weakref
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
-import torch
-from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.engine import runs as runs_module
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rate_estimate import (
     BATCH_SECONDS,
-    KINDS,
     KNOWN_BATCHES,
     MIN_BATCH_TOKENS,
     NOMINAL_TOKEN_SECONDS,
@@ -70,22 +65,12 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     await rig.engine.close()
 
 
-async def test_the_first_batch_is_small(rig: Rig) -> None:
-    """Nothing is known of the encoder."""
-    assert (await rig.run(FakeEncoder(), 50))[0] == MIN_BATCH_TOKENS // 10 * 10
-
-
 async def test_batches_take_a_twentieth_of_a_second(rig: Rig) -> None:
     encoder = FakeEncoder()
     first, *others = await rig.run(encoder, 200)
     assert first == 120
     assert set(others[:-1]) <= {200, 190}  # rounding may cost a row
     assert BATCH_SECONDS[Priority.BULK] * rig.speed == 200
-
-
-async def test_slow_models_run_the_least(rig: Rig) -> None:
-    rig.speed = 3.0
-    assert set(await rig.run(FakeEncoder(), 120)) == {120}
 
 
 async def test_batches_are_not_smaller_than_what_saturates_the_device(rig: Rig) -> None:
@@ -96,13 +81,6 @@ async def test_batches_are_not_smaller_than_what_saturates_the_device(rig: Rig) 
     for priority in Priority:
         assert set(await rig.run(encoder, 150, priority=priority)) == {500}
     assert set(await rig.run(other, 120)) == {120}
-
-
-async def test_no_batch_exceeds_that_of_the_device(rig: Rig) -> None:
-    rig.speed = 1e9
-    batches = await rig.run(FakeEncoder(), 1000)
-    assert batches[0] == 120
-    assert set(batches[1:-1]) == {BATCH}
 
 
 async def test_the_budget_follows_the_speed(rig: Rig) -> None:
@@ -117,16 +95,6 @@ async def test_the_budget_follows_the_speed(rig: Rig) -> None:
     rig.speed = 4000.0
     down = await rig.run(encoder, 400)
     assert down[0] > down[1] > down[2] >= 190
-
-
-async def test_encoders_have_budgets_of_their_own(rig: Rig) -> None:
-    fast, slow = FakeEncoder(), FakeEncoder()
-    rig.speed = 1e6
-    await rig.run(fast, 100)
-    rig.speed = 10.0
-    assert set(await rig.run(slow, 36)) == {120}
-    rig.speed = 1e6
-    assert (await rig.run(fast, 100)) == [BATCH]
 
 
 async def test_kinds_of_rows_have_budgets_of_their_own(rig: Rig) -> None:
@@ -154,16 +122,6 @@ async def test_interactive_batches_take_a_fifth_of_a_second(rig: Rig) -> None:
     assert (await rig.run(encoder, 100))[0] == 120
 
 
-async def test_a_call_of_slow_rows_lets_others_in_after_a_fifth_of_a_second(rig: Rig) -> None:
-    """However many rows it has; a row that takes longer by itself runs alone."""
-    encoder = FakeEncoder()
-    rig.speed = 1010.0
-    await rig.run(encoder, 1, priority=Priority.INTERACTIVE, length=100)
-    batches = await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=100)
-    assert set(batches) == {200}
-    assert set(await rig.run(encoder, 64, priority=Priority.INTERACTIVE, length=250)) == {250}
-
-
 async def test_the_queue_takes_what_the_device_runs_in_its_time(rig: Rig) -> None:
     """By the batches that left others waiting, no less than is given, and no more than memory has room for."""
     rig.limits = Limits(batch_tokens=BATCH, queue_tokens=500, queue_seconds=2.0, most_queue_tokens=9000)
@@ -180,27 +138,6 @@ async def limit_after(rig: Rig, encoder: FakeEncoder, rows: int) -> float | None
     """The tokens that may wait once so many rows have run."""
     await rig.run(encoder, rows)
     return rig.metrics.registry.get_sample_value("bertscope_queue_limit_tokens", {"device": "cpu"})
-
-
-async def test_a_job_waits_where_there_was_no_room_before_the_rate_was_known(rig: Rig) -> None:
-    rig.limits = Limits(batch_tokens=BATCH, queue_tokens=500, queue_seconds=2.0, most_queue_tokens=9000)
-    encoder, blocker = FakeEncoder(), Blocker()
-    for taken in (False, True):
-        blocked = asyncio.create_task(rig.engine.run([Row(encoder, sequence(5), SumObserver(blocker))], client="other"))  # type: ignore[arg-type]
-        await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        waiting = [asyncio.create_task(rig.run(encoder, 40, priority=Priority.INTERACTIVE)) for _ in range(2)]
-        await asyncio.sleep(0)
-        blocker.release.set()
-        found = await asyncio.gather(*waiting, return_exceptions=True)
-        await blocked
-        assert [isinstance(one, list) for one in found] == [True, taken]
-        blocker = Blocker()
-        await rig.run(encoder, 100)
-
-
-async def test_a_row_over_the_budget_runs_alone(rig: Rig) -> None:
-    rig.speed = 1.0
-    assert await rig.run(FakeEncoder(), 3, length=300) == [300] * 3
 
 
 def rows_of(encoder: FakeEncoder, *groups: object) -> list[Row]:
@@ -239,52 +176,6 @@ async def test_the_first_batches_of_a_kind_reject_nobody() -> None:
     assert 0 < expected[KNOWN_BATCHES] < 0.01
 
 
-async def test_only_so_many_kinds_are_remembered() -> None:
-    """The one that was used longest ago goes first."""
-    rates, encoder = RateEstimate(), FakeEncoder()
-    rows = rows_of(encoder, *range(KINDS + 1))
-    for row in (*rows[:KINDS], rows[0], rows[KINDS]):
-        for _ in range(KNOWN_BATCHES):
-            rates.note(encoder, Priority.INTERACTIVE, row.kind, 100.0)  # type: ignore[arg-type]
-    assert [number for number, row in enumerate(rows) if not rates.expect(row)] == [1]
-
-
-async def test_rates_keep_no_encoder_alive(rig: Rig) -> None:
-    encoder = FakeEncoder()
-    await rig.run(encoder, 10)
-    gone = weakref.ref(encoder)
-    del encoder
-    await rig.run(FakeEncoder(), 10)  # by then the worker's thread has let go of the first batch
-    gc.collect()
-    assert gone() is None
-
-
-async def test_interactive_rows_overtake_bulk_ones_of_any_encoder(rig: Rig) -> None:
-    """Bulk rows of two encoders wait, in several batches; an interactive row of a third goes before the next of them."""
-    order: list[str] = []
-    blocker, engine = Blocker(), rig.engine
-    encoders = {name: FakeEncoder() for name in ("one", "two", "three")}
-
-    def start(name: str, count: int, priority: Priority, said: str) -> asyncio.Task[list[float]]:
-        observer = SumObserver(lambda _: order.append(said))
-        rows = [Row(encoders[name], sequence(10), observer) for _ in range(count)]  # type: ignore[arg-type]
-        return asyncio.create_task(engine.run(rows, client=name, priority=priority))
-
-    waiting = Row(encoders["one"], sequence(1), SumObserver(blocker, group="blocker"))  # type: ignore[arg-type]
-    blocked = asyncio.create_task(engine.run([waiting], client="blocker", priority=Priority.BULK))
-    await asyncio.sleep(0)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    tasks = [start("one", 24, Priority.BULK, "bulk one"), start("two", 24, Priority.BULK, "bulk two")]
-    await asyncio.sleep(0)
-    tasks.append(start("three", 1, Priority.INTERACTIVE, "interactive"))
-    await asyncio.sleep(0)
-    blocker.release.set()
-    await asyncio.gather(blocked, *tasks)
-    assert order[0] == "interactive"
-    # Behind it two clients share: neither runs twice before the other ran.
-    assert {order[1], order[2]} == {"bulk one", "bulk two"}
-
-
 async def test_interactive_rows_overtake_between_bulk_batches(rig: Rig) -> None:
     """They come while bulk rows run, and wait for one batch."""
     order: list[str] = []
@@ -306,27 +197,3 @@ async def test_interactive_rows_overtake_between_bulk_batches(rig: Rig) -> None:
     await call
     await running
     assert order[:3] == ["bulk", "interactive", "bulk"]
-
-
-async def test_results_go_with_their_last_reader(rig: Rig) -> None:
-    """Rows know their job, and jobs their rows; what a job returned must not wait for the garbage collector."""
-    encoder, results = FakeEncoder(), list[weakref.ref[torch.Tensor]]()
-
-    class Leaving(SumObserver):
-        @classmethod
-        def run(cls, encoder: object, state: State, gates: object, observers: object) -> Readout:
-            states = [state.row(row) for row in range(len(state.lengths))]
-            results.extend(weakref.ref(one.hidden) for one in states)
-            return Readout((), lambda _: states)
-
-    gc.collect()
-    gc.disable()
-    try:
-        rows = [Row(encoder, sequence(5), Leaving()) for _ in range(3)]  # type: ignore[arg-type]
-        left = await rig.engine.run(rows, client="client")
-        assert all(one() is not None for one in results)
-        del left, rows
-        await rig.run(encoder, 1)  # the worker lets go of the last batch
-        assert all(one() is None for one in results)
-    finally:
-        gc.enable()

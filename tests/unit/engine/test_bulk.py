@@ -93,10 +93,6 @@ async def test_results_are_in_the_order_of_the_groups(rig: Rig) -> None:
     assert found == [(number, [float(number * length) for length in group]) for number, group in enumerate(lengths)]
 
 
-async def test_no_groups(rig: Rig) -> None:
-    assert [one async for one in rig.bulk().map(())] == []
-
-
 async def test_groups_are_made_when_they_may_run(rig: Rig) -> None:
     """Never more than four batches wait, and not much less."""
     blocker, _ = await rig.block()
@@ -137,24 +133,6 @@ async def test_a_slow_reader_stops_new_rows(rig: Rig) -> None:
             assert rig.value("bertscope_batch_rows_sum", device="cpu") - taken == 10 + taken - 1
 
 
-async def test_bulk_rows_go_behind_others(rig: Rig) -> None:
-    order: list[str] = []
-    blocker, _ = await rig.block()
-    groups = Groups([4], [4], [4], observers=dict.fromkeys(range(3), SumObserver(lambda _: order.append("bulk"))))
-
-    async def read() -> list[int]:
-        return [key async for key, _ in rig.bulk().map(groups)]
-
-    reading = asyncio.create_task(read())
-    await asyncio.sleep(0.01)
-    urgent = asyncio.create_task(rig.engine.run([row(4, SumObserver(lambda _: order.append("interactive")))], client="someone"))
-    await asyncio.sleep(0)
-    blocker.release.set()
-    assert await urgent == [4.0]
-    assert await reading == [0, 1, 2]
-    assert order == ["interactive", "bulk", "bulk"]
-
-
 async def test_closing_drops_what_waits(rig: Rig) -> None:
     """At a result, while others wait behind a batch at work."""
     blocker, ran = Blocker(), list[State]()
@@ -169,37 +147,6 @@ async def test_closing_drops_what_waits(rig: Rig) -> None:
     blocker.release.set()
     await rig.idle()
     assert ran == []
-
-
-async def test_a_reader_that_is_cancelled_drops_what_waits(rig: Rig) -> None:
-    """While it waits for a result."""
-    blocker, _ = await rig.block()
-    ran: list[State] = []
-
-    async def read() -> None:
-        observers = dict.fromkeys(range(50), SumObserver(ran.append))
-        async with aclosing(rig.bulk().map(Groups(*[[4]] * 50, observers=observers))) as results:
-            async for _ in results:
-                pytest.fail("a result")
-
-    reading = asyncio.create_task(read())
-    await asyncio.sleep(0.01)
-    assert rig.waiting() == AHEAD
-    reading.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await reading
-    assert rig.waiting() == 0
-    assert rig.dropped() == AHEAD // 4
-    blocker.release.set()
-    await rig.idle()
-    assert ran == []
-
-
-async def test_closing_before_the_first_result_asks_for_nothing(rig: Rig) -> None:
-    groups = Groups([4])
-    results = rig.bulk().map(groups)
-    await results.aclose()
-    assert groups.asked == 0
 
 
 def broken(_: State) -> None:
@@ -224,19 +171,6 @@ async def test_an_error_ends_the_rest(rig: Rig) -> None:
     assert rig.waiting() == 0
     await rig.idle()
     assert ran == []
-
-
-async def test_an_error_of_the_groups_themselves(rig: Rig) -> None:
-    blocker, _ = await rig.block()
-
-    def groups() -> Iterator[tuple[int, list[Row]]]:
-        yield 0, [row(4)]
-        raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        await anext(rig.bulk().map(groups()))
-    blocker.release.set()
-    await rig.idle()
 
 
 async def test_only_the_first_rows_can_be_turned_away(rig: Rig) -> None:
@@ -273,19 +207,6 @@ async def test_nothing_follows_rows_that_were_turned_away(rig: Rig) -> None:
     await other
 
 
-async def test_what_was_begun_goes_on_in_the_next_map(rig: Rig) -> None:
-    """A sweep maps many times."""
-    bulk = rig.bulk()
-    assert [one async for one in bulk.map(Groups([4]))] == [(0, [0.0])]
-    blocker, other = await rig.block(*[10] * 10)
-    mapped = asyncio.create_task(anext(bulk.map(Groups([11]))))
-    await asyncio.sleep(0.01)
-    assert rig.waiting() == 111
-    blocker.release.set()
-    assert await mapped == (0, [0.0])
-    await other
-
-
 async def test_a_deadline_ends_it(rig: Rig) -> None:
     blocker, _ = await rig.block()
     mapped = asyncio.create_task(anext(rig.bulk(deadline=0.0).map(Groups(*[[4]] * 30))))
@@ -301,9 +222,3 @@ async def test_slices_are_about_a_batch(rig: Rig) -> None:
     assert [lengths[part] for part in rig.bulk().slices(lengths)] == [[4, 4], [4], [11], [1, 9], [2]]
     assert list(within([], 10)) == []
     assert list(within([3], 0)) == [slice(0, 1)]
-
-
-async def test_rows_know_their_priority(rig: Rig) -> None:
-    rows = [row(3)]
-    assert [one async for one in rig.bulk().map([("key", rows)])] == [("key", [3.0])]
-    assert (rows[0].job.priority, rows[0].job.client) == (Priority.BULK, "bulk")

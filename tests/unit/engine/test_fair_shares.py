@@ -1,6 +1,5 @@
 """Clients share a device's time, nobody starves, and an overload changes neither. A simulated clock; no threads."""
 
-import random
 from collections import Counter
 from itertools import combinations, cycle, groupby
 
@@ -11,7 +10,7 @@ from bertscope_service.engine.rows import Priority
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.fakes import FakeEncoder, OtherObserver, job_of
+from tests.support.fakes import FakeEncoder, job_of
 from tests.support.simulation import BATCH_SECONDS, BUDGET, TOKEN_SECONDS, Arrival, Simulation, on_a_loop
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -65,29 +64,6 @@ def test_a_client_whose_rows_fill_no_batch_gets_as_much_as_one_who_floods() -> N
     on_a_loop(run)
 
 
-@EXAMPLES
-@given(
-    waiting=st.lists(JOBS, max_size=15),
-    mine=st.builds(Arrival, at=st.just(0.0), client=st.sampled_from("ag"), lengths=LENGTHS, kind=KIND),
-)
-def test_a_job_waits_no_longer_than_the_estimate_said(waiting: list[Arrival], mine: Arrival) -> None:
-    """When batches take as long as the last ones did: to within two batches for each client that waits."""
-
-    def run() -> None:
-        simulation = Simulation(limit_tokens=10**9)
-        for arrival in waiting:
-            simulation.offer(arrival)
-        job = simulation.job(mine)
-        own = job.tokens * job.token_seconds
-        estimate = simulation.queue.backlog.seconds_before(job.client, job.priority, own) + own
-        job = simulation.offer(mine)
-        simulation.run([])
-        clients = {arrival.client for arrival in waiting} | {mine.client}
-        assert simulation.waits[job] <= estimate + 2 * BATCH_SECONDS * len(clients)
-
-    on_a_loop(run)
-
-
 def test_endless_new_clients_do_not_starve_one_that_waits() -> None:
     """Each call from a connection of its own, faster than they can be run: the clock moves on past who waits."""
 
@@ -100,24 +76,6 @@ def test_endless_new_clients_do_not_starve_one_that_waits() -> None:
             simulation.step()
         assert len(simulation.refused) > 500
         assert job in simulation.waits
-
-    on_a_loop(run)
-
-
-@pytest.mark.parametrize("clients", [1, 4])
-def test_a_call_that_comes_during_another_client_s_batch_is_next(clients: int) -> None:
-    """A client with one row at a time waits for one batch of a client with many, again and again, and never for two."""
-
-    def run() -> None:
-        simulation = Simulation(limit_tokens=10**9)
-        simulation.offer(Arrival(0.0, "heavy", [BUDGET] * 60, "slow"))
-        for number in range(50):
-            simulation.step()
-            # The batch was at work when this came; the simulation's clock shows its end already.
-            job = simulation.offer(Arrival(simulation.now, f"light {number % clients}", [10], "slow"))
-            simulation.step()
-            assert job in simulation.waits
-        assert simulation.served["heavy"] == 50 * BATCH_SECONDS
 
     on_a_loop(run)
 
@@ -175,39 +133,6 @@ def test_short_steps_of_bulk_work_share_a_turn() -> None:
     on_a_loop(run)
 
 
-@pytest.mark.slow
-def test_ten_times_too_much_work_is_answered_at_capacity() -> None:
-    """The device is never idle and does nothing in vain; the queue stays within its bounds; shares are equal."""
-
-    def run() -> None:
-        chance = random.Random(1)
-        clients = [f"client {number}" for number in range(10)]
-        simulation = Simulation(limit_tokens=3000, limit_seconds=2.0)
-        rate = 10 / (20 * TOKEN_SECONDS["fast"])  # calls of 20 tokens
-        arrivals, now = list[Arrival](), 0.0
-        while now < 30:
-            now += chance.expovariate(rate)
-            # One sends half of all calls, the others the rest.
-            client = clients[0] if chance.random() < 0.5 else chance.choice(clients[1:])
-            arrivals.append(Arrival(now, client, [20], patience=chance.choice([None, 1.0, 30.0])))
-        simulation.run(arrivals)
-        settled = [wait for job, wait in simulation.waits.items() if simulation.arrived[job] > 10]
-        assert simulation.busy > 0.99 * simulation.now > 29
-        assert simulation.most_tokens <= 3000
-        # In the beginning, who came first had more of the device and let more wait than it could have later.
-        assert max(settled) <= 2.0 + 2 * len(clients) * BUDGET * TOKEN_SECONDS["fast"]
-        assert len(simulation.waits) + len(simulation.refused) + simulation.dropped == len(arrivals)
-        for job, refusal in simulation.refused:
-            assert refusal.reason == (
-                "DEADLINE_UNREACHABLE" if job.deadline and "deadline" in refusal.message else "QUEUE_FULL"
-            )
-            assert refusal.retry_after > 0
-        shares = sorted(simulation.served[client] for client in clients)
-        assert shares[0] > 0.9 * shares[-1]
-
-    on_a_loop(run)
-
-
 @pytest.mark.parametrize("cost", [10.0, 0.1])
 def test_clients_share_the_time_that_batches_really_take(cost: float) -> None:
     """Whatever it was estimated to be: rows of one client take `cost` times as long."""
@@ -223,23 +148,5 @@ def test_clients_share_the_time_that_batches_really_take(cost: float) -> None:
             served[rows[0].job.client] += seconds
         batch = 10 * 1e-3 * max(cost, 1.0)
         assert abs(served["usual"] - served["other"]) <= 2 * batch
-
-    on_a_loop(run)
-
-
-def test_rows_that_run_alone_share_no_batch() -> None:
-    """They go in order, and rows of other clients have their turns in between."""
-
-    def run() -> None:
-        encoder, queue = FakeEncoder(), RowQueue(lambda _: 1e-3)
-        alone = job_of(encoder, [1] * 5, client="trains", observer=OtherObserver())
-        for row in alone.rows:
-            row.alone = True
-        queue.push(alone)
-        queue.push(job_of(encoder, [1] * 5, client="asks"))
-        taken = [queue.take(1000, now=0.0).rows for _ in range(6)]
-        assert [rows[0].index for rows in taken if rows[0].job is alone] == [0, 1, 2, 3, 4]
-        assert sorted(map(len, taken)) == [1, 1, 1, 1, 1, 5]
-        assert len(taken[0]) == 5 or len(taken[1]) == 5
 
     on_a_loop(run)

@@ -71,14 +71,6 @@ async def test_calls_run_on_the_worker_in_inference_mode_and_others_wait(rig: Ri
     assert (lease.waited, lease.refused) == (2, 0)
 
 
-async def test_what_a_call_raises_comes_back_and_harms_nothing(rig: Rig) -> None:
-    async with rig.engine.lease(CPU, refuse=False) as lease:
-        with pytest.raises(ZeroDivisionError):
-            await lease.call(lambda: 1 // 0)
-        assert await lease.call(lambda: "next") == "next"
-    assert await rig.run(3) == [3.0]
-
-
 async def test_the_batch_at_work_finishes_first_and_those_behind_it_are_counted(rig: Rig) -> None:
     blocker, ran = Blocker(), list[str]()
     running = rig.run(1, SumObserver(blocker, group="blocker"))
@@ -134,19 +126,6 @@ async def test_a_deadline_ends_who_waits_at_once(rig: Rig) -> None:
     assert await patient == [4.0]
 
 
-async def test_who_waits_may_go_away(rig: Rig) -> None:
-    ran: list[object] = []
-    async with rig.engine.lease(CPU, refuse=False):
-        gone = rig.run(3, SumObserver(ran.append))
-        await begun(gone)
-        gone.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await gone
-        assert rig.waiting == 0
-    assert await rig.run(4) == [4.0]
-    assert ran == []
-
-
 async def test_the_queue_stays_bounded(rig: Rig) -> None:
     async with rig.engine.lease(CPU, refuse=False) as lease:
         first = rig.run(150)
@@ -176,26 +155,6 @@ async def test_a_second_lease_waits_for_the_first(rig: Rig) -> None:
     await asyncio.wait(others)
     assert order == ["a", "b", "b again", "d", "d again"]
     assert others[1].cancelled()
-
-
-async def test_who_waited_for_one_lease_does_not_wait_for_the_next(rig: Rig) -> None:
-    order, blocker = list[str](), Blocker()
-
-    async def borrow() -> None:
-        async with rig.engine.lease(CPU, refuse=True) as lease:
-            await lease.call(lambda: order.append("next"))
-
-    async with rig.engine.lease(CPU, refuse=False):
-        first, second = (
-            rig.run(1, SumObserver(blocker, group=1)),
-            rig.run(2, SumObserver(lambda _: order.append("row"), group=2)),
-        )
-        await begun(first, second)
-        borrower = asyncio.create_task(borrow())
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    blocker.release.set()
-    await asyncio.gather(first, second, borrower)
-    assert order == ["row", "next"]
 
 
 @pytest.mark.parametrize("cancelled", [True, False])

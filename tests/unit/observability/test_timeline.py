@@ -115,17 +115,6 @@ async def test_a_call_that_never_ran_has_only_waited(engine: Engine) -> None:
     await first.task
 
 
-async def test_a_call_that_nobody_traces_may_share_the_batch(engine: Engine) -> None:
-    blocker, first = await blocked(engine)
-    traced = call(engine, 7)
-    other = asyncio.create_task(engine.run([Row(ENCODER, sequence(7), SumObserver())], client="client"))
-    await asyncio.sleep(0)
-    blocker.release.set()
-    await asyncio.gather(first.task, traced.task, other)
-    (batch,) = traced.notes.batches
-    assert (batch.own_rows, batch.rows) == (1, 2)
-
-
 async def test_a_batch_that_nobody_traces_runs_on_the_encoder_itself(engine: Engine) -> None:
     class EncoderObserver(SumObserver):
         @classmethod

@@ -62,14 +62,6 @@ def test_a_call_that_fails_is_inside_no_longer() -> None:
     assert refusal(limited, "a") is None
 
 
-def test_no_limit_means_no_limit() -> None:
-    limited = shedder()
-    with ExitStack() as inside:
-        for _ in range(10_000):
-            inside.enter_context(limited.admit(Work.INTERACTIVE, "a", None))
-        assert refusal(limited, "a") is None
-
-
 def test_who_watches_a_server_is_always_answered() -> None:
     limited = shedder(calls=1, client_calls=1, overloaded=("a",))
     with limited.admit(Work.INTERACTIVE, "b", None):
