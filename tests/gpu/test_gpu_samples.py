@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.support.on_gpu import DEVICE, need
 need("grpc", "grpc_health", "grpc_reflection", "grpc_status", "prometheus_client", "pydantic_settings")
 
 from bertscope_service.contract import METHODS, Method, Work  # noqa: E402
+from bertscope_service.probing import eraser_run  # noqa: E402
 
 from tests.support.harness import Host, LoopThread, launched  # noqa: E402
 from tests.support.patience import granted  # noqa: E402
