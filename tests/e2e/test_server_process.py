@@ -93,16 +93,6 @@ def test_the_embedded_model_is_the_default(embedded: Process) -> None:
     assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
 
 
-@pytest.mark.slow
-def test_the_attention_of_a_long_text_arrives_whole(embedded: Process) -> None:
-    sizes = dict.fromkeys(range(2), 0)
-    for response in long_stream(embedded):
-        if response.HasField("chunk"):
-            assert len(response.chunk.data) <= 1024 * 1024
-            sizes[response.chunk.input_index] += len(response.chunk.data)
-    assert sizes == {0: LONG_BYTES, 1: LONG_BYTES}
-
-
 def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
     with urllib.request.urlopen(f"http://127.0.0.1:{embedded.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
         assert b"bertscope_models" in page.read()
@@ -239,21 +229,6 @@ def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
     assert min(scores.values()) >= 0 and max(scores.values()) > 0.01
     assert responses[-1].summary.layer_passes < responses[-1].summary.full_layer_passes
     assert responses[-1].summary.provenance.model == "models/bertscope-mini"
-
-
-@servers_of_its_own
-def test_sigterm_lets_a_sweep_finish(embedded: Process, launch: Callable[..., Process]) -> None:
-    expected = scores_of(list(embedded.ablation.SweepHeads(sweep_of(10), timeout=granted(60))))
-    process = launch("--grace-seconds", "50")
-    process.wait_until_serving()
-    stream = process.ablation.SweepHeads(sweep_of(10), timeout=granted(60))
-    received = [next(stream), next(stream)]
-    process.popen.send_signal(signal.SIGTERM)
-    received += stream
-    assert received[-1].HasField("summary")
-    assert scores_of(received) == pytest.approx(expected, abs=1e-5)
-    assert process.end(30) == 0
-    assert "Traceback" not in process.text
 
 
 @servers_of_its_own

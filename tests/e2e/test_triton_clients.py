@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope import __version__
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.inference import open_inference_pb2_grpc as oip_grpc
 from bertscope.v1 import cloze_pb2 as cloze
@@ -61,11 +60,6 @@ def test_the_documented_example_runs(embedded: Process) -> None:
     assert ran.returncode == 0, ran.stderr
     for shown in re.findall(r"b'\w+'", example):
         assert shown in ran.stdout
-
-
-def test_the_server_is_ready(found: dict[str, Any]) -> None:
-    assert (found["live"], found["ready"], found["models"]) == (True, True, [True, True, False])
-    assert found["server"] == {"name": "bertscope", "version": __version__, "extensions": ["model_configuration"]}
 
 
 def test_metadata_arrives(found: dict[str, Any]) -> None:
@@ -175,16 +169,3 @@ def perf_analyzer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[
     if ran.returncode:
         pytest.skip(f"perf_analyzer does not run here: {ran.stderr.strip()[-200:]}")
     return program, environment
-
-
-def test_perf_analyzer_measures_a_model(perf_analyzer: tuple[Path, dict[str, str]], embedded: Process, tmp_path: Path) -> None:
-    program, environment = perf_analyzer
-    data, report = tmp_path / "texts.json", tmp_path / "report.json"
-    data.write_text(json.dumps({"data": [{"text": {"content": [TEXT], "shape": [1]}}]}))
-    flags = ["-m", MODEL, "-i", "grpc", "-u", embedded.target, "--input-data", str(data), "-b", "2", "--request-count", "4"]
-    command = [program, *flags, "--request-parameter", "top_k:3:int", "--profile-export-file", str(report)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=granted(100), check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    requests = json.loads(report.read_text())["experiments"][0]["requests"]
-    assert len(requests) >= 4
-    assert all(len(request["response_timestamps"]) == 1 for request in requests)

@@ -13,7 +13,7 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope.rpc.channel import DEFAULT_TIMEOUT_SECONDS, service_config
+from bertscope.rpc.channel import service_config
 from bertscope_service.contract import METHODS, Method, Work
 
 from tests.support.patience import granted
@@ -116,7 +116,3 @@ def test_it_tries_again_as_the_python_client_does() -> None:
 
 def test_it_watches_health_as_the_python_client_does() -> None:
     assert json.loads(CONFIG)["healthCheckConfig"] == json.loads(service_config(bertscope.Retries(1)))["healthCheckConfig"]
-
-
-def test_its_limit_is_that_of_the_python_client() -> None:
-    assert DEFAULT_TIMEOUT_SECONDS == 60

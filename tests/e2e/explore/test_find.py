@@ -123,20 +123,6 @@ def test_the_python_of_a_state(visit: Visit, fragment: str, tmp_path: Path, monk
     assert [float(row[0]) for row in rows(tab)] == pytest.approx([place.value for place in unit.best], rel=1e-2, abs=1e-3)
 
 
-def test_neurons_that_stand_out(visit: Visit) -> None:
-    tab = visit("#find").tab
-    searched(tab, "layer 0, head 2")
-    tab.get_by_role("radio", name="Neuron").check(force=True)
-    searched(tab, "layer 3, neuron 0")
-    chips = tab.get_by_role("group", name="Units that stand out").get_by_role("button")
-    expect(chips).to_have_count(12)
-    number, words = chips.first.inner_text().split(" ", 1)
-    chips.first.click()
-    searched(tab, f"layer 3, neuron {number}")
-    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
-    expect(chips.first).to_have_attribute("aria-pressed", "true")
-
-
 def test_tags_in_common(visit: Visit, target: str, tmp_path: Path) -> None:
     path = tmp_path / "three-times.conllu"
     path.write_text(EXAMPLES.read_text() * 3)
@@ -299,16 +285,3 @@ def test_files_that_are_no_text(visit: Visit, tmp_path: Path) -> None:
     expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
     tab.get_by_label("A file of sentences").set_input_files(binary)
     expect(tab.get_by_text("picture.txt is not UTF-8").first).to_be_visible()
-
-
-def test_what_numbers_are_of(visit: Visit) -> None:
-    tab = visit("#find", width=420).tab
-    searched(tab, "layer 0, head 2")
-    panel = tab.get_by_role("region", name="Contexts of the unit")
-    expect(panel).to_contain_text("measured on the 5 example sentences")
-    low, high = tab.locator(".context-histogram text").all_text_contents()
-    assert low.startswith("below 0")
-    assert re.match(r"from 0\.\d+ on, ", high)
-    assert all(re.fullmatch(r"[01]\.\d{2,}", row[0]) for row in rows(tab))
-    assert tab.get_by_label("Tag is").count() == 0  # Few of the sentences that ship have tags.
-    expect(panel).to_contain_text("scroll it sideways")

@@ -76,13 +76,6 @@ def test_the_first_prediction_is_explained_and_then_the_clicked_one(visit: Visit
     expect(tab.locator("button.bar-name")).to_have_count(0)
 
 
-def test_under_changes_of_heads(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore?why=1&answer=france&changes=x1-8-9").tab
-    shows(tab, explained(client, TEXT, bertscope.Answer("france"), interventions=[bertscope.zero(1, [8, 9])]))
-    tab.get_by_role("button", name="Take back").click()
-    shows(tab, explained(client, TEXT, bertscope.Answer("france")))
-
-
 def test_occlusion_is_refined_in_place(visit: Visit) -> None:
     tab = visit("#explore").tab
     expect(tab.locator(".looks")).to_contain_text("looks at")
@@ -186,13 +179,6 @@ def test_another_sentence_cancels_what_runs(visit: Visit, launch: Callable[..., 
         wait_until(lambda: re.search("method=AttributeWords code=CANCELLED", server.text), "the call is cancelled")
         expect(status(tab)).to_contain_text("exact Shapley values", timeout=WAIT)
         assert tab.locator("[data-kind=word]").count() == 6
-
-
-def test_an_error_is_in_the_status_line(visit: Visit) -> None:
-    tab = visit("#explore?why=1&answer=two+words").tab
-    expect(tab.locator(".words [data-kind=error]")).to_contain_text("pieces in this model's vocabulary")
-    tab.get_by_role("button", name="france", exact=True).click()
-    expect(status(tab)).to_contain_text("exact Shapley values", timeout=WAIT)
 
 
 def test_a_sentence_without_a_mask(visit: Visit) -> None:

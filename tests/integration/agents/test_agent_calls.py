@@ -199,13 +199,6 @@ def test_wrong_calls(lab, tmp_path, name, arguments, part):
     assert part in document["error"]["message"]
 
 
-def test_no_server(tmp_path):
-    is_error, document = ask("127.0.0.1:1", tmp_path, "list_models", {}, retries=0)
-    assert is_error
-    assert document["error"]["status"] == "UNAVAILABLE"
-    assert "127.0.0.1:1" in document["error"]["message"]
-
-
 def test_a_tool_that_is_not_offered(lab, tmp_path):
     async def work():
         async with Calls(lab.target) as calls:

@@ -11,10 +11,9 @@ import bertscope
 import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import ablation_pb2
 from google.rpc import code_pb2
 
-from tests.support.fake_server import EVERY_HEAD, HEADS, IMPORTANCE, LAYERS, difference_of
+from tests.support.fake_server import EVERY_HEAD, HEADS, LAYERS, difference_of
 from tests.support.patience import granted
 
 PROMPTS = bertscope.ClozePrompts([("a [MASK]", "b")])
@@ -61,13 +60,6 @@ def test_a_table_may_be_all_one_asks_for(server):
         assert list(sweep) == []
     assert table.matrix().shape == (LAYERS, 1)
     assert len(server.requests) == 1
-
-
-def test_a_curve(server):
-    with bertscope.Client(server.target) as client:
-        table = client.sweep_heads(PROMPTS, sets=[{0: 1}, {1: [2, 3]}], greedy=bertscope.Greedy()).table()
-    assert [(point.removed, point.share_removed) for point in table.points] == [(0, 0), (1, 0.5), (3, 1)]
-    assert table.scope == "sets"
 
 
 @pytest.mark.asyncio
@@ -144,27 +136,6 @@ async def test_closing_an_async_sweep_cancels_the_call(server, stuck):
     assert len(server.requests) == 1
 
 
-@pytest.mark.asyncio
-async def test_cancelling_the_task_cancels_the_call(server, stuck):
-    server.stream = stuck
-    first = asyncio.Event()
-
-    async def read(sweep: bertscope.AsyncHeadSweep) -> None:
-        async for _ in sweep:
-            first.set()
-
-    async with bertscope.AsyncClient(server.target) as client:
-        sweep = client.sweep_heads(PROMPTS)
-        task = asyncio.create_task(read(sweep))
-        await first.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(server.ended.wait, granted(30))
-        with pytest.raises(bertscope.Cancelled):
-            await sweep.table()
-
-
 def _without_summary(messages):
     yield from list(messages)[:-1]
 
@@ -223,19 +194,6 @@ async def test_an_error_is_raised_by_whatever_is_asked(server, abort):
             await client.prune_heads("x", {0: 1})
 
 
-def test_unknown_events_are_skipped(server):
-    def with_unknown_events(messages):
-        for message in messages:
-            yield ablation_pb2.SweepHeadsResponse()
-            yield message
-
-    server.stream = with_unknown_events
-    with bertscope.Client(server.target) as client:
-        sweep = client.sweep_heads(PROMPTS)
-        assert sweep.start.total == 12
-        assert len(sweep.table().effects) == 12
-
-
 def test_a_failure_in_the_middle_is_raised_and_not_retried(server):
     def fail_in_the_middle(messages):
         yield from itertools.islice(messages, 3)
@@ -264,29 +222,3 @@ def test_long_calls_outlast_the_timeout_of_the_client(server, wait_for):
             client.sweep_heads(PROMPTS, timeout=0.05).table()
         with pytest.raises(bertscope.DeadlineExceeded):
             client.classify("a")
-
-
-def test_what_is_least_important_can_be_pruned(server):
-    with bertscope.Client(server.target) as client:
-        ranking = client.rank_heads(PROMPTS, interventions=bertscope.mean(0), reference_texts="r")
-        np.testing.assert_array_equal(ranking.importance, IMPORTANCE)
-        np.testing.assert_array_equal(ranking.gradient, IMPORTANCE * 2)
-        assert (ranking.items, ranking.skipped_items, ranking.loss) == (7, 1, 1.5)
-        model = client.prune_heads("small", ranking.least(share=0.5), folder="/models/small")
-    assert model.name == "models/small"
-    assert model.pruned_heads == {0: (0, 1, 2, 3), 1: (2, 3)}
-    rank, prune = server.requests
-    assert (rank.interventions[0].mode, list(rank.reference_texts)) == (3, ["r"])
-    assert (prune.model_id, prune.folder) == ("small", "/models/small")
-
-
-def test_classify_reads_the_reply(server):
-    with bertscope.Client(server.target) as client:
-        first, second = client.classify(["good", ("a", "b")], interventions=bertscope.zero(1), truncate=True)
-    assert (first.text, second.text_pair, first.label) == ("good", "b", "positive")
-    assert [(label.label, label.index, label.probability) for label in first.labels] == [
-        ("positive", 1, 0.75),
-        ("negative", 0, 0.25),
-    ]
-    assert first.provenance.model == "models/fake"
-    assert server.requests[0].truncate

@@ -90,17 +90,3 @@ def test_a_passage_that_can_not_be_read(command: Command, tmp_path: Path) -> Non
         code, _, err = command("Who?", "--passage-file", tmp_path / name)
         assert code == 1
         assert words in err
-
-
-def test_rejected_questions_are_left_out(lab: Host) -> None:
-    rejected: list[tuple[int, str]] = []
-    with bertscope.Client(lab.target) as client:
-        found = list(
-            client.answer_questions_stream(
-                [("Who?", PASSAGE), ("cat " * 99, PASSAGE), ("Where?", PASSAGE)],
-                model="answerer",
-                on_rejected=lambda index, error: rejected.append((index, error.reason)),
-            )
-        )
-    assert [answer.question for answer in found] == ["Who?", "Where?"]
-    assert rejected == [(1, "TEXT_TOO_LONG")]

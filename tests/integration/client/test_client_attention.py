@@ -10,32 +10,9 @@ import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2
 
-from tests.support.fake_server import attention_of
 from tests.support.patience import granted
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so"]
-
-
-def test_maps_arrive_whole_and_in_order(server):
-    with bertscope.Client(server.target) as client:
-        found = list(client.extract_attention(TEXTS, layers=[2, 0], heads=np.array([1, 3])))
-    assert [maps.text for maps in found] == TEXTS
-    for maps in found:
-        np.testing.assert_array_equal(maps.attention, attention_of(maps.text, [2, 0], [1, 3]))
-        assert maps.attention.dtype == np.float32
-        assert (maps.layers, maps.heads) == ((2, 0), (1, 3))
-        assert maps.tokens[0].special
-        assert maps.tokens[0].text == "[CLS]"
-        np.testing.assert_array_equal(maps.head(0, 3), maps.attention[1, 1])
-        with pytest.raises(KeyError, match="layer 1"):
-            maps.head(1, 3)
-
-
-def test_half_precision(server):
-    with bertscope.Client(server.target) as client:
-        (maps,) = client.extract_attention(TEXTS[0], dtype="float16")
-    assert maps.attention.dtype == np.float16
-    np.testing.assert_array_equal(maps.attention, attention_of(TEXTS[0], [0, 1, 2], [0, 1, 2, 3], "<f2"))
 
 
 @pytest.mark.asyncio
@@ -62,16 +39,6 @@ def test_a_text_is_given_before_the_next_one_is_sent(server, wait_for):
         assert not wait_for.is_set()
 
 
-def test_closing_the_generator_cancels_the_call(server, endless):
-    server.stream = endless
-    with bertscope.Client(server.target) as client:
-        stream = client.extract_attention(TEXTS)
-        assert next(stream).text == TEXTS[0]
-        assert not server.ended.is_set()
-        stream.close()
-        assert server.ended.wait(granted(30))
-
-
 @pytest.mark.asyncio
 async def test_closing_the_async_generator_cancels_the_call(server, endless):
     server.stream = endless
@@ -80,24 +47,6 @@ async def test_closing_the_async_generator_cancels_the_call(server, endless):
         assert (await anext(stream)).text == TEXTS[0]
         assert not server.ended.is_set()
         await stream.aclose()
-        assert await asyncio.to_thread(server.ended.wait, granted(30))
-
-
-@pytest.mark.asyncio
-async def test_cancelling_the_task_cancels_the_call(server, endless):
-    server.stream = endless
-    first = asyncio.Event()
-
-    async def read(client: bertscope.AsyncClient) -> None:
-        async for _ in client.extract_attention(TEXTS):
-            first.set()
-
-    async with bertscope.AsyncClient(server.target) as client:
-        task = asyncio.create_task(read(client))
-        await first.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
         assert await asyncio.to_thread(server.ended.wait, granted(30))
 
 
@@ -154,12 +103,3 @@ def test_unknown_events_are_skipped(server):
     server.stream = with_unknown_events
     with bertscope.Client(server.target) as client:
         assert len(list(client.extract_attention(TEXTS))) == 2
-
-
-def test_bad_arguments_raise_before_anything_is_sent(server):
-    with bertscope.Client(server.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match="layers"):
-            client.extract_attention("x", layers=[-1])
-        with pytest.raises(bertscope.InvalidArgument, match="dtype"):
-            client.extract_attention("x", dtype="float64")
-    assert server.requests == []

@@ -6,7 +6,6 @@ import itertools
 import bertscope
 import pytest
 from bertscope.v1 import benchmark_pb2, common_pb2, model_pb2
-from google.rpc import code_pb2
 
 from tests.support.patience import granted
 
@@ -167,13 +166,3 @@ def test_messages_of_a_newer_server_are_passed_over(server):
         benchmark_pb2.BenchmarkModelsRequest,
         benchmark_pb2.BenchmarkStudiesRequest,
     }
-
-
-def test_a_benchmark_is_not_asked_again(server, abort):
-    server.fail = abort(code_pb2.UNAVAILABLE, "another benchmark has the CPU")
-    with bertscope.Client(server.target) as client:
-        with pytest.raises(bertscope.Unavailable, match="another benchmark"):
-            client.benchmark_models("x")
-        with pytest.raises(bertscope.Unavailable, match="another benchmark"):
-            client.benchmark_studies().table()
-    assert len(server.requests) == 2

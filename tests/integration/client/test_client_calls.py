@@ -10,7 +10,6 @@ import bertscope
 import grpc
 import numpy as np
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.patience import granted
@@ -55,21 +54,6 @@ def test_both_clients_give_equal_results(server, call):
     assert first == second
 
 
-def test_fill_mask_reads_the_reply(server):
-    with bertscope.Client(server.target) as client:
-        (answer,) = client.fill_mask(TEXT, model="fake", top_k=2, interventions=bertscope.zero(1, [2]))
-    assert answer.text == TEXT
-    assert [(p.token, p.probability, p.rank) for p in answer.masks[0].predictions] == [
-        ("france", 0.5, 1),
-        ("italy", 0.25, 2),
-    ]
-    assert (answer.masks[0].start, answer.masks[0].end) == (24, 30)
-    assert answer.provenance.runtime == "torch"
-    (request,) = server.requests
-    assert request.model == "models/fake"
-    assert [(i.layer, list(i.heads)) for i in request.interventions] == [(1, [2])]
-
-
 def test_list_models_fetches_all_pages(server):
     server.names = [f"models/m{index}" for index in range(7)]
     server.page_size = 3
@@ -85,16 +69,6 @@ def test_load_model_reports_progress(server):
     assert model.name == "models/new"
     assert [progress.done_bytes for progress in seen] == [0, 50, 100]
     assert seen[0].stage == "reading"
-
-
-def test_an_exception_in_on_progress_abandons_the_load(server):
-    def stop(progress: bertscope.LoadProgress) -> None:
-        raise KeyboardInterrupt
-
-    with bertscope.Client(server.target) as client:
-        with pytest.raises(KeyboardInterrupt):
-            client.load_model(source="org/new", on_progress=stop)
-        assert server.ended.wait(granted(10))
 
 
 def test_errors_carry_what_the_server_said(server, abort):
@@ -125,15 +99,6 @@ async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any
     async with bertscope.AsyncClient(target, **options) as client:
         answer = call(client)
         return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
-
-
-def test_overload_says_when_to_try_again_and_is_not_retried(server, abort):
-    delay = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=1, nanos=500_000_000))
-    server.fail = abort(code_pb2.RESOURCE_EXHAUSTED, "the queue is full", delay)
-    with bertscope.Client(server.target) as client, pytest.raises(bertscope.ResourceExhausted) as caught:
-        client.fill_mask(TEXT)
-    assert caught.value.retry_after == 1.5
-    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -266,22 +231,6 @@ def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_f
     asyncio.run(close())
     began.clear()
     asyncio.run(cancel())
-
-
-def test_an_async_client_may_be_made_outside_the_loop(server):
-    client = bertscope.AsyncClient(server.target)
-
-    async def ask() -> Any:
-        async with client:
-            return await client.list_models()
-
-    assert len(asyncio.run(ask())) == 1
-
-
-def test_nobody_there_is_unavailable_without_a_reason():
-    with bertscope.Client("127.0.0.1:1", retries=1) as client, pytest.raises(bertscope.Unavailable) as caught:
-        client.list_models()
-    assert caught.value.reason == ""
 
 
 def test_health_of_each_service(server):

@@ -29,14 +29,6 @@ def command(server, capsys, monkeypatch):
     return run_command
 
 
-def test_models_list(command):
-    code, out, err = command("models", "list")
-    assert (code, err) == (0, "")
-    assert "models/fake" in out
-    assert "3 x 4" in out
-    assert "123 k" in out
-
-
 def test_models_list_json(command):
     code, out, _ = command("models", "list", "--json")
     (model,) = json.loads(out)["models"]
@@ -125,15 +117,6 @@ def test_text_that_looks_like_markup_is_printed_as_it_is(command):
     assert "[bold]x[/bold] :smile: \\x1b[31m [MASK]" in out
 
 
-def test_attention_shows_a_layer_in_each_row(command):
-    code, out, err = command("attention", "the cat sat")
-    assert (code, err) == (0, "")
-    weights = attention_of("the cat sat", [0, 1, 2], [0, 1, 2, 3])
-    to_first = weights[1, :, :, 0].mean(-1)
-    (row,) = [line for line in out.splitlines() if line.split()[:1] == ["1"]]
-    assert f" {to_first.argmax()}  {to_first.max():.2f}" in row
-
-
 def test_attention_of_one_layer_shows_a_head_in_each_row(command):
     code, out, _ = command("attention", "the cat sat", "--layer", "1")
     assert code == 0
@@ -158,16 +141,6 @@ def test_attention_of_one_head_that_does_not_fit_shows_the_strongest_pairs(comma
     assert max(map(len, out.splitlines())) <= 160
 
 
-def test_attention_json(command, server):
-    code, out, _ = command("attention", "a b", "--pair", "c", "--layer", "2,0", "--words", "--fp16", "--json")
-    assert code == 0
-    document = json.loads(out)
-    request = server.requests[-1]
-    assert (request.inputs[0].text_pair, request.level, request.dtype) == ("c", 2, 2)
-    assert (document["layers"], document["heads"]) == ([2, 0], [0, 1, 2, 3])
-    assert len(document["attention"][1][3][0]) == len(document["tokens"]) == 4
-
-
 @pytest.mark.parametrize(("name", "begins"), [("map.html", b"<!doctype html>"), ("map.png", b"\x89PNG")])
 def test_attention_plot(command, tmp_path, name, begins):
     path = tmp_path / name
@@ -186,14 +159,6 @@ def test_a_head_is_drawn_on_a_dark_page(command, tmp_path, server):
     for refused, message in ((("--plot", "map.html"), "the name must end with .png"), ((), "--dark goes with --plot")):
         code, _, err = command("attention", "the cat", "--dark", *refused)
         assert (code, message in err, len(server.requests)) == (2, True, asked)
-
-
-def test_a_plot_of_an_unknown_kind_is_refused_before_the_call(command, server):
-    code, out, err = command("attention", "the cat", "--plot", "map.docx")
-    assert (code, out) == (2, "")
-    assert "map.docx" in err
-    assert err.count("\n") == 1
-    assert server.requests == []
 
 
 def test_health(command, server):

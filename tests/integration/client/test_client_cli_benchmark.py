@@ -1,6 +1,5 @@
 """`bertscope compress`, `bertscope benchmark` and `bertscope models load --runtime` against a server on a socket."""
 
-import csv
 import json
 import signal
 
@@ -32,11 +31,6 @@ def texts(tmp_path):
     return path
 
 
-def test_a_model_is_loaded_by_the_runtime_that_is_asked_for(command, server):
-    assert command("models", "load", "org/new", "--runtime", "onnx")[0] == 0
-    assert server.requests[0].runtime == common_pb2.RUNTIME_ONNX
-
-
 def test_compress(command, server, texts):
     code, out, err = command(
         *("compress", "--steps", "layers=0+2,heads=0.5", "--steps", "int8", "--texts", texts),
@@ -48,13 +42,6 @@ def test_compress(command, server, texts):
     (request,) = server.requests
     assert (request.model, request.model_id, request.folder) == ("models/fake", "small", "/m")
     assert list(request.steps[1].heads.texts) == ["one", "two", "three"]
-
-
-def test_compress_json(command):
-    code, out, err = command("compress", "--steps", "onnx", "--name", "fast", "--json")
-    document = json.loads(out)
-    assert (code, err, document["name"]) == (0, "", "models/fast")
-    assert document["compression"] == [{"step": "onnx", "description": "did onnx", "numbers": {}}]
 
 
 def test_a_step_that_the_server_refuses_is_named(command, server, abort):
@@ -115,22 +102,6 @@ def test_how_the_models_run_is_asked_for(command, server, texts):
     assert "--runtime and --as-loaded exclude each other" in err
 
 
-@pytest.mark.slow
-def test_a_report_goes_into_files_and_a_figure(command, texts, tmp_path):
-    files = [tmp_path / f"report{suffix}" for suffix in (".md", ".csv", ".json", ".jsonl")]
-    figure = tmp_path / "report.svg"
-    outputs = [part for file in files for part in ("--output", file)]
-    code, out, _ = command("benchmark", "--model", "a", "--model", "b", "--loss", texts, *outputs, "--plot", figure)
-    assert code == 0
-    assert out.endswith("".join(f"wrote {path}\n" for path in (*files, figure)))
-    markdown, table, document, lines = (file.read_text() for file in files)
-    assert markdown.startswith("# Benchmark against models/a, all run by torch\n")
-    assert [row["model"] for row in csv.DictReader(table.splitlines())] == ["models/a"] * 2 + ["models/b"] * 2
-    assert json.loads(document)["models"][1]["speeds"][0]["latency_speedup"]["value"] == 2.0
-    assert len(lines.splitlines()) == 4
-    assert figure.read_bytes().startswith(b"<?xml")
-
-
 def test_benchmark_json(command, tmp_path):
     code, out, err = command("benchmark", "--model", "a", "--json", "--output", tmp_path / "a.csv")
     document = json.loads(out)
@@ -153,14 +124,6 @@ def test_studies(command, server, tmp_path):
     assert (list(request.systems), request.heavy) == (["DistilBERT", "WaLDORf"], True)
     assert (request.runtime, list(request.measurement.lengths)) == (common_pb2.RUNTIME_ONNX, [64])
     assert table.read_text().startswith("# Published compressed models, measured\n")
-
-
-def test_studies_json(command):
-    code, out, _ = command("benchmark", "--studies", "--json")
-    document = json.loads(out)
-    assert code == 0
-    assert [study["published"]["system"] for study in document["studies"]] == ["DistilBERT", "WaLDORf"]
-    assert document["studies"][1]["measured"] is None
 
 
 @pytest.mark.parametrize(

@@ -104,17 +104,6 @@ def test_what_is_measured(command, server, tmp_path, option, content, kind):
     assert server.requests[0].objective.WhichOneof("kind") == kind
 
 
-def test_sweep_json(command, prompts):
-    code, out, err = command("sweep", "--prompts", prompts, "--scope", "layers", "--json")
-    document = json.loads(out)
-    assert (code, err) == (0, "")
-    assert (document["mode"], document["scope"], document["start"]["total"]) == ("zero", "layers", 3)
-    assert [effect["layer"] for effect in document["effects"]] == [0, 1, 2]
-    assert document["effects"][2]["heads"] == {"2": [0, 1, 2, 3]}
-    assert document["effects"][2]["metrics"]["accuracy"]["difference"] == difference_of(2, 0)
-    assert document["summary"]["provenance"]["model"] == "models/fake"
-
-
 def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
     table, figure = tmp_path / "effects.csv", tmp_path / "effects.svg"
     code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure, "--dark")
@@ -160,22 +149,6 @@ def test_a_bad_line_is_one_line(command, server, tmp_path):
     code, _, err = command("rank", "--texts", tmp_path / "nothing.txt")
     assert (code, err) == (1, f"bertscope: cannot read {tmp_path / 'nothing.txt'}: No such file or directory\n")
     assert server.requests == []
-
-
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("prompts[1].text has no mask", ", line 4 has no mask"),
-        ("prompts[1].answers has none", ", line 4: answers has none"),
-        ("prompts[1].label: 'x' is none", ", line 4: 'x' is none"),
-        ("prompts[1].input.text is empty", ", line 4 is empty"),
-    ],
-)
-def test_what_of_an_item_is_refused_is_named(said, shown, command, server, tmp_path):
-    path = tmp_path / "p.tsv"
-    path.write_text("text\tanswer\nRome is in [MASK].\tItaly\n\nno mask\tx\n")
-    server.fail = lambda context: context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"objective.cloze.{said}")
-    assert f"{path}{shown}" in command("rank", "--prompts", path)[2]
 
 
 @pytest.mark.parametrize(
@@ -233,15 +206,6 @@ def test_rank(command, server, prompts, tmp_path):
     assert "least important first: 0:3 0:2 0:1 0:0 1:3" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert server.requests[0].interventions[0].layer == 1
-
-
-def test_rank_json(command, prompts):
-    code, out, _ = command("rank", "--prompts", prompts, "--json")
-    document = json.loads(out)
-    assert code == 0
-    assert document["order"][0] == {"layer": 0, "head": 3}
-    assert document["importance"][2] == pytest.approx(IMPORTANCE[2].tolist())
-    assert (document["items"], document["loss"]) == (7, 1.5)
 
 
 def test_rank_by_ablation(command, server, prompts, tmp_path):
@@ -302,15 +266,6 @@ def test_prune_by_ablation(command, server, prompts):
     assert {(each.layer, head) for each in prune.heads for head in each.heads} == set(best)
 
 
-def test_prune(command, server):
-    code, out, err = command("prune", "--heads", "1:0,2+2:1", "--heads", "1:3", "--name", "small", "--folder", "/m")
-    assert (code, err) == (0, "")
-    assert "models/small lacks heads: 4 of 12 (1:0,2,3+2:1)" in out
-    (request,) = server.requests
-    assert (request.model_id, request.folder) == ("small", "/m")
-    assert [(each.layer, list(each.heads)) for each in request.heads] == [(1, [0, 2, 3]), (2, [1])]
-
-
 def test_prune_the_least_important(command, server, prompts):
     code, out, _ = command("prune", "--least", 0.25, "--prompts", prompts, "--name", "small", "--model", "fake", "--json")
     assert code == 0
@@ -329,15 +284,6 @@ def test_classify(command, server):
     assert "0.7500" in out
     assert [each.text for each in server.requests[0].inputs] == ["good", "bad [bold]"]
     assert server.requests[0].truncate
-
-
-def test_classify_a_pair(command, server):
-    code, out, _ = command("classify", "a", "--pair", "b", "--json")
-    (result,) = json.loads(out)["results"]
-    assert code == 0
-    assert (result["text"], result["text_pair"], result["label"]) == ("a", "b", "positive")
-    assert [label["label"] for label in result["labels"]] == ["positive", "negative"]
-    assert server.requests[0].inputs[0].text_pair == "b"
 
 
 def test_predict(command, server):
@@ -364,12 +310,6 @@ def test_predict_ranks_candidates(command, server, texts):
         assert code == 2 and "--query" in err
 
 
-def test_predict_writes_rows(command, server, texts, tmp_path):
-    output = tmp_path / "values.jsonl"
-    assert command("predict", "--texts", texts, "--output", output) == (0, f"wrote {output}: 3 rows\n", "")
-    assert [json.loads(line)["value"] for line in output.read_text().splitlines()] == [3, 3, 5]
-
-
 def test_tag(command, server):
     code, out, err = command("tag", "Paris [bold]", "--zero", "1", "--truncate")
     assert (code, err) == (0, "")
@@ -390,14 +330,6 @@ def test_tag_writes_rows(command, server, texts, tmp_path):
     assert [(row["words"], row["labels"], row["types"]) for row in rows] == [
         ([text], ["B-LOC"], ["LOC"]) for text in ("one", "two", "three")
     ]
-
-
-def test_fill_and_attention_take_a_mean(command, server, texts):
-    for arguments in (("fill", "a [MASK]"), ("attention", "a")):
-        code, _, err = command(*arguments, "--mean", "1:0", "--reference", texts)
-        assert (code, err) == (0, "")
-        assert list(server.requests[-1].reference_texts) == ["one", "two", "three"]
-        assert server.requests[-1].interventions[0].mode == 3
 
 
 def test_models_show_labels_and_pruned_heads(command, server):

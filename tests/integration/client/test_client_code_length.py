@@ -28,30 +28,6 @@ def texts(label: Any, count: int = 240) -> list[bertscope.ProbeText]:
 
 
 @pytest.mark.slow
-def test_random_labels_take_the_uniform_code(host: Host) -> None:
-    """Within 2 %."""
-    given = texts(lambda word, draw: draw.choice("abcd"), 600)
-    with bertscope.Client(host.target) as client:
-        found = client.measure_code_length(given, model="bert", layers=[0, 2])
-    assert found.uniform_bits == 2 * found.spans
-    assert [one.bits for one in found.layers] == pytest.approx([found.uniform_bits] * 2, rel=0.02)
-
-
-@pytest.mark.slow
-def test_labels_that_states_hold_are_short(host: Host) -> None:
-    told: list[bertscope.CodeLengthProgress] = []
-    given = texts(lambda word, draw: word)
-    with bertscope.Client(host.target) as client:
-        found = client.measure_code_length(given, model="bert", on_progress=told.append)
-    assert found.layers[0].compression > 2
-    assert found.best_layer in [one.layer for one in found.layers]
-    assert all(one.compression == pytest.approx(found.uniform_bits / one.bits) for one in found.layers)
-    assert (found.labels, found.left_out_spans) == (tuple(sorted(NAMES)), 0)
-    assert [one.done for one in told] == [*range(len(found.parts))] and told[-1].done == told[-1].total
-    assert found.to_pandas().columns.tolist() == ["layer", "bits", "compression", "control_bits", "control_compression"]
-
-
-@pytest.mark.slow
 def test_the_code_is_that_of_its_definition(host: Host) -> None:
     """The sum of what the probes of each part give, one training at a time."""
     given, dev = texts(lambda word, draw: word), texts(lambda word, draw: word, 20)

@@ -94,14 +94,6 @@ def test_the_demo_asks_and_stops_the_server(demo):
     assert gone(pid_file)
 
 
-@pytest.mark.slow
-def test_the_exit_code_of_the_server_is_reported(demo):
-    process, _ = demo(SERVE + "sys.exit(7)")
-    out, _ = process.communicate(timeout=granted(60))
-    assert process.returncode == 1
-    assert "server stopped, exit code 7" in out
-
-
 def test_a_server_that_does_not_start_is_one_line(demo):
     process, _ = demo("print('no such model: nowhere', file=sys.stderr); os._exit(3)")
     out, err = process.communicate(timeout=granted(60))
@@ -116,17 +108,6 @@ def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
     assert process.returncode == 1
     assert err == "bertscope: the server did not listen within 1 s\n"
     assert not pid_file.exists() or gone(pid_file)
-
-
-@pytest.mark.slow
-def test_a_server_that_never_serves_is_given_up_and_stopped(demo, server):
-    server.health.set("", 2)
-    port = int(server.target.split(":")[1])
-    process, pid_file = demo(f"listen_on({port}); stopped.wait()", "--timeout", "3")
-    _, err = process.communicate(timeout=granted(60))
-    assert process.returncode == 1
-    assert err == "bertscope: the server did not serve within 3 s\n"
-    assert gone(pid_file)
 
 
 @pytest.mark.slow

@@ -120,14 +120,6 @@ def test_texts_that_are_rejected_are_told_and_left_out(server: FakeServer, count
             client.describe_attention(texts)
 
 
-def test_another_error_is_no_rejected_text(server: FakeServer, abort: Any) -> None:
-    server.fail = abort(code_pb2.NOT_FOUND, "no such model")
-    rejected: dict[int, bertscope.InvalidArgument] = {}
-    with bertscope.Client(server.target) as client, pytest.raises(bertscope.NotFound):
-        client.describe_attention(["a"] * 300, on_rejected=rejected.__setitem__)
-    assert rejected == {}
-
-
 def test_the_command_prints_statistics_and_classes(command: Any, server: FakeServer) -> None:
     code, out, err = command("attention", "--describe", "One text.", "Another.", "--layer", "0,1,2", "--punctuation", "!")
     assert (code, err) == (0, "")
@@ -235,24 +227,3 @@ def test_wrong_use_is_one_line_before_any_call(command: Any, server: FakeServer,
     assert (code, out) == (2, "")
     assert message in err
     assert server.requests == []
-
-
-def test_parquet_without_pyarrow_is_one_line(command: Any, server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else object())
-    code, _, err = command("attention", "--describe", "One.", "--output", "heads.parquet")
-    assert (code, err) == (1, "bertscope: Parquet files need pandas and pyarrow: pip install pandas pyarrow\n")
-    assert server.requests == []
-
-
-def test_a_missing_file_is_one_line(command: Any) -> None:
-    code, _, err = command("attention", "--describe", "--texts", "missing.txt")
-    assert (code, err) == (1, "bertscope: cannot read missing.txt: No such file or directory\n")
-
-
-def test_a_real_server_describes_norms(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        found = client.describe_attention(["The cat sat.", "The old man walked."], quantity="norms")
-        whole = client.describe_attention(["The cat sat."], quantity="rollout")
-    assert (found.quantity, found.heads, whole.quantity, whole.heads) == ("norms", 4, "rollout", 1)
-    special = found.mean("first_special") + found.mean("separators")
-    assert ((special > 0) & (special < 1)).all()

@@ -149,26 +149,6 @@ def test_rows_give_the_same_table(host: Host, files: Path, command: Any) -> None
     assert (code, error) == (1, f"bertscope: {paths[1]}, line 2: subject has a mask; a question has one mask, for [Y]\n")
 
 
-def test_decoded_objects(host: Host, files: Path, command: Any) -> None:
-    code, shown, _ = command(
-        *(
-            host.target,
-            "facts",
-            str(files / "P36.jsonl"),
-            "--template",
-            "The capital of [X] is [Y].",
-            "--model",
-            "bert",
-            "--json",
-        ),
-        *("--scoring", "confidence_first", "--max-pieces", "2", "--top-k", "2"),
-    )
-    found = json.loads(shown)
-    assert (code, found["scoring"]) == (0, "confidence_first")
-    assert found["relations"][0]["ranked_among"] == 2
-    assert found["skipped"] == {"not_writable": 7}
-
-
 def test_the_whole_as_json(host: Host, files: Path, command: Any) -> None:
     code, shown, _ = command(
         *(host.target, "facts", str(files / "capitals.tsv"), "--columns", "subject=country,object=capital", "--model", "bert"),
@@ -221,10 +201,3 @@ def test_wrong_use_is_one_line(host: Host, files: Path, command: Any, arguments:
     found, _, error = command(host.target, "facts", str(files / "P36.jsonl"), "--model", "bert", *given)
     assert (found, error.count("\n")) == (code, 1)
     assert words in error
-
-
-def test_a_relation_without_a_template_is_named(host: Host, files: Path, command: Any) -> None:
-    (files / "P1.jsonl").write_text(json.dumps({"sub_label": "x", "obj_label": "y"}))
-    code, _, error = command(host.target, "facts", str(files / "P1.jsonl"), "--templates", str(files / "relations.jsonl"))
-    assert code == 1
-    assert "has no template of the relation P1" in error

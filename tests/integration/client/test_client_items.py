@@ -1,10 +1,8 @@
 """`bertscope fill --texts FILE --output FILE` against servers on sockets: rows, what is left out, and how a run goes on."""
 
 import json
-import os
-import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from bertscope.v1 import common_pb2
 from bertscope_workbench.command.app import run
 from google.rpc import code_pb2, error_details_pb2
 
-from tests.support.fake_server import PROVENANCE, FakeServer, start
+from tests.support.fake_server import PROVENANCE, FakeServer
 from tests.support.harness import Host
 from tests.support.patience import granted
 
@@ -75,76 +73,12 @@ def after(number: int, event: Callable[[grpc.ServicerContext], None]) -> Callabl
     return judge
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_where_an_error_ended_it(
-    command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
-) -> None:
-    server.judge = after(3, abort(code_pb2.INTERNAL, "a bug"))
-    code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
-    rows = int(err.split(" has ")[1].split()[0])
-    assert (code, out) == (1, "") and 0 < rows < COUNT
-    assert err == f"bertscope: a bug; {output} has {rows} of {COUNT} rows: the same command with --resume goes on\n"
-    code, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")
-    assert (code, out, err) == (0, f"wrote {output}: {COUNT} rows, {rows} of them before\n", "")
-    assert output.read_bytes() == whole
-    assert sorted(each.name for each in output.parent.iterdir()) == sorted({texts.name, output.name, f"whole{output.suffix}"})
-
-
-@pytest.mark.slow
-def test_a_drained_server_costs_no_row(
-    command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, output: Path, whole: bytes
-) -> None:
-    retry = error_details_pb2.RetryInfo()
-    retry.retry_delay.FromMilliseconds(1)
-    gone = abort(code_pb2.UNAVAILABLE, "drains", retry)
-    count = 0
-
-    def judge(request: Any, context: grpc.ServicerContext) -> None:
-        nonlocal count
-        if request.texts[0] == FIRST:
-            return  # A run waits for a server that has answered once.
-        count += 1
-        if 4 <= count < 24:  # more than gRPC tries
-            gone(context)
-
-    server.judge = judge
-    assert command("fill", "--texts", texts, "--output", output, "-k", 2)[0] == 0
-    assert count >= 24
-    assert output.read_bytes() == whole
-
-
 def test_patience_says_how_long_a_server_is_waited_for(
     command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, tmp_path: Path
 ) -> None:
     server.judge = after(3, abort(code_pb2.RESOURCE_EXHAUSTED, "busy"))  # once: with more patience the run would go on
     code, out, err = command("fill", "--texts", texts, "--output", tmp_path / "out.csv", "--patience", 0)
     assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "code", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "ended by SIGTERM")]
-)
-def test_signals_leave_a_whole_file(
-    command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes, number: int, code: int, said: str
-) -> None:
-    ended = threading.Event()
-
-    def event(context: grpc.ServicerContext) -> None:
-        context.add_callback(ended.set)
-        os.kill(os.getpid(), number)
-        ended.wait(granted(30))
-
-    server.judge = after(3, event)
-    before = signal.getsignal(signal.SIGTERM)
-    found, out, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
-    assert signal.getsignal(signal.SIGTERM) == before
-    assert (found, out) == (code, "")
-    assert ended.wait(granted(30))
-    if output.exists():  # the first answers may have come after the signal
-        assert err.startswith(f"bertscope: {said}; {output} has ") and err.endswith("with --resume goes on\n")
-    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")[0] == 0
-    assert output.read_bytes() == whole
 
 
 def test_a_server_that_takes_too_long_is_said_as_that(
@@ -277,36 +211,6 @@ def test_a_rejected_candidate_of_a_file_is_named(host: Host, command: Command, t
     code, out, err = command(*asked, "--output", output, "--skip-broken", "--resume")
     assert code == 0 and out.startswith(f"wrote {output}: 1 row") and out.endswith("; left out 1 item\n")
     assert f"left out: {path}, line 3: candidate 2 " in err
-
-
-@pytest.fixture
-def two() -> Iterator[tuple[FakeServer, FakeServer]]:
-    fakes = (FakeServer(), FakeServer())
-    hosts = [start(fake) for fake in fakes]
-    yield fakes
-    for host in hosts:
-        host.stop(grace=None).wait()
-
-
-@pytest.mark.slow
-def test_two_addresses_share_the_work(
-    command: Command, two: tuple[FakeServer, FakeServer], texts: Path, output: Path, whole: bytes
-) -> None:
-    target = ",".join(server.target.replace("127.0.0.1", "localhost") for server in two)
-    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--target", target)[0] == 0
-    assert output.read_bytes() == whole
-    assert all(server.requests for server in two)
-
-
-def test_python_writes_items(server: FakeServer, tmp_path: Path) -> None:
-    items = (bertscope.Item(f"The {n} [MASK].", {"id": n}) for n in range(COUNT))
-    output = tmp_path / "out.jsonl"
-    with bertscope.Client(server.target) as client:
-        written = bertscope.write_items(output, items, client.fill_mask_stream, options={"candidates": ["is", "are"]})
-    assert written == bertscope.WrittenItems(output, COUNT, 0, 0)
-    rows = [json.loads(line) for line in output.read_text().splitlines()]
-    assert [(row["item"], row["id"]) for row in rows] == [(n + 1, n) for n in range(COUNT)]
-    assert rows[-1]["tokens"] == [["is", "are"]] and rows[-1]["candidate_probabilities"] == [[0.5, 0.5]]
 
 
 def test_classify_writes_rows(command: Command, texts: Path, output: Path) -> None:

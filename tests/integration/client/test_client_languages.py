@@ -8,7 +8,6 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations import retrieval
 
 from tests.support.harness import Host
 
@@ -94,17 +93,3 @@ def test_pairs_with_a_rejected_text_are_left_out(host: Host) -> None:
 def test_bad_input_is_an_error_of_its_field(host: Host, sources: Any, targets: Any, options: Any, said: str) -> None:
     with bertscope.Client(host.target) as client, pytest.raises(bertscope.InvalidArgument, match=said):
         client.retrieve_sentences(sources, targets, model="bert", **options)
-
-
-def test_a_shift_between_languages_goes_with_the_means_and_a_tie_is_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "CELLS", 7)  # Several parts.
-    generator = np.random.default_rng(0)
-    sources = generator.normal(size=(6, 3))
-    shifted = sources + np.array([50.0, 0, 0])
-    centred = sources - sources.mean(axis=0), shifted - shifted.mean(axis=0)
-    answers, ranks, ties = retrieval.nearest(*centred)
-    assert (answers.tolist(), ranks.tolist(), int(ties)) == ([*range(6)], [1] * 6, 0)
-    assert len(set(retrieval.nearest(sources, shifted)[0].tolist())) == 1  # All have the same target without that.
-    sources[4] = sources[1]
-    answers, ranks, ties = retrieval.nearest(sources, sources)
-    assert (answers.tolist(), ranks.tolist(), int(ties)) == ([0, 1, 2, 3, 1, 5], [1, 2, 1, 1, 2, 1], 2)

@@ -59,11 +59,6 @@ def test_parts_have_files_of_their_own(data: Path) -> None:
     assert [len(part) for part in treebank.parts("upos")] == [4, 3, 4]
 
 
-def test_a_small_file_is_divided(data: Path) -> None:
-    treebank = find_treebank(data, 5)
-    assert [len(part) for part in treebank.parts("head")] == [3, 1, 1]
-
-
 def test_the_middle_content_word_is_masked(data: Path) -> None:
     (first, *_) = find_treebank(data, 1).sentences()
     assert masked_word(first, "<m>") == ("The cat <m> there.", "sat")

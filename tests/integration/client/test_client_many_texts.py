@@ -116,14 +116,6 @@ def test_calls_with_too_much_work_are_halved(server, ask, reason):
     assert ask(server, texts(300)) == texts(300)
 
 
-@BOTH
-def test_too_much_of_reference_texts_is_the_callers_to_mend(server, ask):
-    server.judge = lambda request, context: bad_field(context, "reference_texts", "make too many", "TOO_MANY_TOKENS")
-    with pytest.raises(bertscope.InvalidArgument):
-        ask(server, texts(3), interventions=bertscope.mean(0), reference_texts=["a"])
-    assert len(server.requests) == 1
-
-
 def refuse_one(bad: str) -> Callable[[Any, Any], None]:
     def judge(request: Any, context: Any) -> None:
         if bad in request.texts:
@@ -207,16 +199,6 @@ def held(server: FakeServer, release: threading.Event) -> tuple[threading.Event,
 
     server.judge = judge
     return all_begun, all_ended
-
-
-def test_closing_the_stream_cancels_the_calls_under_way(server, wait_for):
-    begun, ended = held(server, wait_for)
-    with bertscope.Client(server.target) as client:
-        stream = client.fill_mask_stream(iter(texts(2000)))
-        assert next(stream).text == texts(1)[0]
-        assert begun.wait(granted(10))
-        stream.close()
-        assert ended.wait(granted(10))
 
 
 def test_closing_the_stream_cancels_the_calls_under_way_async(server, wait_for):
@@ -374,15 +356,3 @@ def test_attention_of_many_texts_is_one_stream_after_the_other(server, ask):
     maps = ask(server, iter(inputs))
     assert [(found.input_index, found.text) for found in maps] == list(enumerate(inputs))
     assert [len(request.inputs) for request in server.requests] == [20, 7, 7, 6]
-
-
-@pytest.mark.parametrize("ask", [attention_of, attention_of_async])
-def test_a_bad_text_of_a_later_stream_is_named(server, ask):
-    def judge(request: Any, context: Any) -> None:
-        if request.inputs[0].text == "text 256":
-            bad_field(context, "inputs[44].text", "is empty", "EMPTY_TEXT")
-
-    server.judge = judge
-    with pytest.raises(bertscope.InvalidArgument, match=r"^inputs\[300\]\.text is empty"):
-        ask(server, [f"text {index}" for index in range(400)])
-    assert [len(request.inputs) for request in server.requests] == [256, 144]

@@ -47,14 +47,6 @@ def test_scores_are_those_of_transformers(host: Host, folder: Path) -> None:
     assert found.score("K2K") == 0
 
 
-def test_a_silent_head_changes_scores(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        whole = client.score_substitutions("MKTAY", letters="VW")
-        silenced = client.score_substitutions("MKTAY", letters="VW", interventions=bertscope.zero(1, [2]))
-    assert whole.log_odds.shape == (2, 5)
-    assert not np.allclose(whole.log_odds, silenced.log_odds)
-
-
 def test_a_sequence_that_is_too_long_is_named(host: Host) -> None:
     with bertscope.Client(host.target) as client, pytest.raises(bertscope.InvalidArgument, match="score a part") as caught:
         client.score_substitutions("M" * 100)

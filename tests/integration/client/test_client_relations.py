@@ -73,15 +73,6 @@ def test_calls_of_a_real_server_add_up_to_one(host: Host, treebank: Path) -> Non
             np.testing.assert_allclose(relation.largest_weight(direction), expected, rtol=0, atol=1e-5)
 
 
-def test_weights_are_those_of_the_maps(host: Host) -> None:
-    text = bertscope.RelationText("cat sat", [("nsubj", 1, 0)])
-    with bertscope.Client(host.target) as client:
-        score = client.score_relations(text, model="bert")["nsubj"]
-        (maps,) = client.extract_attention("cat sat", model="bert", words=True)
-    np.testing.assert_allclose(score.largest_weight("forward"), maps.attention[:, :, 2, 1], rtol=0, atol=1e-5)
-    np.testing.assert_array_equal(score.accuracy("backward"), 1)  # No other word is there.
-
-
 def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
     texts = bertscope.read_conllu_features(treebank)
 
@@ -109,18 +100,6 @@ def test_only_texts_with_a_pair_are_sent_and_errors_name_the_callers_index(serve
         assert client.score_relations(texts, details=False)["r"].details == ()
     assert scores.texts == heard[-1].done == 300
     assert scores["r"].pairs == 600
-
-
-@pytest.mark.parametrize("given", [list, iter])
-def test_a_rejected_text_is_named_by_the_callers_index(host: Host, given: Any) -> None:
-    texts = [bertscope.RelationText("a b", [("r", 0, 1)] if index % 2 else []) for index in range(30)]
-    texts[21] = bertscope.RelationText("a b", [("r", 0, 1)], [(0, 2), (1, 3)])  # overlapping words
-    rejected: dict[int, bertscope.InvalidArgument] = {}
-    with bertscope.Client(host.target) as client:
-        scores = client.score_relations(given(texts), model="bert", on_rejected=rejected.__setitem__)
-        assert (scores.texts, list(rejected), rejected[21].reason) == (14, [21], "WORDS_OVERLAP")
-        with pytest.raises(bertscope.InvalidArgument, match=r"texts\[21\]\.words\[1\]"):
-            client.score_relations(given(texts), model="bert")
 
 
 def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
@@ -184,16 +163,6 @@ def test_the_command_prints_the_best_head_of_each_relation(command: Any, server:
     assert server.requests[-1].details
 
 
-def test_the_command_scores_what_it_is_told(command: Any, server: FakeServer, treebank: Path) -> None:
-    arguments = ("--only", "nsubj", "--only", "obj", "--no-intervals", "--direction", "backward", "--limit", "1")
-    code, out, _ = command(server.target, "relations", str(treebank), *arguments)
-    assert code == 0
-    assert list(server.requests[-1].relations) == ["nsubj", "obj"]
-    assert not server.requests[-1].details
-    assert "95 % interval" not in out
-    assert "→" not in out
-
-
 def test_the_command_on_a_real_server(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     table, figure = tmp_path / "scores.parquet", tmp_path / "best.svg"
     arguments = ("relations", str(treebank), "--model", "bert", "--output", str(table), "--plot", str(figure), "--dark")
@@ -249,17 +218,6 @@ def test_the_command_scores_trees(command: Any, host: Host, treebank: Path, tmp_
     np.testing.assert_allclose(json.loads(out)["directed"], found.directed_score())
     code, out, _ = command(host.target, *arguments, "--by-head")
     assert "best head" in out
-
-
-@pytest.mark.parametrize("options", [(), ("--by-head", "--dark")])
-def test_the_command_draws_trees(command: Any, host: Host, treebank: Path, tmp_path: Path, options: Any) -> None:
-    figure = tmp_path / "trees.png"
-    code, out, _ = command(
-        host.target, "relations", str(treebank), "--tree", "--model", "bert", "--plot", str(figure), *options
-    )
-    assert code == 0
-    assert "trees.png" in out
-    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, treebank: Path) -> None:
@@ -338,25 +296,6 @@ def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(command: 
         code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
         assert code == 0
         assert out.count("some.conllu, line 20: has ") == 1
-
-
-@pytest.mark.parametrize("option", [("--propbank",), ("--no-subtypes",), ("--no-intervals",), ("--direction", "forward")])
-def test_options_of_relations_do_not_go_with_features(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
-    code, _, err = command(server.target, "relations", str(treebank), "--features", *option)
-    assert code == 2
-    assert f"{option[0]} does not go with --features" in err
-    assert server.requests == []
-
-
-def test_files_that_cannot_be_read_are_one_line(command: Any, server: FakeServer, tmp_path: Path) -> None:
-    code, _, err = command(server.target, "relations", "missing.conllu")
-    assert (code, err) == (1, "bertscope: cannot read missing.conllu: No such file or directory\n")
-    broken = tmp_path / "broken.conllu"
-    broken.write_text("one\n", encoding="utf-8")
-    code, _, err = command(server.target, "relations", str(broken))
-    assert code == 1
-    assert "line 1: has 1 of the 10 columns" in err
-    assert server.requests == []
 
 
 def test_what_was_scored_before_an_error_is_shown_and_written(command: Any, server: FakeServer, tmp_path: Path) -> None:

@@ -127,25 +127,6 @@ def test_a_model_with_other_weights_does_not_go_on(server):
     assert asked(server) == [TEXTS, TEXTS[1:]]
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "error"),
-    [
-        (grpc.StatusCode.INTERNAL, "INTERNAL", bertscope.InternalError),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "", bertscope.ResourceExhausted),
-        (grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND", bertscope.NotFound),
-    ],
-)
-def test_other_errors_are_raised_and_not_asked_for_again(server, code, reason, error):
-    first = messages_of(server, TEXTS[0])
-    Breaks(server, after=[first], code=code, reason=reason)
-    with bertscope.Client(server.target) as client:
-        stream = client.extract_attention(TEXTS)
-        assert next(stream).text == TEXTS[0]
-        with pytest.raises(error):
-            next(stream)
-    assert asked(server) == [TEXTS]
-
-
 def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     """On a clock that stands still but where the streams break off: 20 seconds later each time."""
     now, limit = 0.0, 70

@@ -139,14 +139,6 @@ def test_wrong_use(host: Host, command: Any, arguments: list[str], code: int, wo
     assert (found, words in err) == (code, True), err
 
 
-def test_a_file_of_which_nothing_is_left(host: Host, command: Any, tmp_path: Path) -> None:
-    path = tmp_path / "texts.txt"
-    path.write_text("cat " * 400, encoding="utf-8")
-    code, _, err = command(host.target, "score", "--texts", str(path))
-    assert code == 1
-    assert "every text was left out" in err
-
-
 PAIRS = [
     ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
     ("The dog walked to the market.", "The dog walked market to the."),
@@ -176,17 +168,6 @@ def test_pairs_are_compared_by_both_clients(host: Host, monkeypatch: pytest.Monk
     assert found.sets[3].outcome == "tie"
     assert found.accuracy().tied == 1
     assert regions.scored_pieces == (1, 1)
-
-
-def test_a_rejected_set_is_named_or_left_out(host: Host) -> None:
-    sets = [PAIRS[0], ("The cat sat.", "cat " * 400), PAIRS[1]]
-    rejected = []
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match=r"sets\[1\]\.texts\[1\]"):
-            client.compare_texts(sets)
-        found = client.compare_texts(sets, on_rejected=lambda index, error: rejected.append(index))
-    assert rejected == [1]
-    assert len(found.sets) == 2
 
 
 def test_a_set_of_too_much_work_is_named_or_left_out(launch: Any) -> None:

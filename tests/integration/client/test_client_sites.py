@@ -28,27 +28,6 @@ def logits(client: bertscope.Client, text: str, **asked: Any) -> float:
     return scores["old"] - scores["young"]
 
 
-def test_every_state_of_another_text_gives_its_answer(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        layers = client.get_model().layers
-        changes = [bertscope.patch(layer, OTHER) for layer in range(layers + 1)]
-        found = [logits(client, TEXT, interventions=change) for change in changes]
-        np.testing.assert_allclose(found, logits(client, OTHER), atol=1e-4)
-        masks = logits(client, TEXT, interventions=bertscope.patch(layers, OTHER, positions="masks"))
-        assert masks == pytest.approx(logits(client, OTHER), abs=1e-4)
-
-
-def test_what_is_added_and_taken_away_is_nothing(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        (found,) = client.extract_hidden_states(TEXT, layers=0)
-        size = found.states.shape[-1]
-        vector = np.random.default_rng(0).normal(size=size)
-        untouched = logits(client, TEXT)
-        added = [bertscope.add(1, vector), bertscope.add(1, -vector)]
-        assert logits(client, TEXT, interventions=added[0]) != pytest.approx(untouched, abs=1e-3)
-        assert logits(client, TEXT, interventions=added) == pytest.approx(untouched, abs=1e-4)
-
-
 def test_a_strength_is_in_norms_that_the_reply_has(host: Host) -> None:
     with bertscope.Client(host.target) as client:
         (kept,) = client.extract_hidden_states(TEXT, layers=1)
@@ -61,28 +40,6 @@ def test_a_strength_is_in_norms_that_the_reply_has(host: Host) -> None:
         same = bertscope.add(1, 2 * norm * direction, positions="masks")
         wanted = logits(client, TEXT, interventions=same)
         assert logits(client, TEXT, interventions=change, reference_texts=TEXT) == pytest.approx(wanted, abs=1e-3)
-
-
-def test_heads_come_first_whatever_their_place_in_the_list(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        zero, double = bertscope.zero(0), bertscope.scale_site(0, site="heads", factor=2)
-        ways = [[zero, double], [double, zero], [zero]]
-        found = [logits(client, TEXT, interventions=way) for way in ways]
-        np.testing.assert_allclose(found, found[0], atol=1e-5)
-        silenced = logits(client, TEXT, interventions=bertscope.scale_site(0, site="heads", factor=0))
-        assert silenced == pytest.approx(found[0], abs=1e-5)
-
-
-def test_a_blocked_mask_does_not_see_the_words(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        blocks = [
-            bertscope.block_attention(layer, queries=queries, keys=[2])
-            for layer in range(client.get_model().layers)
-            for queries in ([0, 1], [3, 4, 5, 6])
-        ]
-        blind = [logits(client, text, interventions=blocks) for text in (TEXT, OTHER)]
-        assert blind[0] == pytest.approx(blind[1], abs=1e-5)
-        assert logits(client, TEXT) != pytest.approx(logits(client, OTHER), abs=1e-4)
 
 
 def test_a_trace_is_a_loop_of_patches(host: Host) -> None:

@@ -37,16 +37,6 @@ def test_both_clients_give_the_same_states(host: Host) -> None:
     np.testing.assert_allclose(half.states[0], found[0].layer(4), atol=5e-3)
 
 
-def test_rejected_texts_are_left_out_only_if_somebody_is_told(host: Host) -> None:
-    told: dict[int, Any] = {}
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]"):
-            list(client.extract_hidden_states(["a", "the cat " * 60], model="bert"))
-        found = list(client.extract_hidden_states(["a", "the cat " * 60, "b"], model="bert", on_rejected=told.__setitem__))
-    assert [text.text for text in found] == ["a", "b"]
-    assert [*told] == [1]
-
-
 def test_units_and_poolings(host: Host) -> None:
     marked = bertscope.StatesInput(("The unplayable song.", "A cat."), [(4, 14), (2, 5, 1)])
     with bertscope.Client(host.target) as client:
@@ -74,14 +64,6 @@ def test_units_and_poolings(host: Host) -> None:
     np.testing.assert_allclose(text.states[0, 0], pieces.states[0].mean(axis=0), atol=1e-5)
     assert narrow.states.dtype == np.float32
     np.testing.assert_allclose(narrow.states, wide.states, rtol=2**-8)
-
-
-def test_attention_in_bfloat16(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        (wide,) = client.extract_attention("The cat sat.", model="bert")
-        (narrow,) = client.extract_attention("The cat sat.", model="bert", dtype="bfloat16")
-    assert narrow.attention.dtype == np.float32
-    np.testing.assert_allclose(narrow.attention, wide.attention, rtol=2**-8)
 
 
 LONG = "the cat " * 60

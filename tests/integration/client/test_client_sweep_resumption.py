@@ -40,16 +40,6 @@ def cut_after(server: Any, effects: int, **arguments: Any) -> bertscope.SweepTab
     return table
 
 
-def test_what_came_is_a_table_that_says_it_is_cut_short(server):
-    table = cut_after(server, 5)
-    assert (table.complete, table.count, table.start.total, table.resumed) == (False, 5, 12, 0)
-    assert table.interrupted
-    assert "5 effects of 12, cut short" in repr(table)
-    assert table.provenance.weights_digest == PROVENANCE.weights_digest
-    assert (table.summary.helped, table.summary.hurt) == (0, 1)
-    assert len(table.to_pandas()) == 10
-
-
 @pytest.mark.parametrize("effects", [0, 1, 5, 11, 12])
 @pytest.mark.parametrize(
     "arguments", [{}, {"scope": "layers"}, {"sets": [{0: [1, 2]}, {2: 0}]}, {"greedy": bertscope.Greedy()}]
@@ -73,15 +63,6 @@ def test_the_rest_makes_it_whole(server, tmp_path, effects, arguments):
 
 def dict_of(heads: Any) -> dict[int, tuple[int, ...]]:
     return {each.layer: tuple(each.heads) for each in heads.layers}
-
-
-def test_a_sweep_may_be_cut_short_twice(server):
-    with bertscope.Client(server.target) as client:
-        whole = client.sweep_heads(PROMPTS).table()
-        again = cut_after(server, 4, start_from=cut_after(server, 3))
-        assert (again.count, again.resumed, again.complete) == (7, 3, False)
-        last = client.sweep_heads(PROMPTS, start_from=again).table()
-    assert (last.effects, last.resumed) == (whole.effects, 7)
 
 
 @pytest.mark.asyncio

@@ -87,18 +87,6 @@ def test_many_pairs_are_added_whatever_their_calls(server, small):
     assert asyncio.run(ask()).effects == trace.effects
 
 
-def test_an_error_names_its_pair_among_all(server, small, abort):
-    def judge(request, context):
-        if CLEAN[2] in [pair.clean.text for pair in request.pairs]:
-            abort(3, "pairs[0]: has other tokens", reason="TOKENS_DIFFER")(context)
-
-    server.judge = judge
-    with bertscope.Client(server.target) as client, pytest.raises(bertscope.InvalidArgument) as caught:
-        client.trace(CLEAN, CORRUPTED, TARGET)
-    assert len(caught.value.partial.pairs) == 2
-    assert not caught.value.partial.complete
-
-
 def test_a_trace_goes_on_from_what_it_has(server, small):
     with bertscope.Client(server.target) as client:
         whole = client.trace(CLEAN, CORRUPTED, TARGET)
@@ -133,17 +121,6 @@ def test_leaving_it_cancels_the_call(server):
         assert server.ended.wait(granted(5))
         with pytest.raises(bertscope.Cancelled, match="the trace was closed"):
             running.table()
-
-
-def test_the_command_prints_a_map(command, server):
-    code, out, err = command("trace", CLEAN[0], CORRUPTED[0], "--answers", "are,is", "--layers", "0,1", "--direction", "break")
-    assert (code, err) == (0, "")
-    assert "states of the corrupted run, put into the clean one, models/fake" in out
-    assert "keys" in out
-    (request,) = server.requests
-    assert (request.pairs[0].target.mask.answer, request.pairs[0].target.mask.other) == ("are", "is")
-    assert list(request.scopes[0].layers) == [0, 1]
-    assert request.direction == ablation_sites_pb2.PATCH_DIRECTION_BREAK
 
 
 def test_every_option_of_the_command(command, server, tmp_path):

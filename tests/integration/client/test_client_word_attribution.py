@@ -57,16 +57,6 @@ def test_other_pairs_refine_a_text(host: Host) -> None:
         parts[1] + alike
 
 
-def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
-    texts, rejected = [TEXTS[0], "no mask", LONG], list[int]()
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]"):
-            client.attribute_words(texts, TARGET)
-        found = client.attribute_words(texts, TARGET, on_rejected=lambda index, error: rejected.append(index))
-    assert rejected == [1]
-    assert [each.text for each in found] == [texts[0], texts[2]]
-
-
 def test_rows_go_on_where_they_ended(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
     path, output, cut = tmp_path / "items.csv", tmp_path / "rows.jsonl", tmp_path / "cut.jsonl"

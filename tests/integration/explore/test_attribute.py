@@ -71,14 +71,6 @@ def test_a_longer_text_is_sampled_more_and_more(page, client):
     assert len(sums) == 1
 
 
-def test_a_text_that_is_cut(page):
-    *_, last = page.ask(
-        "attribute",
-        {"text": "[MASK] " + "the " * 12 + "cat " * 3000, "answer": "the"},
-    )
-    assert last["words"]["pairs"] >= 10
-
-
 @pytest.mark.parametrize(
     ("body", "part"),
     [

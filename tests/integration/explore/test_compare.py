@@ -47,12 +47,6 @@ def test_two_models_with_other_vocabularies(page):
     assert "vocabular" in apart["incomparable"]["message"]
 
 
-def test_a_model_without_a_head(page):
-    sides, _ = page.ask("compare", {"text": TEXT, "other": "headless"})
-    assert sides["right"]["start"]["masks"] == []
-    assert sides["left"]["start"]["masks"][0]["entries"]
-
-
 def test_nothing_to_compare(page):
     for other in ({}, {"other": "bert"}, {"model": "bert"}, {"model": "bert", "other": "bert"}):
         (sides,) = page.ask("compare", {"text": TEXT, "detail": [{"layer": 0, "head": 0}]} | other)

@@ -1,7 +1,6 @@
 """The questions of the Find view: what they say is what the client says, and what ships is what they begin with."""
 
 import base64
-from importlib import resources
 from pathlib import Path
 
 import bertscope
@@ -159,13 +158,6 @@ def test_only_at_a_word(page):
     assert words == {"the"}
 
 
-def test_a_word_that_is_nowhere(page):
-    (event,) = (
-        event for event in page.ask("find", {"texts": TEXTS, "unit": "head:0:0", "only": ["zebra"]}) if "progress" not in event
-    )
-    assert (event["contexts"]["count"], event["contexts"]["best"], event["contexts"]["mean"]) == (0, [], None)
-
-
 def test_means_of_all_heads(page, client):
     (event,) = page.ask("find_means", {"texts": TEXTS})
     expected = client.find_contexts(TEXTS, heads="all")
@@ -187,32 +179,6 @@ def test_neurons_that_stand_out(page, client):
     assert event["units"][11][1] == pytest.approx(most[11], abs=0.06)
 
 
-@pytest.mark.parametrize(
-    ("body", "part"),
-    [
-        ({"texts": [], "unit": "head:0:0"}, "1 to 5000"),
-        ({"texts": ["a"], "unit": "head:0"}, "write head:4:10"),
-        ({"texts": ["a"], "unit": "neuron:0:-1"}, "write head:4:10"),
-        ({"texts": ["a"], "unit": "state:0:0", **LIKE}, "write head:4:10"),
-        ({"texts": ["a"], "unit": "state:0", "like": "A cat.", "word": "dog"}, "no word of the sentence"),
-        ({"texts": ["a"], "unit": "state:0", "like": "Cats.", "word": "cat"}, "no word of the sentence"),
-        ({"texts": ["a"], "unit": "state:0"}, "no word of the sentence"),
-    ],
-)
-def test_refused(page, body, part):
-    assert part in page.refusal("find", body)["message"]
-
-
-def test_the_sentences_that_ship(page):
-    (event,) = page.ask("corpus", {})
-    assert len(event["texts"]) == len(event["tags"]) > 60
-    assert event["texts"][0] == "The cat chased the mouse."
-    assert event["tags"][0][:3] == [[0, "DET", 3], [4, "NOUN", 7], [8, "VERB", 14]]
-    assert event["tags"][-1] is None
-    own = resources.files("bertscope_workbench.explore") / "examples.conllu"
-    assert own.read_bytes() == EXAMPLES.read_bytes()
-
-
 def test_a_treebank_and_a_text(page):
     broken = "1\tcat\t_\tNOUN\n\n"
     (event,) = page.ask("corpus", {"contents": EXAMPLES.read_text() + "\n" + broken, "suffix": ".conllu"})
@@ -227,9 +193,3 @@ def test_a_treebank_and_a_text(page):
         refused = page.refusal("corpus", {"contents": broken, "suffix": ".conllu", "name": name})
         assert refused["fields"] == ["contents"]
         assert refused["message"].removeprefix("contents: ").startswith(start)
-
-
-def test_texts_that_are_cut(page):
-    events = page.ask("find", {"texts": ["a " * 3000, *TEXTS], "unit": "head:0:0"})
-    (found,) = (event["contexts"] for event in events if "contexts" in event)
-    assert found["cut"] == 1

@@ -60,20 +60,6 @@ def test_gigabytes_of_equal_texts_in_few_values(page):
     assert "memory" in message
 
 
-@pytest.mark.slow
-def test_fifty_thousand_metrics_are_a_table(page):
-    raw = b"layer,metric,score\n" + b"".join(f"{number % 2},m{number},0\n".encode() for number in range(55_000))
-    (event,) = page.ask("results", opened("x.csv", raw))
-    assert event["table"]["total"] == 55_000
-
-
-@pytest.mark.slow
-def test_as_many_columns_of_words_as_fit(page):
-    raw = b"layer," + ",".join(f"c{number}" for number in range(60_000)).encode() + (b"\n0" + b",w" * 60_000) * 2
-    (event,) = page.ask("results", opened("x.csv", raw))
-    assert len(event["table"]["columns"]) == 60
-
-
 def test_a_file_that_takes_long_keeps_nobody_waiting(page, monkeypatch, tmp_path):
     """The reader is one that never ends: the page answers others, and ends it when its tab goes away."""
     pid = tmp_path / "pid"
@@ -143,11 +129,3 @@ def test_values_of_every_type_are_shown(page):
         "nan": None,
         "long": "x" * 1000 + "…",
     }
-
-
-@pytest.mark.slow
-def test_a_file_of_many_megabytes(page):
-    raw = b"word,share\n" + b"".join(f"{'w' * 80}{number},0.5\n".encode() for number in range(100_000))
-    assert len(raw) > 8_000_000
-    (event,) = page.ask("results", opened("x.csv", raw))
-    assert event["table"]["total"] == 100_000

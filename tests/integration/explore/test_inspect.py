@@ -59,13 +59,6 @@ def test_an_inspection_is_the_clients(page, client, words):
     assert detail["detail"]["first"] == [1, 3]
 
 
-def test_without_changes_nothing_is_compared(page):
-    start, pictures = page.ask("inspect", {"text": "no mask here"})
-    assert (start["start"]["masks"], start["start"]["compared"]) == ([], False)
-    assert "pictures" in pictures
-    assert len(page.ask("inspect", {"text": TEXT, "pictures": False})) == 1
-
-
 def test_a_window_of_a_map(page, client):
     *_, event = page.ask(
         "inspect", {"text": TEXT, "pictures": False, "detail": [{"layer": 0, "head": 1, "rows": [1, 4], "columns": [2, 5]}]}

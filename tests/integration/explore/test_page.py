@@ -63,22 +63,10 @@ def test_an_unknown_question(page):
     assert page.request("GET", "/api/models").status == 405
 
 
-def test_an_error_of_the_server_has_its_request_id(page):
-    error = page.refusal("unload", {"model": "nothing"})
-    assert error["status"] == "NOT_FOUND"
-    assert error["request_id"]
-
-
 def test_a_load_that_fails(page):
     *_, last = page.ask("load", {"source": "/nowhere/at/all", "model_id": "x"})
     assert last["error"]["status"] == "FAILED_PRECONDITION"
     assert "/nowhere/at/all" in last["error"]["message"]
-
-
-def test_no_server():
-    with Page("127.0.0.1:1") as lost:
-        error = lost.refusal("models", {})
-    assert (error["status"], error["retry_after"]) == ("UNAVAILABLE", None)
 
 
 def test_load_compress_and_unload(launch, checkpoints):

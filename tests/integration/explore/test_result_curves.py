@@ -79,8 +79,3 @@ def test_speeds_of_published_systems(page, host, tmp_path):
         assert found["ratio"] | {"caveat": ""} == pytest.approx(
             {"value": ratio.value, "low": ratio.low, "high": ratio.high, "verdict": ratio.verdict, "caveat": ""}
         )
-
-
-def test_places_that_come_twice_are_no_curve(page):
-    (event,) = page.ask("results", opened("x.csv", b"layer,score\n0,1\n0,2\n1,3\n"))
-    assert "table" in event

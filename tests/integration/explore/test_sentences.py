@@ -52,16 +52,3 @@ def test_a_text_that_is_too_long_is_left_out(page):
 def test_a_model_without_a_masked_lm_head(page):
     (event,) = page.ask("sentences", {"texts": [TEXTS[2]], "model": "headless"})
     assert (event["answers"], len(event["values"])) == ([], len(event["patterns"]))
-
-
-@pytest.mark.parametrize(
-    ("body", "part"),
-    [
-        ({"texts": []}, "1 to 1000"),
-        ({"texts": ["a"] * 1001}, "1 to 1000"),
-        ({"texts": ["a"], "statistic": "magic"}, "must be one of"),
-        ({"texts": ["a"], "model": "nothing"}, "nothing"),
-    ],
-)
-def test_wrong_bodies(page, body, part):
-    assert part in page.refusal("sentences", body)["message"]

@@ -100,14 +100,6 @@ def test_the_numbers_are_the_clients(page, lab):
     assert found[2]["loss"] == pytest.approx(-pair[0].log_probability, abs=1e-4)
 
 
-def test_a_right_word(page, lab):
-    with bertscope.Client(lab.target) as client:
-        best = client.fill_mask(TEXTS[1], model="bert")[0].masks[0].predictions[0]
-    (event,) = page.ask("rows", {"rows": [{"text": TEXTS[1], "answers": [best.token]}], "model": "bert"})
-    assert event["right"] is True
-    assert event["loss"] == pytest.approx(-best.log_probability, abs=1e-4)
-
-
 def test_labels(page, lab):
     with bertscope.Client(lab.target) as client:
         (expected,) = client.classify([TEXTS[0]], model="sorter")

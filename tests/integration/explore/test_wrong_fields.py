@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from bertscope_workbench.explore.questions import QUESTIONS
 
 from tests.support.page import Page
 
@@ -119,7 +118,3 @@ def test_wrong_fields(page, caplog, question):
         status = events[-1].get("error", {}).get("status")
         assert status not in ("INTERNAL", "UNKNOWN"), (body, events[-1])
     assert not caplog.records
-
-
-def test_every_question_is_tried():
-    assert set(GOOD) <= set(QUESTIONS)

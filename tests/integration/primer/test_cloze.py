@@ -14,10 +14,8 @@ import torch
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.data.contrasts import MASK
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import calibration, choices, facts, pairs
-from bertscope_workbench.primer.measures.fillings import log_probabilities
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from tests.support.harness import LoopThread, launched
@@ -109,15 +107,6 @@ def test_shares_are_those_of_transformers(asking: Asking, folder: Path) -> None:
         expected.append(float(one > other))
     assert choices.outcomes(asking, items) == expected
     assert 0 < sum(expected) < len(items)
-
-
-def test_words_are_asked_once(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"The house is {MASK}."
-    first = log_probabilities(asking, [(text, "old"), (text, "unforgettable")])
-    assert {*first} == {(text, "old"), (text, "unforgettable")}
-    monkeypatch.setattr(type(asking.client), "fill_mask_stream", None)
-    assert log_probabilities(asking, [(text, "old")]) == {(text, "old"): first[text, "old"]}
-    assert {*log_probabilities(asking, first, single=True)} == {(text, "old")}
 
 
 def test_published_pairs(published: Asking) -> None:

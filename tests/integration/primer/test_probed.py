@@ -108,14 +108,6 @@ def test_parts_of_speech_transfer_without_words_that_both_languages_have(asking:
     assert found.control == pytest.approx(12 / 20)  # bellen, 12 times
 
 
-def test_an_english_treebank_is_no_korean_one(asking: Asking) -> None:
-    korean = Asking(asking.client, asking.model, data=asking.data, languages=("ko",))
-    with pytest.raises(NotAsked, match="--data"):
-        order.change(korean, quantity="depth", rises=True)
-    with pytest.raises(NotAsked, match="--data"):
-        erasure.loss_without(korean, label="upos")
-
-
 def test_a_treebank_without_roles_is_refused(asking: Asking, tmp_path: Path) -> None:
     rows = ["1\tDogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_", "2\tbark\tbark\tVERB\t_\t_\t0\troot\t_\t_", "", ""]
     (tmp_path / "own.conllu").write_text("\n".join(rows), encoding="utf-8")

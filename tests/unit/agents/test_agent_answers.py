@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 from bertscope.errors import InvalidArgument, InvalidReply
-from bertscope.v1 import ablation_pb2, attention_pb2, cloze_pb2, common_pb2, model_pb2, representation_lens_pb2
+from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2, representation_lens_pb2
 from bertscope_workbench.agents import budget, replies
 from bertscope_workbench.agents.calls import Told, request
 from bertscope_workbench.agents.contract import operations
@@ -100,11 +100,6 @@ def effects(count):
     return {"effect": [{"head": index, "metrics": [{"difference": -float(index)}], "text": "x" * 50} for index in range(count)]}
 
 
-def test_what_fits_is_whole():
-    found = budget.reduced({"a": [1.0, 2.123456], "b": "text", "c": float("nan")}, 1000)
-    assert found == budget.Reduced({"a": [1.0, 2.123], "b": "text", "c": None}, [])
-
-
 def test_a_long_list_keeps_its_largest_effects():
     found = budget.reduced(effects(100), 2000)
     kept = [each["head"] for each in found.answer["effect"]]
@@ -180,10 +175,3 @@ def test_files_of_another_process_stay(tmp_path):
 def test_arguments_of_another_form_are_refused(arguments):
     with pytest.raises(InvalidArgument, match="`describe` tells the fields of fill_mask"):
         request(operations()["fill_mask"], arguments)
-
-
-def test_arguments_by_either_name():
-    for name in ("topK", "top_k"):
-        assert request(operations()["fill_mask"], {"texts": ["a"], name: 3}) == cloze_pb2.FillMaskRequest(texts=["a"], top_k=3)
-    mode = request(operations()["sweep_heads"], {"mode": "MODE_ZERO"})
-    assert mode == ablation_pb2.SweepHeadsRequest(mode=common_pb2.HeadIntervention.MODE_ZERO)

@@ -5,18 +5,13 @@ import json
 import pytest
 from bertscope_service.contract import METHODS, Role, Work
 from bertscope_workbench.agents import tools
-from bertscope_workbench.agents.contract import chosen, operations, schemas
+from bertscope_workbench.agents.contract import chosen, operations
 from jsonschema import Draft202012Validator
 
 each_operation = pytest.mark.parametrize("operation", operations().values(), ids=list(operations()))
 BY_PATH = {method.path: method for method in METHODS.values()}
 MOST_CHARACTERS = 110_000
 """The list of the usual tools: about 25,000 tokens."""
-
-
-def test_every_rpc_of_bertscope_is_an_operation():
-    ours = {path for path in BY_PATH if path.startswith("/bertscope.v1.")}
-    assert {operation.path for operation in operations().values()} == ours
 
 
 @each_operation
@@ -38,21 +33,6 @@ def test_a_tool(operation):
     )
 
 
-def test_ranges_defaults_and_choices_are_in_the_schemas():
-    fill = schemas()["FillMaskRequest"]
-    assert fill["required"] == ["texts"]
-    assert fill["properties"]["texts"]["minItems"] == 1
-    assert fill["properties"]["beamWidth"]["maximum"] == 100
-    assert fill["properties"]["topK"]["x-bertscope-range"] == "1 to vocabulary_size"
-    assert schemas()["HeadIntervention"]["properties"]["mode"]["enum"] == [
-        "MODE_ZERO",
-        "MODE_UNIFORM",
-        "MODE_MEAN",
-        "MODE_SCALE",
-    ]
-    assert "Only one of" in schemas()["Objective"]["description"]
-
-
 def test_the_usual_tools_fit_a_context():
     listed = [*tools.HELPERS, *map(tools.tool, chosen("read"))]
     assert (
@@ -69,21 +49,6 @@ def test_tools_are_chosen_by_policy_and_by_name():
     for wrong in ("fil_mask", "", ","):
         with pytest.raises(ValueError, match="use all, read, or names"):
             chosen(wrong)
-
-
-def test_everything_about_a_type_is_told():
-    told = tools.description("SiteIntervention")
-    assert told["properties"]
-    assert set(told["types"]) == set(tools._references(schemas()["SiteIntervention"]))
-    with pytest.raises(KeyError):
-        tools.description("Nothing")
-
-
-def test_descriptions_end_with_a_sentence():
-    text = "One sentence. Another one, which is longer. A third."
-    assert tools.shortened(text, 20) == "One sentence."
-    assert tools.shortened(text, 43) == "One sentence. Another one, which is longer."
-    assert tools.shortened("A single sentence that is too long.", 5) == "A single sentence that is too long."
 
 
 def test_the_nearest_messages_are_shown_and_names_of_enums_always():

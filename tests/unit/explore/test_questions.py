@@ -102,21 +102,6 @@ def test_progress_comes_before_the_result():
     assert asyncio.run(all_of(with_progress(call, result))) == [*told, {"result": "done"}]
 
 
-def test_an_error_of_a_call_comes_after_its_progress():
-    async def call(on_progress):
-        on_progress(0)
-        raise ResourceExhausted("full", retry_after=2)
-
-    async def read():
-        events = with_progress(call, result)
-        first = await anext(events)
-        with pytest.raises(ResourceExhausted):
-            await anext(events)
-        return first
-
-    assert asyncio.run(read()) == {"progress": 0}
-
-
 def test_closing_the_progress_cancels_the_call():
     async def ended():
         over = asyncio.Event()

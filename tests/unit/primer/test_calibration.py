@@ -5,7 +5,6 @@ import numpy.typing as npt
 import pytest
 from bertscope_workbench.primer.measures.calibration import (
     Predictions,
-    _error,
     _gain,
     calibration_error,
     fitted_temperature,
@@ -40,26 +39,6 @@ def test_a_known_error_is_found_without_bias() -> None:
     generator = np.random.default_rng(1)
     found = [calibration_error(*simulated(generator, 500, gap=0.2)) ** 2 for _ in range(SIMULATIONS)]
     assert np.mean(found) == pytest.approx(0.04, abs=0.003)
-
-
-def test_resamples_are_as_unbiased() -> None:
-    generator = np.random.default_rng(2)
-    found = []
-    for _ in range(SIMULATIONS):
-        confidence, right = simulated(generator, 400, gap=0.2)
-        weights = np.bincount(generator.integers(0, 400, 400), minlength=400).astype(np.float64)
-        found.append(calibration_error(confidence, right, weights) ** 2)
-    assert np.mean(found) == pytest.approx(0.04, abs=0.005)
-
-
-def test_intervals_hold_the_truth() -> None:
-    generator, held = np.random.default_rng(3), 0
-    for _ in range(30):
-        confidence, right = simulated(generator, 600, gap=0.2)
-        found = _error(Predictions(confidence, right, np.repeat(np.arange(60), 10), ["w"] * 600, "made"))
-        held += found.low <= 0.2 <= found.high
-        assert found.items == 60
-    assert held >= 26
 
 
 def test_the_temperature_that_was_put_in_comes_out() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,6 @@ from bertscope_workbench.primer.data.grammar import LEAST_WORDS, MOST_WORDS, gen
 from bertscope_workbench.primer.data.treebank import (
     GENERATED,
     Treebank,
-    by_column,
     entity_labels,
     feature,
     role_labels,
@@ -106,17 +105,6 @@ def test_sentences_begin_with_a_capital_and_end_with_a_mark(bank: Treebank) -> N
                 assert row[FORM].lower() == article(following[FORM])
 
 
-def test_the_part_of_speech_is_not_the_word_alone(bank: Treebank) -> None:
-    tags: dict[str, Counter[str]] = defaultdict(Counter)
-    for sentence in bank.sentences:
-        for row in sentence.rows.values():
-            tags[row[FORM].lower()][row[UPOS]] += 1
-    assert sum(len(counts) > 1 for counts in tags.values()) > 50
-    assert {"NOUN", "VERB"} <= set(tags["cook"])
-    assert {"ADJ", "NOUN"} <= set(tags["criminal"])
-    assert {"SCONJ", "DET", "PRON"} <= set(tags["that"])
-
-
 def test_roles_and_entities_have_their_places(bank: Treebank) -> None:
     roles, entities = Counter[str](), Counter[str]()
     for sentence in bank.sentences:
@@ -133,17 +121,6 @@ def test_roles_and_entities_have_their_places(bank: Treebank) -> None:
         "Agent", "Patient", "Theme", "Experiencer", "Stimulus", "Recipient", "Location", "Goal", "Time", "Topic",
     }  # fmt: skip
     assert all(count >= 20 for count in (*roles.values(), *entities.values()))
-
-
-def test_a_role_is_not_the_relation(bank: Treebank) -> None:
-    found: dict[str, set[str]] = defaultdict(set)
-    for sentence in bank.sentences:
-        for row in sentence.rows.values():
-            for one in row[9].split("|"):
-                if one.startswith("Role="):
-                    found[row[DEPREL]].add(one)
-    assert {"Role=Agent", "Role=Experiencer", "Role=Theme"} <= found["nsubj"]
-    assert {"Role=Agent", "Role=Location", "Role=Goal", "Role=Recipient", "Role=Time"} <= found["obl"]
 
 
 def write(path: Path, sentences: list[list[str]]) -> Path:
@@ -164,16 +141,3 @@ def test_one_file_is_divided_and_three_are_taken_by_their_names(tmp_path: Path) 
     found = treebank(Data(tmp_path, 5))
     assert (len(found.train), len(found.dev), len(found.test)) == (5, 3, 4)
     assert len(read_tree_conllu(one)) == len(sentences)
-
-
-def test_files_of_other_columns_are_no_treebank(tmp_path: Path) -> None:
-    roles = tmp_path / "roles.conllu"
-    roles.write_text("1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\t_\tgo.01\tV\n\n", encoding="utf-8")
-    assert treebank(Data(tmp_path)).generated
-
-
-def test_parts_are_labelled_texts(bank: Treebank) -> None:
-    train, dev, test = bank.parts(by_column("upos"))
-    assert (len(train), len(dev), len(test)) == (720, 120, 360)
-    assert test[0].text == bank.test[0].text
-    assert len(test[0].labels) == len(bank.test[0].rows)

@@ -1,6 +1,5 @@
 """Heads are chosen on other items than they are scored on, and sets of heads are spread over the layers."""
 
-import importlib.resources
 from collections import Counter
 from collections.abc import Callable
 
@@ -78,12 +77,3 @@ def test_rank_correlations_are_those_of_scipy() -> None:
         first, second = generator.integers(0, 5, (2, 7)).astype(float)
         assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
     assert np.isnan(spearman(np.zeros(4), np.arange(4.0)))
-
-
-def test_sentences_are_parallel() -> None:
-    folder = importlib.resources.files("bertscope_workbench.primer.data").joinpath("sentences")
-    found = {file.name: file.read_text("utf-8").splitlines() for file in folder.iterdir()}
-    assert {*found} == {"de.txt", "en.txt", "es.txt", "fr.txt", "ko.txt", "zh.txt"}
-    for lines in found.values():
-        assert len(set(lines)) == 60
-        assert all(line.strip() == line and line for line in lines)

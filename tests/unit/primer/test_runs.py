@@ -11,7 +11,7 @@ from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.documents import COLUMNS, primer_document, primer_rows
 from bertscope_workbench.primer.estimates import Measured
-from bertscope_workbench.primer.film import run_film, step_of
+from bertscope_workbench.primer.film import run_film
 from bertscope_workbench.primer.kept_results import KeptResults
 from bertscope_workbench.primer.run import Compared, Primer, PrimerProgress, run_primer
 from bertscope_workbench.primer.verdicts import FAILS, HOLDS, NOT_ASKED, UNKNOWN
@@ -180,10 +180,6 @@ def test_steps_must_be_numbers_in_order(revisions: list[str]) -> None:
     with pytest.raises(InvalidArgument, match="revisions"):
         run_film(cast(Client, client), CLAIMS[:1], revisions)
     assert not client.events
-
-
-def test_the_step_is_the_last_number() -> None:
-    assert step_of("out/run-3/checkpoint-2000/") == 2000
 
 
 def without_times(document: dict[str, Any]) -> dict[str, Any]:

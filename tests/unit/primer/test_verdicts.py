@@ -61,10 +61,6 @@ def test_an_interval_settles_it(holds: str, low: float, high: float, verdict: Ve
         assert found.p_value > 0.025
 
 
-def test_few_items_settle_nothing() -> None:
-    assert judge(one_test(least_items=51), measured(0.2, 0.4)).verdict == UNKNOWN
-
-
 @pytest.mark.parametrize(
     ("rule", "verdicts", "expected"),
     [

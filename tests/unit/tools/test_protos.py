@@ -8,7 +8,7 @@ import pytest
 from bertscope_service.contract import METHODS
 
 from tools.protos import checks, classes, contract, rules
-from tools.protos.files import PROTOS, described, without_rules
+from tools.protos.files import PROTOS, described
 from tools.protos.lint import buf, image
 from tools.protos.sections import filled
 
@@ -108,14 +108,6 @@ def test_a_rule_of_a_field_that_would_not_be_checked_is_named(copy: Path, old: s
         checks.module(rules.read(described(copy)))
 
 
-def test_modules_are_made_without_the_rules_of_fields() -> None:
-    contract = described(PROTOS)
-    assert "buf/validate/validate.proto" in {file.name for file in contract.file}
-    plain = without_rules(contract)
-    assert not {"buf/validate/validate.proto", "bertscope/v1/fields.proto"} & {file.name for file in plain.file}
-    assert b"buf.validate" not in plain.SerializeToString()
-
-
 @pytest.fixture(scope="module")
 def fields() -> dict[str, dict[str, classes.Described]]:
     return classes.read(described(PROTOS, "--include_source_info"))
@@ -145,29 +137,3 @@ def test_a_class_gets_the_fields_of_messages(fields: dict[str, dict[str, classes
         "    # End of what is generated.",
         "    end: str",
     ]
-
-
-def test_fields_that_differ_are_named_beside_all_others(fields: dict[str, dict[str, classes.Described]]) -> None:
-    assert filled_class("PredictedValue(*, value: Mapping[int, float], tokens = field(repr=False))", fields)[:3] == [
-        "    value: Mapping[int, float]",
-        "    tokens: int = field(repr=False)",
-        "    truncated_tokens: int",
-    ]
-
-
-def test_a_field_that_a_message_lacks_is_named(fields: dict[str, dict[str, classes.Described]]) -> None:
-    with pytest.raises(ValueError, match="PredictedValue has no field values"):
-        filled_class("PredictedValue(values)", fields)
-
-
-def test_comments_are_written_as_python_has_it(fields: dict[str, dict[str, classes.Described]]) -> None:
-    assert fields["Prediction"]["rank"].type == "int | None"
-    assert fields["Prediction"]["rank"].docstring.endswith("1 is the likeliest; None for a candidate of several pieces.")
-    assert fields["Model"]["runtime_choice"].type == "RuntimeChoice | None"
-    assert fields["Provenance"]["runtime"].docstring == 'The library that ran the model: "torch" or "onnx".'
-    assert fields["Provenance"]["precision"].docstring.endswith(
-        'computed in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32".'
-    )
-    assert fields["InspectionDistances"]["divergence"].docstring.endswith(
-        "as `compare_attention` gives it; None unless requested."
-    )

@@ -1,11 +1,9 @@
 """Calls of usual shapes are what their declarations and the contract say."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-from tools.generated_files import ROOT
 from tools.protos.files import PROTOS, described
 from tools.protos.rules import Contract, read
 from tools.uniform_calls import __main__ as command
@@ -34,14 +32,6 @@ def test_what_is_committed_is_what_the_generator_writes() -> None:
     assert written == {path: path.read_text(encoding="utf-8") for path in written}
 
 
-def test_a_stale_module_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    stale = ROOT / "client" / "bertscope" / "questions" / "labels" / "absent_calls.py"
-    monkeypatch.setattr(command, "generated", lambda: {stale: ""})
-    monkeypatch.setattr("sys.argv", ["uniform_calls", "--check"])
-    assert command.main() == 1
-    assert capsys.readouterr().err.startswith("client/bertscope/questions/labels/absent_calls.py is not what")
-
-
 def test_fields_are_arguments(contract: Contract) -> None:
     embed = call(contract, "embed_texts(self, inputs: Inputs, *, pooling: StatePooling | None = None)")
     assert list(map(str, embed.arguments({"inputs"}))) == [
@@ -54,15 +44,6 @@ def test_fields_are_arguments(contract: Contract) -> None:
     ]
     assert list(map(str, embed.positional)) == ["inputs: Inputs"]
     assert embed.module == "representation_states_pb2"
-
-
-def test_what_is_declared_wins(contract: Contract) -> None:
-    tagged = call(contract, "classify_tokens(self, inputs: X, *, top_k: SupportsIndex = 1, more: int = 2)", ', order="more"')
-    assert list(map(str, tagged.arguments({"inputs"})))[:3] == [
-        "more: int = 2",
-        "model: str | Model | None = None",
-        "top_k: SupportsIndex = 1",
-    ]
 
 
 @pytest.mark.parametrize(
