@@ -91,7 +91,7 @@ def test_a_killed_server_of_two_costs_no_row_of_six_thousand_pairs(
     assert output.read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_client_that_is_ended_leaves_a_file_that_goes_on(
     steady: Process, texts: Path, whole: bytes, tmp_path: Path, number: signal.Signals
 ) -> None:

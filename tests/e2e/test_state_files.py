@@ -37,7 +37,7 @@ def command(server: Process, tmp_path: Path) -> list[str]:
     return [*COMMAND, "states", "--texts", str(texts), "--target", server.target, "--output", str(output)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
     command: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".npy", ".safetensors"])
+@pytest.mark.parametrize("suffix", [".parquet", ".npy"])
 def test_a_full_disk_leaves_no_file(command: list[str], tmp_path: Path, suffix: str) -> None:
     """A limit of the shell stands for the disk."""
     output = tmp_path / "out" / f"out{suffix}"

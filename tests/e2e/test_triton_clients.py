@@ -1,10 +1,8 @@
-"""Clients of Triton against our server: tritonclient, and perf_analyzer where it runs."""
+"""Triton's own client against our server."""
 
 import base64
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +23,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 TRITONCLIENT = ["tritonclient[grpc]>=2.60"]
-PERF_ANALYZER = ["tritonclient==2.51.0", "nvidia-cuda-runtime-cu12>=12.6"]
-"""The last one that brings the program for a glibc as old as Debian 12's, and a library that it is linked with."""
-
 TEXT = "Paris is the capital of [MASK]."
 IDS = [101, 3000, 2003, 1996, 3007, 1997, 103, 1012, 102]
 """The same, as bert-base-uncased's vocabulary has it, which the embedded model shares."""
@@ -149,23 +144,3 @@ def test_our_messages_are_tritons(found: dict[str, Any]) -> None:
         assert (method.input_type, method.output_type) == (theirs_too.input_type, theirs_too.output_type)
     numbers = {value.name: value.number for file in files for enum in file.enum_type for value in enum.value}
     assert all(numbers[value.name] == value.number for value in ours.enum_type[0].value)
-
-
-@pytest.fixture(scope="module")
-def perf_analyzer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The program, and an environment in which it finds its libraries."""
-    program = python_with("perf-analyzer", PERF_ANALYZER).with_name("perf_analyzer")
-    folder = tmp_path_factory.mktemp("libb64")
-    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
-    if apt and dpkg:
-        subprocess.run([apt, "download", "libb64-0d"], cwd=folder, capture_output=True, timeout=granted(30), check=False)
-        for package in folder.glob("*.deb"):
-            subprocess.run([dpkg, "-x", package, folder], capture_output=True, timeout=granted(30), check=False)
-    libraries = {file.parent for root in (program.parents[1], folder) for file in root.rglob("lib*.so.*")}
-    environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
-    ran = subprocess.run(
-        [program, "--version"], env=environment, capture_output=True, text=True, timeout=granted(30), check=False
-    )
-    if ran.returncode:
-        pytest.skip(f"perf_analyzer does not run here: {ran.stderr.strip()[-200:]}")
-    return program, environment

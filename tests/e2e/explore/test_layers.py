@@ -128,24 +128,20 @@ def test_files_of_probes(visit: Visit, tmp_path: Path) -> None:
     assert tab.evaluate("window.hurt") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "part"),
-    [
+def test_wrong_files(visit: Visit, tmp_path: Path) -> None:
+    tab = visit("#layers").tab
+    for name, text, part in (
         ("a.json", "{", "is not valid JSON"),
         ("a.json", '{"model": "x"}', 'has no list "layers"'),
         ("a.csv", "layer,loss\n0,1", 'has no number "accuracy" in row 1'),
         ("a.jsonl", '{"layer": 0, "accuracy": 7}', "outside 0 to 1"),
         ("a.png", "x", "is no .json"),
         ("a.parquet", "PAR1", "reads no Parquet"),
-    ],
-)
-def test_a_wrong_file(visit: Visit, tmp_path: Path, name: str, text: str, part: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    tab = visit("#layers").tab
-    tab.get_by_label("Open results of bertscope probe").set_input_files(path)
-    expect(tab.locator("[data-kind=error]")).to_contain_text(part)
-    expect(tab.locator(".curve svg")).to_have_count(0)
+    ):
+        (tmp_path / name).write_text(text)
+        tab.get_by_label("Open results of bertscope probe").set_input_files(tmp_path / name)
+        expect(tab.locator("[data-kind=error]")).to_contain_text(part)
+        expect(tab.locator(".curve svg")).to_have_count(0)
 
 
 def test_a_model_without_the_head(visit: Visit) -> None:
