@@ -2,21 +2,18 @@
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.disturbance import COMMAND, during, rows_of
+from tests.support.disturbance import ALONE, COMMAND, during, rows_of
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-FLAGS = ("--batch-tokens", "1")
-"""Every text runs alone: what shares a batch with it moves its seventh digit."""
 COUNT = 600
 STUDY = """
 title = "Mine"
@@ -73,18 +70,6 @@ def job(request: pytest.FixtureRequest) -> Job:
     return JOBS[request.param]
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}", *FLAGS) as process:
-        process.wait_until_serving()
-        yield process
-
-
 def folder_of(path: Path) -> Path:
     """A folder with all that is asked about."""
     path.mkdir()
@@ -124,9 +109,9 @@ def whole(undisturbed: dict[str, dict[str, bytes]], job: Job) -> dict[str, bytes
 
 
 def test_a_killed_server_of_two_costs_nothing(
-    steady: Process, launch: Callable[..., Process], checkpoint: Path, job: Job, folder: Path, whole: dict[str, bytes]
+    steady: Process, launch: Callable[..., Process], tiny: Path, job: Job, folder: Path, whole: dict[str, bytes]
 ) -> None:
-    victim = launch("--model", f"tiny={checkpoint}", *FLAGS)
+    victim = launch("--model", f"tiny={tiny}", *ALONE)
     victim.wait_until_serving()
     with job.begin(f"{steady.target},{victim.target}", folder) as client:
         during(folder / job.grows, COUNT // 4, victim.popen.kill).join()

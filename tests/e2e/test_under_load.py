@@ -26,7 +26,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -96,14 +95,9 @@ class Client:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
+def steady(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Process]:
     """A server that stays, with a tiny model."""
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}") as process:
+    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={tiny}") as process:
         process.wait_until_serving()
         yield process
 
@@ -115,9 +109,9 @@ def truths(steady: Process) -> dict[str, Numbers]:
 
 
 def test_sigterm_under_load_gives_every_call_its_answer_or_unavailable_and_the_other_server_takes_over(
-    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], checkpoint: Path
+    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], tiny: Path
 ) -> None:
-    leaving = launch("--model", f"tiny={checkpoint}", "--grace-seconds", str(GRACE_SECONDS))
+    leaving = launch("--model", f"tiny={tiny}", "--grace-seconds", str(GRACE_SECONDS))
     leaving.wait_until_serving()
     clients: dict[str, list[Client]] = {}
     for name, ask in QUESTIONS.items():
@@ -165,9 +159,9 @@ def described(client: bertscope.Client) -> Numbers:
 
 @pytest.mark.parametrize("policy", ["pick_first", "round_robin"])
 def test_a_server_that_is_killed_costs_no_read_call_of_clients_that_know_another(
-    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], checkpoint: Path, policy: str
+    steady: Process, truths: dict[str, Numbers], launch: Callable[..., Process], tiny: Path, policy: str
 ) -> None:
-    leaving = launch("--model", f"tiny={checkpoint}")
+    leaving = launch("--model", f"tiny={tiny}")
     leaving.wait_until_serving()
     both = f"ipv4:{leaving.target},{steady.target}"
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.lb_policy_name", policy)]

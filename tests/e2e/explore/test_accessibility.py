@@ -148,7 +148,7 @@ def test_axe_is_content(visit: Callable[..., Watched], state: str) -> None:
     ready(tab)
     check(tab, 420)
     tab.set_viewport_size({"width": 1440, "height": 900})
-    tab.evaluate("document.documentElement.dataset.theme = 'light'")
+    tab.emulate_media(color_scheme="light")
     check(tab, 1440)
 
 

@@ -40,12 +40,6 @@ def shows(tab: Tab, answer: bertscope.Inspection) -> None:
         expect(row).to_contain_text(percent(entry.probability))
 
 
-@pytest.fixture(scope="module")
-def client(target: str) -> bertscope.Client:
-    with bertscope.Client(target) as running:
-        yield running
-
-
 def inspected(client: bertscope.Client, text: str = TEXT, changes: list[object] | None = None) -> bertscope.Inspection:
     return client.inspect(text, top_k=10, interventions=changes or [], compare_untouched=bool(changes))
 

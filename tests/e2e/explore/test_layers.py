@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote_plus
 
@@ -29,12 +29,6 @@ ROWS = [
     {"layer": 1, "accuracy": 0.8, "low": 0.5, "high": 0.95, "control": 0.4, "selectivity": 0.4, "loss": 0.35},
 ]
 CSV = "\n".join([",".join(ROWS[0]), *(",".join(map(str, row.values())) for row in ROWS)])
-
-
-@pytest.fixture(scope="module")
-def client(target: str) -> Iterator[bertscope.Client]:
-    with bertscope.Client(target) as running:
-        yield running
 
 
 def shows(tab: Tab, read: LensText) -> None:

@@ -27,12 +27,6 @@ LONG = "The old man walked to the market every day and bought [MASK] for his wif
 WAIT = granted(60_000)
 
 
-@pytest.fixture(scope="module")
-def client(target: str) -> bertscope.Client:
-    with bertscope.Client(target) as running:
-        yield running
-
-
 def word(tab: Tab, text: str) -> Locator:
     return tab.get_by_role("button", name=re.compile(rf"^{re.escape(text)}( [+-][\d.]+|$)"))
 

@@ -3,8 +3,6 @@
 import bertscope
 import pytest
 
-from tests.support.page import Page
-
 RIGHT = ["the cat sleeps .", "the cats sleep .", "[MASK] is here ."] + ["a dog eats ."] * 20
 WRONG = ["the cat sleep .", "the cats sleeps .", "a " * 600] + ["a dog eat ."] * 20
 ROWS = [
@@ -13,12 +11,6 @@ ROWS = [
     "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_",
 ]
 TREEBANK = ("\n".join(ROWS) + "\n\n") * 12 + "1\tbroken\n\n"
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 def test_pairs(page, host):

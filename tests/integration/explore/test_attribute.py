@@ -8,23 +8,9 @@ from bertscope.questions.attribution.words_view import signed, sum_line
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.questions import QUESTIONS
 
-from tests.support.page import Page
-
 TEXT = "Paris is the capital of [MASK]."
 TWO = "The [MASK] of Paris is [MASK]."
 LONG = "The cat sat on the mat and the dog of the man sat in the [MASK]."
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(host):
-    with bertscope.Client(host.target) as running:
-        yield running
 
 
 def same(event, expected):

@@ -4,14 +4,6 @@ import json
 
 import pytest
 
-from tests.support.page import Page
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
 
 @pytest.mark.slow
 def test_two_models_are_measured(page):

@@ -4,22 +4,8 @@ import bertscope
 import pytest
 from bertscope_workbench.explore.plain import plain
 
-from tests.support.page import Page
-
 TEXT = "Paris is the capital of [MASK]."
 CHANGES = [{"layer": 0, "heads": [0, 1], "mode": "zero"}]
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(host):
-    with bertscope.Client(host.target) as running:
-        yield running
 
 
 def test_a_model_and_itself_changed(page, client):

@@ -8,23 +8,9 @@ import numpy as np
 import pytest
 from bertscope_workbench.readers.embedded_codes import embedded_codes
 
-from tests.support.page import Page
-
 TEXTS = ["The cat sat on the mat.", "A dog of a man, in the rain.", "Paris is the capital of France.", "the of in on"]
 EXAMPLES = Path(__file__).parents[3] / "examples" / "sentences.conllu"
 LIKE = {"like": "The cat sat on the mat.", "word": "Cat"}
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(host):
-    with bertscope.Client(host.target) as running:
-        yield running
 
 
 def sent(place: bertscope.Place, tenth: int) -> dict[str, object]:

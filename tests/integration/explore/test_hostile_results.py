@@ -12,17 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from bertscope_workbench.explore.questions import results
 
-from tests.support.page import Page, opened
+from tests.support.page import opened
 from tests.support.patience import wait_until
 
 MILLION = 1_000_000
 WAITS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))\nwhile True: time.sleep(60)"
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 def parquet(table, **options):

@@ -8,23 +8,9 @@ import numpy as np
 import pytest
 from bertscope_workbench.explore.plain import plain
 
-from tests.support.page import Page
-
 TEXT = "Paris is the capital of [MASK]."
 CHANGES = [{"layer": 1, "heads": [0, 1], "mode": "zero"}, {"layer": 0, "heads": [2], "mode": "scale", "factor": 0.5}]
 INTERVENTIONS = [bertscope.zero(1, [0, 1]), bertscope.scale(0, [2], factor=0.5)]
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(host):
-    with bertscope.Client(host.target) as running:
-        yield running
 
 
 def cells(sent):

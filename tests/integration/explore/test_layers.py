@@ -4,22 +4,8 @@ import bertscope
 import pytest
 from bertscope_workbench.explore.questions.layers import POSITIONS, TOP
 
-from tests.support.page import Page
-
 TEXT = "Paris is the capital of [MASK]."
 LONG = "the capital of Paris is " * 12
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(host):
-    with bertscope.Client(host.target) as running:
-        yield running
 
 
 def same(lens, expected):

@@ -13,12 +13,6 @@ from tests.support.page import Page
 from tests.support.patience import granted
 
 
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
-
-
 def test_the_page_and_all_it_asks_for_is_there(page, host):
     text = page.request("GET", "/").read().decode()
     assert host.target not in text  # Everybody on the machine can read the page, but not what it asks.

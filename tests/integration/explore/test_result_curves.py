@@ -10,17 +10,11 @@ from bertscope_workbench.command.views.benchmark_files import document as benchm
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
 
-from tests.support.page import Page, opened
+from tests.support.page import opened
 
 PROMPTS = bertscope.ClozePrompts(
     [(f"{word} is the capital of [MASK].", "the") for word in ("Paris", "Rome", "Oslo", "Bern", "Lima")]
 )
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "sweep.csv"])

@@ -10,13 +10,7 @@ from bertscope_workbench.primer.documents import primer_document
 from bertscope_workbench.primer.run import run_primer
 
 from tests.support.claims import CLAIMS, Hosted
-from tests.support.page import Page, opened
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
+from tests.support.page import opened
 
 
 @pytest.fixture(scope="module")

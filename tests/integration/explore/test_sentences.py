@@ -4,15 +4,7 @@ import bertscope
 import numpy as np
 import pytest
 
-from tests.support.page import Page
-
 TEXTS = ["The cat sat on the mat.", "A dog, of a man.", "Paris is the capital of [MASK].", "the of in on"]
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 @pytest.mark.parametrize("statistic", ["first_special", "entropy", "distance"])

@@ -4,16 +4,8 @@ import bertscope
 import numpy as np
 import pytest
 
-from tests.support.page import Page
-
 CLEAN, CORRUPTED = "The man was [MASK].", "The dog was [MASK]."
 BODY = {"text": CLEAN, "other": CORRUPTED, "answer": "old", "against": "young"}
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 @pytest.mark.parametrize("more", [{}, {"site": "heads", "direction": "break"}])

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from tests.support.page import Page
-
 TEXT = "Paris is the capital of [MASK]."
 TREEBANK = "1\tthe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
 CHANGE = {"layer": 0, "heads": [0], "mode": "scale", "factor": 0.5}
@@ -88,12 +86,6 @@ WRONG = [
     [{}],
     [{"layer": 10**12, "head": -1}],
 ]
-
-
-@pytest.fixture(scope="module")
-def page(host):
-    with Page(host.target) as running:
-        yield running
 
 
 def wrong_bodies(question):
