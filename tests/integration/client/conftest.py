@@ -1,20 +1,24 @@
 """Fixtures: a fake server on a free port, and statuses for it to fail with."""
 
+import io
 import itertools
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from bertscope_workbench.command.app import run
 from bertscope_workbench.command.views import progress
-from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
-from tests.support.fake_server import FakeServer, start
+from tests.support.fake_server import FakeServer, refuse, start
 from tests.support.patience import granted
+
+Ran = tuple[int, str, str]
 
 
 @pytest.fixture(autouse=True)
@@ -34,23 +38,33 @@ def server() -> Iterator[FakeServer]:
 
 
 @pytest.fixture
+def run_at(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Ran]:
+    """Runs a command against the server at a target, in a folder of its own: its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(target: str, *arguments: object, stdin: bytes | None = None) -> Ran:
+        monkeypatch.setenv("BERTSCOPE_TARGET", target)
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = run(list(map(str, arguments)))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def command(server: FakeServer, run_at: Callable[..., Ran]) -> Callable[..., Ran]:
+    """Runs a command against the fake server."""
+    return partial(run_at, server.target)
+
+
+@pytest.fixture
 def abort() -> Callable[..., Callable[[grpc.ServicerContext], None]]:
     """Makes a `fail` that ends a call with a google.rpc.Status and a request id."""
 
     def make(code: int, message: str, *details: Any, reason: str = "SOME_REASON") -> Callable[[Any], None]:
-        info = error_details_pb2.ErrorInfo(reason=reason, domain="bertscope", metadata={"model": "models/fake"})
-        status = status_pb2.Status(code=code, message=message)
-        for detail in (info, *details):
-            packed = any_pb2.Any()
-            packed.Pack(detail)
-            status.details.append(packed)
-
-        def fail(context: grpc.ServicerContext) -> None:
-            rich = rpc_status.to_status(status)
-            context.set_trailing_metadata((*rich.trailing_metadata, ("x-request-id", "request-1")))
-            context.abort(rich.code, rich.details)
-
-        return fail
+        return lambda context: refuse(context, code, message, reason, *details, model="models/fake")
 
     return make
 

@@ -1,32 +1,14 @@
 """The command against a server on a socket: tables, JSON, exit codes, one line for a failure."""
 
-import io
 import json
-import sys
 
 import pytest
-from bertscope_workbench.command.app import run
 from google.rpc import code_pb2, error_details_pb2
 
 from tests.support.fake_server import attention_of
 from tests.support.patience import granted
 
 TEXT = "Paris is the capital of [MASK]."
-
-
-@pytest.fixture
-def command(server, capsys, monkeypatch):
-    """Runs a command against the server: its exit code, stdout and stderr."""
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-
-    def run_command(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 def test_models_list_json(command):

@@ -5,23 +5,9 @@ import signal
 
 import pytest
 from bertscope.v1 import benchmark_pb2, common_pb2
-from bertscope_workbench.command.app import run
 from google.rpc import code_pb2
 
 from tests.support.patience import granted
-
-
-@pytest.fixture
-def command(server, capsys, monkeypatch):
-    """Runs a command against the server: its exit code, stdout and stderr."""
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        code = run(list(map(str, arguments)))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture

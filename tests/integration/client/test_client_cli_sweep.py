@@ -8,25 +8,11 @@ import grpc
 import pytest
 from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.v1 import ablation_pb2
-from bertscope_workbench.command.app import run
 from bertscope_workbench.plots.theme import DARK
 from google.rpc import code_pb2
 
 from tests.support.fake_server import IMPORTANCE, difference_of
 from tests.support.patience import granted
-
-
-@pytest.fixture
-def command(server, capsys, monkeypatch):
-    """Runs a command against the server: its exit code, stdout and stderr."""
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        code = run(list(map(str, arguments)))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture

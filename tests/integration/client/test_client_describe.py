@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import io
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,8 @@ import numpy as np
 import pandas
 import pytest
 from bertscope.questions.attention.description import STATISTICS
-from bertscope_workbench.command.app import run
-from google.protobuf import any_pb2
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import FakeServer, refuse_field
 from tests.support.harness import Host
 
 TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late."]
@@ -31,31 +25,12 @@ def too_long(request: Any, context: Any) -> None:
     """Rejects the first text of a call that is longer than 40 characters, as a server does."""
     for index, each in enumerate(request.inputs):
         if len(each.text) > 40:
-            field, why = f"inputs[{index}].text", "has 99 tokens and the model reads 9; shorten it, or set truncate"
-            violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=why)
-            status = status_pb2.Status(code=code_pb2.INVALID_ARGUMENT, message=f"{field} {why}")
-            info = error_details_pb2.ErrorInfo(reason="TEXT_TOO_LONG", domain="bertscope")
-            for detail in (info, error_details_pb2.BadRequest(field_violations=[violation])):
-                packed = any_pb2.Any()
-                packed.Pack(detail)
-                status.details.append(packed)
-            rich = rpc_status.to_status(status)
-            context.set_trailing_metadata(rich.trailing_metadata)
-            context.abort(rich.code, rich.details)
-
-
-@pytest.fixture
-def command(server: FakeServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-
-    def run_command(*arguments: str, stdin: bytes | None = None) -> tuple[int, str, str]:
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
+            refuse_field(
+                context,
+                f"inputs[{index}].text",
+                "has 99 tokens and the model reads 9; shorten it, or set truncate",
+                "TEXT_TOO_LONG",
+            )
 
 
 def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:

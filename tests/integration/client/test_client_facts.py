@@ -11,7 +11,6 @@ import bertscope
 import pandas
 import pytest
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
-from bertscope_workbench.command.app import run
 
 from tests.support.harness import CALL_SECONDS, Host
 
@@ -26,17 +25,6 @@ FACTS = [
     )
     for number, word in enumerate(["France", "Rome", "the house", "the old man"] * 50)
 ]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run_command(target: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setenv("BERTSCOPE_TARGET", target)
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture
@@ -113,10 +101,10 @@ def test_no_fact_of_a_persons_relation_needs_no_call(host: Host) -> None:
         assert client.guess_by_name([bertscope.Fact("France", "Paris", "P36")]) == frozenset()
 
 
-def test_a_table_by_relation(host: Host, files: Path, command: Any) -> None:
+def test_a_table_by_relation(host: Host, files: Path, run_at: Any) -> None:
     out = files / "answers.csv"
     paths = [str(files / "P36.jsonl"), str(files / "P103.jsonl")]
-    code, shown, error = command(
+    code, shown, error = run_at(
         *(host.target, "facts", *paths, "--templates", str(files / "relations.jsonl"), "--model", "bert"),
         *("--vocabulary", str(files / "words.txt"), "--prior", "--output", str(out), "--plot", str(files / "p.png"), "--dark"),
     )
@@ -129,28 +117,28 @@ def test_a_table_by_relation(host: Host, files: Path, command: Any) -> None:
     assert (files / "p.png").stat().st_size > 1000
 
 
-def test_rows_give_the_same_table(host: Host, files: Path, command: Any) -> None:
+def test_rows_give_the_same_table(host: Host, files: Path, run_at: Any) -> None:
     paths = [str(files / "P36.jsonl"), str(files / "P103.jsonl")]
     words = (host.target, "facts", *paths, "--templates", str(files / "relations.jsonl"), "--model", "bert", "--prior")
-    code, shown, _ = command(*words)
+    code, shown, _ = run_at(*words)
     assert code == 0
     rows = str(files / "rows.jsonl")
-    assert command(*words, "--rows", rows) == (0, f"{shown}wrote {rows}: 21 rows\n", "")
-    assert command(*words, "--rows", rows, "--resume") == (0, f"{shown}wrote {rows}: 21 rows, 21 of them before\n", "")
+    assert run_at(*words, "--rows", rows) == (0, f"{shown}wrote {rows}: 21 rows\n", "")
+    assert run_at(*words, "--rows", rows, "--resume") == (0, f"{shown}wrote {rows}: 21 rows, 21 of them before\n", "")
     with (files / "P103.jsonl").open("a") as file:
         file.write('\n{"sub_label": "a [MASK]", "obj_label": "the"}\n{broken\n')
-    code, _, error = command(*words, "--rows", rows, "--resume")
+    code, _, error = run_at(*words, "--rows", rows, "--resume")
     assert code == 1 and f"{paths[1]}, line 3: is not JSON" in error
-    code, shown, error = command(*words, "--rows", rows, "--resume", "--skip-broken")
+    code, shown, error = run_at(*words, "--rows", rows, "--resume", "--skip-broken")
     assert code == 0 and shown.endswith(f"wrote {rows}: 21 rows, 21 of them before; left out 2 items\n")
     assert f"{paths[1]}, line 2: " in error and f"{paths[1]}, line 3: is not JSON" in error
     Path(paths[1]).write_text(Path(paths[1]).read_text().replace("{broken", ""))
-    code, _, error = command(*words, "--rows", rows, "--resume")
+    code, _, error = run_at(*words, "--rows", rows, "--resume")
     assert (code, error) == (1, f"bertscope: {paths[1]}, line 2: subject has a mask; a question has one mask, for [Y]\n")
 
 
-def test_the_whole_as_json(host: Host, files: Path, command: Any) -> None:
-    code, shown, _ = command(
+def test_the_whole_as_json(host: Host, files: Path, run_at: Any) -> None:
+    code, shown, _ = run_at(
         *(host.target, "facts", str(files / "capitals.tsv"), "--columns", "subject=country,object=capital", "--model", "bert"),
         *(
             "--template",
@@ -173,12 +161,12 @@ def test_the_whole_as_json(host: Host, files: Path, command: Any) -> None:
     assert found["provenance"]["model"] == "models/bert"
 
 
-def test_easy_facts_are_left_out_and_counted(host: Host, files: Path, command: Any) -> None:
+def test_easy_facts_are_left_out_and_counted(host: Host, files: Path, run_at: Any) -> None:
     path = files / "P103.jsonl"
     path.write_text(
         json.dumps({"sub_label": "The Jean", "obj_label": "the"}) + "\n" + json.dumps({"sub_label": "A", "obj_label": "cat"})
     )
-    code, shown, _ = command(host.target, "facts", str(path), "--template", "[X] is [Y].", "--uhn", "--model", "bert")
+    code, shown, _ = run_at(host.target, "facts", str(path), "--template", "[X] is [Y].", "--uhn", "--model", "bert")
     assert code == 0
     assert "left out as easy to guess: 1 by a right object in the subject" in shown
 
@@ -196,8 +184,8 @@ def test_easy_facts_are_left_out_and_counted(host: Host, files: Path, command: A
         (["--template", "[X] [Y]", "--vocabulary", "{files}/nowhere"], 1, "cannot read"),
     ],
 )
-def test_wrong_use_is_one_line(host: Host, files: Path, command: Any, arguments: list[str], code: int, words: str) -> None:
+def test_wrong_use_is_one_line(host: Host, files: Path, run_at: Any, arguments: list[str], code: int, words: str) -> None:
     given = [argument.format(files=files) for argument in arguments]
-    found, _, error = command(host.target, "facts", str(files / "P36.jsonl"), "--model", "bert", *given)
+    found, _, error = run_at(host.target, "facts", str(files / "P36.jsonl"), "--model", "bert", *given)
     assert (found, error.count("\n")) == (code, 1)
     assert words in error

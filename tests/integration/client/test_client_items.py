@@ -11,27 +11,14 @@ import grpc
 import pandas
 import pytest
 from bertscope.v1 import common_pb2
-from bertscope_workbench.command.app import run
-from google.rpc import code_pb2, error_details_pb2
+from google.rpc import code_pb2
 
-from tests.support.fake_server import PROVENANCE, FakeServer
+from tests.support.fake_server import PROVENANCE, FakeServer, refuse_field
 from tests.support.harness import Host
 from tests.support.patience import granted
 
 Command = Callable[..., tuple[int, str, str]]
 COUNT = 1000
-
-
-@pytest.fixture
-def command(server: FakeServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-
-    def run_command(*arguments: object) -> tuple[int, str, str]:
-        code = run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 @pytest.fixture
@@ -114,20 +101,11 @@ def test_a_replaced_model_is_refused(command: Command, server: FakeServer, texts
     assert output.read_bytes() == whole
 
 
-def test_broken_lines_and_rejected_items_are_named(
-    command: Command, server: FakeServer, abort: Callable[..., Callable[[grpc.ServicerContext], None]], tmp_path: Path
-) -> None:
-    def judge(request: object, context: grpc.ServicerContext) -> None:
-        for index, text in enumerate(request.texts):  # type: ignore[attr-defined]
+def test_broken_lines_and_rejected_items_are_named(command: Command, server: FakeServer, tmp_path: Path) -> None:
+    def judge(request: Any, context: grpc.ServicerContext) -> None:
+        for index, text in enumerate(request.texts):
             if "bad" in text:
-                reject(index)(context)
-
-    def reject(index: int) -> Callable[[grpc.ServicerContext], None]:
-        field = f"texts[{index}]"
-        why = "has a bad word; take it out"
-        violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=f"{field} {why}")
-        violations = error_details_pb2.BadRequest(field_violations=[violation])
-        return abort(code_pb2.INVALID_ARGUMENT, f"{field} {why}", violations)
+                refuse_field(context, f"texts[{index}]", "has a bad word; take it out", "BAD_WORD")
 
     server.judge = judge
     path, output = tmp_path / "in.tsv", tmp_path / "out.csv"

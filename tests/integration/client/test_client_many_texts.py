@@ -16,30 +16,11 @@ import bertscope
 import grpc
 import pytest
 from bertscope.rpc.splitting import CALLS_UNDER_WAY
-from google.protobuf import any_pb2
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
+from google.rpc import code_pb2, error_details_pb2
 
-from tests.support.fake_server import FakeServer
+from tests.support.fake_server import FakeServer, refuse, refuse_field
 from tests.support.patience import granted
-
-
-def refuse(context: Any, code: int, message: str, reason: str, *details: Any, **metadata: str) -> None:
-    status = status_pb2.Status(code=code, message=message)
-    for detail in (error_details_pb2.ErrorInfo(reason=reason, domain="bertscope", metadata=metadata), *details):
-        packed = any_pb2.Any()
-        packed.Pack(detail)
-        status.details.append(packed)
-    rich = rpc_status.to_status(status)
-    context.set_trailing_metadata(rich.trailing_metadata)
-    context.abort(rich.code, rich.details)
-
-
-def bad_field(context: Any, field: str, why: str, reason: str, **metadata: str) -> None:
-    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=f"{field} {why}")
-    violations = error_details_pb2.BadRequest(field_violations=[violation])
-    refuse(context, code_pb2.INVALID_ARGUMENT, f"{field} {why}", reason, violations, **metadata)
 
 
 def at_most(limit: int, field: str = "texts") -> Callable[[Any, Any], None]:
@@ -47,7 +28,7 @@ def at_most(limit: int, field: str = "texts") -> Callable[[Any, Any], None]:
 
     def judge(request: Any, context: Any) -> None:
         if len(getattr(request, field)) > limit:
-            bad_field(context, field, f"has more than {limit} entries", "TOO_MANY_TEXTS", limit=str(limit))
+            refuse_field(context, field, f"has more than {limit} entries", "TOO_MANY_TEXTS", limit=str(limit))
 
     return judge
 
@@ -110,7 +91,7 @@ def test_the_limit_is_learned_once(server):
 def test_calls_with_too_much_work_are_halved(server, ask, reason):
     def judge(request: Any, context: Any) -> None:
         if len(request.texts) > 30:
-            bad_field(context, "texts", "are too much", reason, limit="1000000")
+            refuse_field(context, "texts", "are too much", reason, limit="1000000")
 
     server.judge = judge
     assert ask(server, texts(300)) == texts(300)
@@ -119,7 +100,7 @@ def test_calls_with_too_much_work_are_halved(server, ask, reason):
 def refuse_one(bad: str) -> Callable[[Any, Any], None]:
     def judge(request: Any, context: Any) -> None:
         if bad in request.texts:
-            bad_field(context, f"texts[{list(request.texts).index(bad)}]", "has no mask", "NO_MASK")
+            refuse_field(context, f"texts[{list(request.texts).index(bad)}]", "has no mask", "NO_MASK")
 
     return judge
 

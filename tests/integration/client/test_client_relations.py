@@ -12,7 +12,6 @@ import grpc
 import numpy as np
 import pandas
 import pytest
-from bertscope_workbench.command.app import run
 
 from tests.support.fake_server import FakeServer
 from tests.support.harness import Host
@@ -45,17 +44,6 @@ def treebank(tmp_path: Path) -> Path:
     path = tmp_path / "some.conllu"
     path.write_text(TREEBANK, encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run_command(target: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setenv("BERTSCOPE_TARGET", target)
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 def test_calls_of_a_real_server_add_up_to_one(host: Host, treebank: Path) -> None:
@@ -112,29 +100,29 @@ def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
             client.score_relations([many] * 2, model="bert")
 
 
-def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(command: Any, host: Host, tmp_path: Path) -> None:
+def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(run_at: Any, host: Host, tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     good = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}'
     bad = '{"text": "a b", "pairs": [["r", 0, 7]], "marks": [["f", 1, 1]]}'
     path.write_text(f"{good}\n{bad}\n{{\n", encoding="utf-8")
     for options, problem in (((), "pairs[0].target is 7"), (("--features",), "marks[0] goes from 1 to 1")):
-        code, out, _ = command(host.target, "relations", str(path), "--model", "bert", *options)
+        code, out, _ = run_at(host.target, "relations", str(path), "--model", "bert", *options)
         assert code == 0
         assert "left out: 2 texts" in out
         assert f"some.jsonl, line 2: {problem}" in out
         assert "some.jsonl, line 3: is not JSON" in out
 
 
-def test_an_error_of_the_caller_is_not_taken_for_one_of_the_texts(command: Any, host: Host, tmp_path: Path) -> None:
+def test_an_error_of_the_caller_is_not_taken_for_one_of_the_texts(run_at: Any, host: Host, tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     good, bad = '{"text": "a b", "pairs": [["r", 0, 1]]}', '{"text": "a b", "pairs": [["r", 0, 7]]}'
     path.write_text(f"{good}\n{{\n", encoding="utf-8")
     for name in ("", "other"):
-        code, _, err = command(host.target, "relations", str(path), "--model", "bert", "--only", name)
+        code, _, err = run_at(host.target, "relations", str(path), "--model", "bert", "--only", name)
         assert code == 1
         assert "no text has a pair" in err
     path.write_text(f'{{\n{bad}\n{{"text": "a", "pairs": []}}\n', encoding="utf-8")
-    code, _, err = command(host.target, "relations", str(path), "--model", "bert")
+    code, _, err = run_at(host.target, "relations", str(path), "--model", "bert")
     assert code == 1
     assert "every text was left out" in err
     assert "line 2: pairs[0].target is 7" in err
@@ -152,8 +140,8 @@ def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> 
     assert server.requests == []
 
 
-def test_the_command_prints_the_best_head_of_each_relation(command: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, err = command(server.target, "relations", str(treebank), "--top", "3")
+def test_the_command_prints_the_best_head_of_each_relation(run_at: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, err = run_at(server.target, "relations", str(treebank), "--top", "3")
     assert (code, err) == (0, "")
     for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
         assert word in out
@@ -163,49 +151,49 @@ def test_the_command_prints_the_best_head_of_each_relation(command: Any, server:
     assert server.requests[-1].details
 
 
-def test_the_command_on_a_real_server(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     table, figure = tmp_path / "scores.parquet", tmp_path / "best.svg"
     arguments = ("relations", str(treebank), "--model", "bert", "--output", str(table), "--plot", str(figure), "--dark")
-    code, out, _ = command(host.target, *arguments)
+    code, out, _ = run_at(host.target, *arguments)
     assert code == 0
     assert f"wrote {table}" in out
     assert figure.stat().st_size > 5000
     frame = pandas.read_parquet(table)
     assert set(frame["relation"]) == {"det", "nsubj", "punct", "advmod"}
-    code, out, _ = command(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
+    code, out, _ = run_at(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
 
 
-def test_the_command_as_json(command: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, _ = command(server.target, "relations", str(treebank), "--json")
+def test_the_command_as_json(run_at: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, _ = run_at(server.target, "relations", str(treebank), "--json")
     document = json.loads(out)
     assert code == 0
     assert [relation["relation"] for relation in document["relations"]] == ["det", "nsubj", "punct", "advmod"]
     assert len(document["relations"][0]["forward"]["accuracy"]) == 3
     assert document["relations"][0]["best"]["direction"] in ("forward", "backward")
     assert len(document["left_out"]) == 1
-    code, out, _ = command(server.target, "relations", str(treebank), "--features", "--json")
+    code, out, _ = run_at(server.target, "relations", str(treebank), "--features", "--json")
     assert {"NOUN", "subject", "[CLS]"} <= {feature["feature"] for feature in json.loads(out)["features"]}
 
 
-def test_places_of_words_come_from_json_lines(command: Any, server: FakeServer, tmp_path: Path) -> None:
+def test_places_of_words_come_from_json_lines(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"text": "a b", "pairs": [["r", 0, 1]]}\n', encoding="utf-8")
-    assert command(server.target, "relations", str(path))[0] == 0
+    assert run_at(server.target, "relations", str(path))[0] == 0
     assert server.requests[-1].texts[0].input.text == "a b"
     path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
-    assert command(server.target, "relations", str(path), "--features")[0] == 0
+    assert run_at(server.target, "relations", str(path), "--features")[0] == 0
     assert list(server.requests[-1].features) == ["f"]
-    code, _, err = command(server.target, "relations", str(path), "--propbank")
+    code, _, err = run_at(server.target, "relations", str(path), "--propbank")
     assert code == 2
     assert "--propbank goes with a treebank" in err
 
 
-def test_the_command_scores_trees(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     table = tmp_path / "trees.csv"
     arguments = ("relations", str(treebank), "--tree", "--model", "bert")
-    code, out, _ = command(host.target, *arguments, "--output", str(table))
+    code, out, _ = run_at(host.target, *arguments, "--output", str(table))
     assert code == 0
     # Of 7 words, the governor of four is the word after, and of two the word before.
     assert "each word depends on the one before: 28.6 %, on the one after: 57.1 %" in out
@@ -213,23 +201,23 @@ def test_the_command_scores_trees(command: Any, host: Host, treebank: Path, tmp_
     with bertscope.Client(host.target) as client:
         found = client.score_trees(bertscope.read_conllu(treebank), model="bert", by_head=True)
     assert table.read_text(encoding="utf-8").startswith("layer,head,texts,words,directed")
-    code, out, _ = command(host.target, *arguments, "--by-head", "--json")
+    code, out, _ = run_at(host.target, *arguments, "--by-head", "--json")
     assert code == 0
     np.testing.assert_allclose(json.loads(out)["directed"], found.directed_score())
-    code, out, _ = command(host.target, *arguments, "--by-head")
+    code, out, _ = run_at(host.target, *arguments, "--by-head")
     assert "best head" in out
 
 
-def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, treebank: Path) -> None:
+def test_the_best_heads_of_relations_are_a_parser(run_at: Any, host: Host, treebank: Path) -> None:
     with bertscope.Client(host.target) as client:
         found = client.score_relations(bertscope.read_conllu(treebank), model="bert")
     undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
     assert found.combined_accuracy(None, select="same") >= found.combined_accuracy(select="same")
     expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
     for options in (("--tree",), ()):
-        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
         assert (code, expected in " ".join(out.split())) == (0, True)
-        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", "--json", *options)
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", "--json", *options)
         combined = json.loads(out)["best_heads" if options else "combined"]
         assert combined == pytest.approx(
             {
@@ -243,13 +231,13 @@ def test_the_best_heads_of_relations_are_a_parser(command: Any, host: Host, tree
         )
 
 
-def test_other_texts_choose_the_heads(command: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+def test_other_texts_choose_the_heads(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.conllu"
     other.write_text(treebank.read_text(encoding="utf-8").split("\n\n")[0] + "\n\n", encoding="utf-8")
     arguments = ("relations", str(treebank), "--model", "bert", "--select", str(other))
-    code, out, _ = command(host.target, *arguments, "--plot", str(tmp_path / "best.png"))
+    code, out, _ = run_at(host.target, *arguments, "--plot", str(tmp_path / "best.png"))
     assert (code, "chosen on other texts, scored on these" in " ".join(out.split())) == (0, True)
-    code, out, _ = command(host.target, *arguments, "--json")
+    code, out, _ = run_at(host.target, *arguments, "--json")
     with bertscope.Client(host.target) as client:
         found, chosen = (client.score_relations(bertscope.read_conllu(path), model="bert") for path in (treebank, other))
     best = {one.relation: one for one in found.best_heads(select=chosen)}
@@ -260,11 +248,11 @@ def test_other_texts_choose_the_heads(command: Any, host: Host, treebank: Path, 
         assert (one["best"]["accuracy"], one["best"]["chosen_on"]) == (pytest.approx(expected.accuracy), expected.chosen_on)
 
 
-def test_an_untrained_model_is_a_control(command: Any, host: Host, treebank: Path) -> None:
+def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path) -> None:
     arguments = ("relations", str(treebank), "--model", "bert", "--control", "untrained")
-    code, out, _ = command(host.target, *arguments)
+    code, out, _ = run_at(host.target, *arguments)
     assert (code, "untrained" in out.split("nsubj")[0]) == (0, True)
-    code, out, _ = command(host.target, *arguments, "--json")
+    code, out, _ = run_at(host.target, *arguments, "--json")
     texts = bertscope.read_conllu(treebank)
     with bertscope.Client(host.target) as client:
         assert not [model.name for model in client.list_models() if "untrained" in model.name]
@@ -280,25 +268,25 @@ def test_an_untrained_model_is_a_control(command: Any, host: Host, treebank: Pat
 
 
 @pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
-def test_options_that_do_not_go_with_trees(command: Any, server: FakeServer, treebank: Path, option: Any) -> None:
-    code, _, err = command(server.target, "relations", str(treebank), "--tree", *option)
+def test_options_that_do_not_go_with_trees(run_at: Any, server: FakeServer, treebank: Path, option: Any) -> None:
+    code, _, err = run_at(server.target, "relations", str(treebank), "--tree", *option)
     assert code == 2
     assert f"{option[0]} does not go with --tree" in err
-    code, _, err = command(server.target, "relations", str(treebank), "--by-head")
+    code, _, err = run_at(server.target, "relations", str(treebank), "--by-head")
     assert (code, "--by-head goes with --tree" in err) == (2, True)
     assert server.requests == []
 
 
-def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(command: Any, host: Host, treebank: Path) -> None:
+def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(run_at: Any, host: Host, treebank: Path) -> None:
     rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
     treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")
     for options in (("--tree",), ()):
-        code, out, _ = command(host.target, "relations", str(treebank), "--model", "bert", *options)
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
         assert code == 0
         assert out.count("some.conllu, line 20: has ") == 1
 
 
-def test_what_was_scored_before_an_error_is_shown_and_written(command: Any, server: FakeServer, tmp_path: Path) -> None:
+def test_what_was_scored_before_an_error_is_shown_and_written(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
     lines = [f'{{"text": "a b {index}", "pairs": [["r", 0, 1]]}}\n' for index in range(300)]
     path, table = tmp_path / "some.jsonl", tmp_path / "scores.csv"
     path.write_text("".join(lines), encoding="utf-8")
@@ -308,7 +296,7 @@ def test_what_was_scored_before_an_error_is_shown_and_written(command: Any, serv
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full")
 
     server.judge = judge
-    code, out, err = command(server.target, "relations", str(path), "--output", str(table))
+    code, out, err = run_at(server.target, "relations", str(path), "--output", str(table))
     assert code != 0
     assert "the queue is full" in err
     answered = int(err.split("of the first ")[1].split()[0])

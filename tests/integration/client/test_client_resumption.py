@@ -7,10 +7,9 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
+from google.rpc import code_pb2, error_details_pb2
 
-from tests.support.fake_server import attention_of
+from tests.support.fake_server import attention_of, refuse
 
 TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so", "the end"]
 
@@ -18,10 +17,9 @@ TEXTS = ["the cat sat", "a much longer text than that, of eleven words or so", "
 class Breaks:
     """Breaks streams of a fake server off, each after some messages; those that come after the last break are whole."""
 
-    def __init__(self, server, *, after, code=grpc.StatusCode.UNAVAILABLE, reason=""):
+    def __init__(self, server, *, after, code=grpc.StatusCode.UNAVAILABLE):
         self._after = iter(after)
         self._code = code
-        self._reason = reason
         self.seconds = []
         server.fail = self._note
         server.stream = self._cut
@@ -35,11 +33,7 @@ class Breaks:
         yield from itertools.islice(messages, number)
         if number is None:
             return
-        if not self._reason:
-            self._context.abort(self._code, "gone")
-        status = status_pb2.Status(code=code_pb2.Code.Value(self._code.name), message="gone")
-        status.details.add().Pack(error_details_pb2.ErrorInfo(reason=self._reason, domain="bertscope"))
-        self._context.abort_with_status(rpc_status.to_status(status))
+        self._context.abort(self._code, "gone")
 
 
 def messages_of(server, *texts):
@@ -154,10 +148,8 @@ def test_texts_that_came_are_not_asked_for_again_when_another_server_is_busy(ser
     def busy_once(context):
         note(context)
         if len(breaks.seconds) == 2:
-            status = status_pb2.Status(code=code_pb2.RESOURCE_EXHAUSTED, message="busy")
-            status.details.add().Pack(error_details_pb2.ErrorInfo(reason="BUSY", domain="bertscope"))
-            status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=Duration(nanos=1_000_000)))
-            context.abort_with_status(rpc_status.to_status(status))
+            soon = error_details_pb2.RetryInfo(retry_delay=Duration(nanos=1_000_000))
+            refuse(context, code_pb2.RESOURCE_EXHAUSTED, "busy", "BUSY", soon)
 
     server.fail = busy_once
     with bertscope.Client(server.target) as client:

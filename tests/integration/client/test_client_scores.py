@@ -14,24 +14,11 @@ import pandas
 import pytest
 from bertscope.questions.scores import inputs
 from bertscope.rpc import pacing
-from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES, ("The cat sat.", "A dog, too."), bertscope.conditional("The keys to the cabinet", "are", "old.")]
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def run_command(target: str, *arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setenv("BERTSCOPE_TARGET", target)
-        monkeypatch.delenv("COLUMNS", raising=False)
-        code = run(arguments)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,29 +76,29 @@ def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> 
     assert len(found) == len(SENTENCES)
 
 
-def test_texts_and_words_are_shown(host: Host, command: Any) -> None:
-    code, out, err = command(host.target, "score", "The cat sat.", "The unplayable song.")
+def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
+    code, out, err = run_at(host.target, "score", "The cat sat.", "The unplayable song.")
     assert (code, err) == (0, "")
     assert "The unplayable song." in out
     assert "pseudo-perplexity" in out
     assert "scoring: within-word, models/bert" in out
-    code, out, _ = command(host.target, "score", "The unplayable song.", "--words", "--scoring", "whole-word")
+    code, out, _ = run_at(host.target, "score", "The unplayable song.", "--words", "--scoring", "whole-word")
     assert code == 0
     assert "surprisal, bits" in out
     assert "unplayable" in out
-    code, out, _ = command(host.target, "score", "The unplayable song.", "--pieces")
+    code, out, _ = run_at(host.target, "score", "The unplayable song.", "--pieces")
     assert "log-probability" in out
-    code, out, _ = command(host.target, "score", "--conditional", "The cat | sat | .", "--words", "--json")
+    code, out, _ = run_at(host.target, "score", "--conditional", "The cat | sat | .", "--words", "--json")
     document = json.loads(out)
     assert [word["text"] for word in document["results"][0]["words"]] == ["sat"]
     assert document["results"][0]["log_likelihood"] == document["log_likelihood"]
 
 
-def test_files_in_and_out(host: Host, command: Any, tmp_path: Path) -> None:
+def test_files_in_and_out(host: Host, run_at: Any, tmp_path: Path) -> None:
     texts, table, figure = tmp_path / "texts.tsv", tmp_path / "words.csv", tmp_path / "words.png"
     texts.write_text("sentence\nThe cat sat.\n" + "cat " * 400 + "\nA dog, too.\n", encoding="utf-8")
     arguments = ["--texts", str(texts), "--columns", "text=sentence", "--words", "--output", str(table), "--plot", str(figure)]
-    code, out, err = command(host.target, "score", *arguments)
+    code, out, err = run_at(host.target, "score", *arguments)
     assert (code, err) == (0, "")
     assert "left out: 1 text" in out
     assert "line 3: has 402 tokens" in out
@@ -134,8 +121,8 @@ def test_files_in_and_out(host: Host, command: Any, tmp_path: Path) -> None:
         (["The cat", "--scoring", "other"], 2, "within-word"),
     ],
 )
-def test_wrong_use(host: Host, command: Any, arguments: list[str], code: int, words: str) -> None:
-    found, _, err = command(host.target, "score", *arguments)
+def test_wrong_use(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = run_at(host.target, "score", *arguments)
     assert (found, words in err) == (code, True), err
 
 
@@ -182,7 +169,7 @@ def test_a_set_of_too_much_work_is_named_or_left_out(launch: Any) -> None:
     assert [one.texts for one in found.sets] == [PAIRS[0], PAIRS[1]]
 
 
-def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any, tmp_path: Path) -> None:
+def test_the_command_compares_pairs_by_group_and_model(host: Host, run_at: Any, tmp_path: Path) -> None:
     path, table, figure = tmp_path / "pairs.jsonl", tmp_path / "sets.jsonl", tmp_path / "accuracy.svg"
     rows = [
         {"sentence_good": good, "sentence_bad": bad, "field": "syntax", "UID": f"u{index % 2}"}
@@ -190,7 +177,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any,
     ]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     arguments = ["score", "--pairs", str(path), "--baseline", "roberta", "--output", str(table), "--plot", str(figure)]
-    code, out, err = command(host.target, *arguments)
+    code, out, err = run_at(host.target, *arguments)
     assert (code, err) == (0, "")
     assert "left out: 1 text" in out
     assert "pairs.jsonl, line 7: texts[0] has" in out
@@ -202,7 +189,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any,
     assert len(written) == 6
     assert {"difference", "baseline_difference"} <= set(written[0])
     assert figure.stat().st_size > 1000
-    code, out, _ = command(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
+    code, out, _ = run_at(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
     document = json.loads(out)
     assert [group["group"] for group in document["groups"]] == ["u0", "u1"]
     assert document["accuracy"]["sets"] == 6
@@ -210,7 +197,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, command: Any,
 
 
 def test_pairs_compared_before_an_error_are_shown_and_written(
-    host: Host, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: Host, run_at: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = bertscope.Client.compare_texts_stream
 
@@ -223,7 +210,7 @@ def test_pairs_compared_before_an_error_are_shown_and_written(
     monkeypatch.setattr(bertscope.Client, "compare_texts_stream", cut)
     path, table = tmp_path / "pairs.tsv", tmp_path / "sets.csv"
     path.write_text("good\tbad\n" + "".join(f"{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
-    code, out, err = command(host.target, "score", "--pairs", str(path), "--output", str(table), "--baseline", "roberta")
+    code, out, err = run_at(host.target, "score", "--pairs", str(path), "--output", str(table), "--baseline", "roberta")
     assert code != 0
     assert "models/bert: 4 pairs" in out
     assert ("the queue is full" in err, "numbers are of 4 of 6 pairs" in err) == (True, True)
@@ -241,37 +228,37 @@ def test_pairs_compared_before_an_error_are_shown_and_written(
         (["--critical-region", "The cat"], 2, "--critical-region goes with --pairs"),
     ],
 )
-def test_wrong_use_of_pairs(host: Host, command: Any, arguments: list[str], code: int, words: str) -> None:
-    found, _, err = command(host.target, "score", *arguments)
+def test_wrong_use_of_pairs(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = run_at(host.target, "score", *arguments)
     assert (found, words in err) == (code, True), err
 
 
-def test_rows_of_texts_and_pairs(host: Host, command: Any, tmp_path: Path) -> None:
+def test_rows_of_texts_and_pairs(host: Host, run_at: Any, tmp_path: Path) -> None:
     path, output = tmp_path / "texts.tsv", tmp_path / "rows.jsonl"
     path.write_text("sentence\tid\nThe cat sat.\t1\n" + "cat " * 400 + "\t2\nA dog, too.\t3\n", encoding="utf-8")
     arguments = ["score", "--texts", str(path), "--columns", "text=sentence", "--words", "--rows", str(output)]
-    code, _, err = command(host.target, *arguments)
+    code, _, err = run_at(host.target, *arguments)
     assert code == 1 and "line 3 has 402 tokens" in err
     output.unlink(missing_ok=True)
-    code, out, err = command(host.target, *arguments, "--skip-broken")
+    code, out, err = run_at(host.target, *arguments, "--skip-broken")
     assert (code, out) == (0, f"wrote {output}: 2 rows; left out 1 item\n") and "line 3: has 402 tokens" in err
     rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert [(row["line"], row["sentence"], row["id"]) for row in rows] == [(2, "The cat sat.", "1"), (4, "A dog, too.", "3")]
     assert np.isclose([sum(row["surprisals"]) for row in rows], [-row["log_likelihood"] for row in rows]).all()
-    code, _, err = command(host.target, *arguments, "--skip-broken", "--resume", "--scoring", "original")
+    code, _, err = run_at(host.target, *arguments, "--skip-broken", "--resume", "--scoring", "original")
     assert code == 1 and "the option scoring was" in err
     with_bars, pairs = tmp_path / "bars.txt", tmp_path / "pairs.tsv"
     with_bars.write_text("The | cat | sat.\n", encoding="utf-8")
-    code, _, err = command(host.target, "score", "--texts", str(with_bars), "--conditional", "--rows", str(tmp_path / "b.csv"))
+    code, _, err = run_at(host.target, "score", "--texts", str(with_bars), "--conditional", "--rows", str(tmp_path / "b.csv"))
     assert (code, err) == (0, "")
     lines = [f"u{number % 2}\t{good}\t{bad}\n" for number, (good, bad) in enumerate(PAIRS)]
     pairs.write_text("UID\tgood\tbad\n" + "".join(lines), encoding="utf-8")
     asked = ["score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv")]
-    code, _, err = command(host.target, *asked, "--limit", "2")
+    code, _, err = run_at(host.target, *asked, "--limit", "2")
     assert (code, err) == (0, "")
-    _, without_rows, _ = command(host.target, *asked[:3])
+    _, without_rows, _ = run_at(host.target, *asked[:3])
     for more in ([], ["--group", "UID"]):
-        code, out, err = command(host.target, *asked, "--resume", *more)
+        code, out, err = run_at(host.target, *asked, "--resume", *more)
         wrote, _, accuracies = out.partition("\n")
         assert (code, err) == (0, "") and f"{len(PAIRS)} rows" in wrote
         assert accuracies == without_rows
@@ -289,6 +276,6 @@ def test_rows_of_texts_and_pairs(host: Host, command: Any, tmp_path: Path) -> No
         (["--texts", "t.txt", "--rows", "x.tsv"], "--rows"),
     ],
 )
-def test_wrong_use_of_rows(host: Host, command: Any, arguments: list[str], words: str) -> None:
-    code, _, err = command(host.target, "score", *arguments)
+def test_wrong_use_of_rows(host: Host, run_at: Any, arguments: list[str], words: str) -> None:
+    code, _, err = run_at(host.target, "score", *arguments)
     assert (code, words in err) == (2, True), err

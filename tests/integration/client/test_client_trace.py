@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from bertscope.rpc import pacing
 from bertscope.v1 import ablation_sites_pb2, common_pb2
-from bertscope_workbench.command.app import run
 
 from tests.support.patience import granted
 
@@ -28,19 +27,6 @@ def small(monkeypatch):
     """Calls of one pair each."""
     monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
     monkeypatch.setattr(pacing, "CALL_SECONDS", 0.0)
-
-
-@pytest.fixture
-def command(server, capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("BERTSCOPE_TARGET", server.target)
-    monkeypatch.chdir(tmp_path)
-
-    def run_command(*arguments):
-        code = run(list(map(str, arguments)))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_command
 
 
 def breaking_in(call):
