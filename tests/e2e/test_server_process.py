@@ -245,32 +245,6 @@ def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Proce
     assert scores[0, 0] == pytest.approx(alone[0, 0], abs=1e-5)
 
 
-@servers_of_its_own
-def test_a_pruned_model_is_saved_and_hosted_by_the_next_server(
-    embedded: Process, launch: Callable[..., Process], tmp_path: Path
-) -> None:
-    heads = [common_pb2.LayerHeads(layer=0, heads=[3, 1]), common_pb2.LayerHeads(layer=5, heads=[])]
-    folder = tmp_path / "pruned"
-    request = ablation.PruneHeadsRequest(model_id="small", heads=heads, folder=str(folder))
-    made = embedded.ablation.PruneHeads(request, timeout=granted(60)).model
-    question = cloze.FillMaskRequest(model="models/small", texts=CAPITAL.texts, top_k=50)
-    before = embedded.cloze.FillMask(question, timeout=granted(20))
-    embedded.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=granted(20))
-    process = launch("--model", f"small={folder}")
-    process.wait_until_serving()
-    found = process.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
-    assert (found.name, found.source) == ("models/small", str(folder))
-    assert found.weights_digest == made.weights_digest
-    assert [(layer.layer, list(layer.heads)) for layer in found.pruned_heads] == [(0, [1, 3]), (5, list(range(12)))]
-    assert predictions(process.cloze.FillMask(question, timeout=granted(20))) == pytest.approx(predictions(before), abs=1e-5)
-    zeros = [
-        common_pb2.HeadIntervention(layer=layer.layer, heads=layer.heads, mode=common_pb2.HeadIntervention.MODE_ZERO)
-        for layer in heads
-    ]
-    question = cloze.FillMaskRequest(texts=CAPITAL.texts, top_k=50, interventions=zeros)
-    assert predictions(embedded.cloze.FillMask(question, timeout=granted(20))) == pytest.approx(predictions(before), abs=1e-5)
-
-
 def predictions(reply: cloze.FillMaskResponse) -> dict[int, float]:
     """Probability by piece."""
     return {one.piece_ids[0]: one.probability for one in reply.results[0].masks[0].predictions}

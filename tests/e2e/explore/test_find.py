@@ -186,16 +186,6 @@ def test_codes_that_ship(visit: Visit) -> None:
     expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
 
 
-def test_a_slice_of_a_table(visit: Visit) -> None:
-    tab = visit("#table?unit=head:1:8").tab
-    tab.get_by_label("Sentences, or the contents of a table").fill("A cat sat here.\nThe dog barked.")
-    tab.get_by_role("button", name="Read").click()
-    tab.get_by_role("button", name="Find in these").click()
-    expect(tab.locator(".find-corpus")).to_contain_text("2 sentences")
-    searched(tab, "layer 1, head 8")
-    assert {row[1] for row in rows(tab)} == {"A cat sat here.", "The dog barked."}
-
-
 def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:
     tab = visit(f"#find?unit={HOSTILE}&find_filters={HOSTILE}&find_sort={HOSTILE}&find_only={HOSTILE}").tab
     expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")

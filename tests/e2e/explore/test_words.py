@@ -211,17 +211,3 @@ def test_places_are_code_points(visit: Visit, client: bertscope.Client) -> None:
     expect(tab.locator(".sentence textarea")).to_have_value("\U0001f98a: Paris is the [MASK] of [MASK].")
     tab.get_by_role("button", name="[MASK] capital").click()
     expect(tab.locator(".sentence textarea")).to_have_value(text)
-
-
-def test_a_saved_view_has_the_numbers(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore?why=1&answer=france").tab
-    found = explained(client, TEXT, bertscope.Answer("france"))
-    shows(tab, found)
-    tab.get_by_text("Save picture").click()
-    with tab.expect_download() as download:
-        tab.get_by_role("button", name="Whole view, HTML").click()
-    saved = tab.context.new_page()
-    saved.set_content(download.value.path().read_text())
-    assert saved.locator(".word-number").all_inner_texts()[:5] == [signed(found, value) for value in found.values[:5]]
-    expect(saved.locator("body")).not_to_contain_text("Press a word")
-    expect(saved.locator(".words .status-line")).to_contain_text("sum")

@@ -22,9 +22,19 @@ from tests.support.requests import REFUSED, SAID, good
 pytestmark = pytest.mark.usefixtures("brief")
 
 BY_PATH = {method.path: method for method in METHODS.values()}
-each_tool = pytest.mark.parametrize("name", operations())
+ASKED = [
+    "fill_mask",
+    "extract_attention",
+    "sweep_heads",
+    "rank_heads",
+    "inspect",
+    "find_contexts",
+    "train_probe",
+    "unload_model",
+]
+"""Tools of every shape of reply: one message, tensors in chunks, events, progress, nothing."""
 OURS = {BY_PATH[operation.path].name: operation.name for operation in operations().values()}
-refused_ones = [(OURS[name], request) for name, request in REFUSED if name in OURS]
+refused_ones = [(OURS[name], request) for name, request in REFUSED if name in OURS][::9]
 BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
 """The protocol with a handshake, and the one without."""
 
@@ -62,11 +72,16 @@ def validator(name):
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": rewritten})
 
 
-@each_tool
-def test_a_good_request_is_valid_and_answered(lab, checkpoints, tmp_path, name):
+def test_good_requests_are_valid(checkpoints):
+    requests = good(checkpoints["bert"])
+    for operation in operations().values():
+        validator(operation.schema).validate(as_json(requests[BY_PATH[operation.path].name]))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_good_request_is_answered(lab, checkpoints, tmp_path, name):
     operation = operations()[name]
     request = as_json(good(checkpoints["bert"])[BY_PATH[operation.path].name])
-    validator(operation.schema).validate(request)
     before = lab.names()
     if name == "unload_model":
         ask(lab.target, tmp_path, "load_model", as_json(good(checkpoints["bert"])["LoadModel"]))

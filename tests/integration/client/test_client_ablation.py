@@ -51,17 +51,6 @@ def test_effects_arrive_and_make_a_table(server):
     assert (request.model, request.bootstrap.resamples) == ("models/fake", 500)
 
 
-def test_a_table_may_be_all_one_asks_for(server):
-    with bertscope.Client(server.target) as client:
-        sweep = client.sweep_heads(PROMPTS, scope="layers")
-        table = sweep.table()
-        assert sweep.table() is table
-        assert sweep.start is table.start
-        assert list(sweep) == []
-    assert table.matrix().shape == (LAYERS, 1)
-    assert len(server.requests) == 1
-
-
 @pytest.mark.asyncio
 async def test_both_clients_give_equal_tables(server):
     with bertscope.Client(server.target) as client:

@@ -8,7 +8,6 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations.alignment import itermax, links_of, mutual
 
 from tests.support.harness import Host
 
@@ -70,16 +69,6 @@ def test_links_are_those_of_double_loops(host: Host, method: Any) -> None:
             return await client.align_words(PAIRS, layer=2, model="bert", method=method)
 
     assert [one.pharaoh for one in asyncio.run(ask())] == [one.pharaoh for one in found]
-
-
-def test_states_that_are_made_for_it() -> None:
-    """Two words of the source mean one of the target: argmax links one of them, itermax both."""
-    sources = np.array([[1.0, 0.0, 0.0], [0.9, 0.3, 0.0], [0.0, 0.0, 1.0]])
-    targets = np.array([[1.0, 0.1, 0.0], [0.0, 0.0, 1.0]])
-    assert [link[:2] for link in links_of(sources, targets, "argmax")] == [(0, 0), (2, 1)]
-    assert [link[:2] for link in links_of(sources, targets, "itermax")] == [(0, 0), (1, 0), (2, 1)]
-    assert mutual(np.ones((2, 3))).tolist() == [[True, False, False], [False, False, False]]
-    assert itermax(np.ones((1, 1))).tolist() == [[True]]
 
 
 def test_a_pair_with_a_rejected_text_is_left_out(host: Host) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from contextlib import closing
 
 import bertscope
 import grpc
@@ -25,18 +24,6 @@ async def test_both_clients_give_equal_maps(server):
     for one, other in zip(expected, found, strict=True):
         np.testing.assert_array_equal(one.attention, other.attention)
         assert (one.tokens, one.provenance, one.input_index) == (other.tokens, other.provenance, other.input_index)
-
-
-def test_a_text_is_given_before_the_next_one_is_sent(server, wait_for):
-    def stop_before_the_second_text(messages):
-        yield from itertools.takewhile(lambda message: not message.header.input_index, messages)
-        assert wait_for.wait(granted(30))
-        yield from server._attention(server.requests[-1])
-
-    server.stream = stop_before_the_second_text
-    with bertscope.Client(server.target) as client, closing(client.extract_attention(TEXTS)) as stream:
-        assert next(stream).text == TEXTS[0]
-        assert not wait_for.is_set()
 
 
 @pytest.mark.asyncio

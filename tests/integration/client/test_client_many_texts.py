@@ -54,7 +54,7 @@ BOTH = pytest.mark.parametrize("ask", [fill, fill_async])
 
 
 @BOTH
-@pytest.mark.parametrize("given", [list, tuple, iter, lambda values: (value for value in values), dict.fromkeys])
+@pytest.mark.parametrize("given", [list, iter, dict.fromkeys])
 def test_any_iterable_is_answered_in_order(server, ask, given):
     assert ask(server, given(texts(700))) == texts(700)
     assert max(len(request.texts) for request in server.requests) <= 256
@@ -106,7 +106,7 @@ def refuse_one(bad: str) -> Callable[[Any, Any], None]:
 
 
 @BOTH
-@pytest.mark.parametrize("index", [0, 63, 64, 500, 699])
+@pytest.mark.parametrize("index", [0, 64, 699])
 def test_a_bad_text_is_named_by_its_index_in_the_whole_list(server, ask, index):
     server.judge = refuse_one(texts(700)[index])
     with pytest.raises(bertscope.InvalidArgument) as caught:

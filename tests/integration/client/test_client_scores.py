@@ -187,7 +187,7 @@ def test_the_command_compares_pairs_by_group_and_model(host: Host, run_at: Any, 
     assert "u1" in out
     written = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
     assert len(written) == 6
-    assert {"difference", "baseline_difference"} <= set(written[0])
+    assert {"difference", "baseline_difference", "field", "UID"} <= set(written[0])
     assert figure.stat().st_size > 1000
     code, out, _ = run_at(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
     document = json.loads(out)

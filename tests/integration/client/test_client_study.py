@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import bertscope
 import pytest
 from bertscope_workbench.command.app import run
+from bertscope_workbench.studies.inquiry import Rejected
 
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.study_pages import SENTENCE, Sections
@@ -107,3 +109,11 @@ def test_without_matplotlib_the_command_says_what_to_install(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, err = study(capsys, host, "--data", data, "--output", tmp_path / "page.html")
     assert (code, err) == (1, "bertscope: figures need matplotlib: pip install matplotlib\n")
+
+
+def test_texts_that_the_server_does_not_take_are_counted() -> None:
+    rejected = Rejected()
+    assert rejected.lines() == []
+    for index, words in enumerate(("is too long", "is empty")):
+        rejected(index, bertscope.InvalidArgument(words))
+    assert rejected.lines("pairs") == ["2 pairs that the server did not take; the first: is too long"]

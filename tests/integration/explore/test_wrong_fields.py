@@ -66,26 +66,7 @@ GOOD: dict[str, dict[str, object]] = {
     "unload": {"model": "nothing"},
     "compress": {"model": "nothing", "model_id": "x", "steps": [{"step": "layers", "layers": [0]}]},
 }
-WRONG = [
-    None,
-    True,
-    -1,
-    0,
-    10**30,
-    1e308,
-    "",
-    "\ud800",
-    "\x00",
-    "x" * 5000,
-    [],
-    [None],
-    [[]],
-    [-1, 10**30],
-    {},
-    {"layer": 0},
-    [{}],
-    [{"layer": 10**12, "head": -1}],
-]
+WRONG = [None, True, -1, 10**30, "\ud800", "x" * 5000, [[]], {}, [{"layer": 10**12, "head": -1}]]
 
 
 def wrong_bodies(question):

@@ -48,6 +48,7 @@ def test_numbers_that_a_random_model_has_not_seen_are_not_read(asking: Asking) -
     found = numbers.read_out(asking, kind="values")
     assert (found.value, found.difference) == (pytest.approx(found.difference), pytest.approx(found.value))
     assert found.value < 0.5
+    assert "numbers that no other text has" in found.data
     beside = numbers.read_out(asking, kind="values", above_embeddings=True)
     assert beside.difference == pytest.approx(beside.value - (beside.control or 0))
 
@@ -94,7 +95,7 @@ def test_one_language_is_refused(asking: Asking) -> None:
 
 def test_parts_of_speech_transfer_without_words_that_both_languages_have(asking: Asking, tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("no treebank")
-    own = Asking(asking.client, asking.model, data=Data(tmp_path), languages=("en", "de"))
+    own = Asking(asking.client, asking.model, data=Data(tmp_path), languages=("en", "de", "ko"))  # the first two
     with pytest.raises(NotAsked, match="en_"):
         languages.transfer(own)
     for code, nouns, verb in (("en", ("dogs", "cats", "cows"), "bark"), ("de", ("Hunde", "Katzen", "cows"), "bellen")):

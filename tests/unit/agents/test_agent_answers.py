@@ -6,12 +6,13 @@ import stat
 
 import numpy as np
 import pytest
-from bertscope.errors import InvalidArgument, InvalidReply
+from bertscope.errors import InvalidArgument, InvalidReply, ResourceExhausted
 from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2, representation_lens_pb2
 from bertscope_workbench.agents import budget, replies
 from bertscope_workbench.agents.calls import Told, request
 from bertscope_workbench.agents.contract import operations
 from bertscope_workbench.agents.results import KEPT, Results
+from bertscope_workbench.agents.server import failure
 
 
 def tensor(values):
@@ -175,3 +176,15 @@ def test_files_of_another_process_stay(tmp_path):
 def test_arguments_of_another_form_are_refused(arguments):
     with pytest.raises(InvalidArgument, match="`describe` tells the fields of fill_mask"):
         request(operations()["fill_mask"], arguments)
+
+
+def test_a_failure_says_when_to_ask_again_if_the_server_did():
+    full = failure(ResourceExhausted("the queue is full", reason="QUEUE_FULL", retry_after=1.5, request_id="r1"))["error"]
+    assert full == {
+        "status": "RESOURCE_EXHAUSTED",
+        "reason": "QUEUE_FULL",
+        "message": "the queue is full",
+        "retry_after_seconds": 1.5,
+        "request_id": "r1",
+    }
+    assert failure(ResourceExhausted("the queue is full"))["error"].keys() == {"status", "reason", "message"}

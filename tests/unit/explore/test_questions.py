@@ -10,27 +10,7 @@ import pytest
 from bertscope.errors import InvalidArgument, ResourceExhausted
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
-from bertscope_workbench.explore.streams import EventReply, error_event, with_progress
-
-
-def test_a_body_is_read_field_by_field():
-    body = Body.parse(
-        b'{"text": "a", "none": null, "yes": true, "n": 3, "x": 1, "texts": ["b"], "parts": [{"n": 1}], "layers": [0], '
-        b'"names": {"a": "b"}}'
-    )
-    assert (body.text("text"), body.optional_text("none"), body.flag("yes"), body.whole("n")) == ("a", None, True, 3)
-    assert (body.number("x"), body.texts("texts"), body.wholes("layers")) == (1.0, ["b"], [0])
-    assert body.names("names") == {"a": "b"}
-    (part,) = body.parts("parts")
-    assert part.whole("n") == 1
-    assert (body.text("more", "usual"), body.flag("missing"), body.whole("count", 5), body.names("none")) == (
-        "usual",
-        False,
-        5,
-        {},
-    )
-    part.done()
-    body.done()
+from bertscope_workbench.explore.streams import EventReply, error_event
 
 
 @pytest.mark.parametrize(
@@ -79,46 +59,6 @@ def test_results_become_json():
     }
     with pytest.raises(TypeError):
         plain(object())
-
-
-async def all_of(events):
-    return [event async for event in events]
-
-
-def result(found):
-    return {"result": found}
-
-
-def test_progress_comes_before_the_result():
-    async def call(on_progress):
-        for number in range(3):
-            on_progress(number)
-            await asyncio.sleep(0)
-        for number in range(3, 6):
-            on_progress(number)
-        return "done"
-
-    told = [{"progress": number} for number in range(6)]
-    assert asyncio.run(all_of(with_progress(call, result))) == [*told, {"result": "done"}]
-
-
-def test_closing_the_progress_cancels_the_call():
-    async def ended():
-        over = asyncio.Event()
-
-        async def call(on_progress):
-            on_progress(0)
-            try:
-                await asyncio.Event().wait()
-            finally:
-                over.set()
-
-        events = with_progress(call, result)
-        assert await anext(events) == {"progress": 0}
-        await events.aclose()
-        return over.is_set()
-
-    assert asyncio.run(ended())
 
 
 async def reply(events, *, gone_after=None):

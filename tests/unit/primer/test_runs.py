@@ -99,7 +99,10 @@ def test_a_file_of_something_else_stays(tmp_path: Path, text: str) -> None:
 
 def test_answers_that_were_not_asked_for_stay(tmp_path: Path) -> None:
     file = tmp_path / "primer.jsonl"
-    asked(Hosted("a"), CLAIMS[:2], kept=KeptResults(file))
+    first = KeptResults(file)
+    assert not first.answered
+    asked(Hosted("a"), CLAIMS[:2], kept=first)
+    assert first.answered
     narrow = KeptResults(file, resume=True)
     asked(Hosted("a"), CLAIMS[:1], kept=narrow)
     narrow.finish()

@@ -22,6 +22,7 @@ def operations(document):
     return [operation for ways in document["paths"].values() for operation in ways.values()]
 
 
+@pytest.mark.slow
 def test_it_is_valid(document):
     assert document["openapi"].startswith("3.1.")
     assert [*OpenAPIV31SpecValidator(document).iter_errors()] == []

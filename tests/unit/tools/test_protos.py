@@ -38,8 +38,6 @@ def test_the_contract_is_clean_and_does_not_break_itself(tmp_path: Path) -> None
     ("old", "new", "finding"),
     [
         ("uint32 token_index = 1;", "uint32 tokenIndex = 1;", "lower_snake_case"),
-        ("  // The predictions, likeliest first.\n", "", "non-empty comment"),
-        ("rpc FillMask(FillMaskRequest)", "rpc FillMask(Prediction)", "FillMaskRequest"),
     ],
 )
 def test_lint_finds(copy: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], old: str, new: str, finding: str) -> None:
@@ -51,8 +49,6 @@ def test_lint_finds(copy: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("old", "new", "finding"),
     [
-        ("uint32 token_index = 1;", "uint64 token_index = 1;", "changed type"),
-        ("  bool truncate = 6;\n", "", "was deleted"),
         ("  rpc FillMask(", "  rpc FillMasks(", 'RPC "FillMask"'),
     ],
 )
@@ -65,9 +61,8 @@ def test_breaking_finds(
     assert finding in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("left_out", ["role: ROLE_READ ", " work: WORK_INTERACTIVE"])
-def test_an_rpc_without_a_policy_is_named(copy: Path, left_out: str) -> None:
-    replace(copy / CLOZE, left_out, "")
+def test_an_rpc_without_a_policy_is_named(copy: Path) -> None:
+    replace(copy / CLOZE, " work: WORK_INTERACTIVE", "")
     with pytest.raises(ValueError, match=r"ClozeService\.FillMask lacks its \(bertscope\.v1\.policy\)"):
         contract.read(described(copy))
 
@@ -81,10 +76,10 @@ def test_what_is_read_here_is_what_the_server_reads() -> None:
         assert (found.idempotent, found.streaming) == (method.idempotent, method.streaming)
 
 
-@pytest.mark.parametrize("path", sorted(PROTOS.glob("bertscope/**/*.proto")), ids=lambda path: path.stem)
-def test_other_languages_get_packages(path: Path) -> None:
-    options = set(re.findall(r"^option (\w+) = ", path.read_text(encoding="utf-8"), re.MULTILINE))
-    assert options >= {"go_package", "java_package", "java_multiple_files", "csharp_namespace"}
+def test_other_languages_get_packages() -> None:
+    for path in PROTOS.glob("bertscope/**/*.proto"):
+        options = set(re.findall(r"^option (\w+) = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+        assert options >= {"go_package", "java_package", "java_multiple_files", "csharp_namespace"}, path
 
 
 def test_only_what_stands_between_its_lines_is_replaced() -> None:
