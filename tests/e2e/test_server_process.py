@@ -80,17 +80,14 @@ def bertscope(process: Process, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=granted(60), check=False)
 
 
-def test_the_embedded_model_knows_the_capital_of_france(embedded: Process) -> None:
+def test_the_embedded_model_is_the_default_and_knows_the_capital_of_france(embedded: Process) -> None:
+    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
+    assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
+    assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
     (result,) = embedded.cloze.FillMask(CAPITAL, timeout=granted(20)).results
     best = result.masks[0].predictions[0]
     assert best.token == "france"
     assert best.probability == pytest.approx(0.49, abs=0.02)
-
-
-def test_the_embedded_model_is_the_default(embedded: Process) -> None:
-    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
-    assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
-    assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
 
 
 def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
@@ -332,20 +329,6 @@ def test_a_load_that_can_not_be_interrupted_does_not_keep_the_process(launch: Ca
         process.popen.send_signal(signal.SIGTERM)
         assert process.end(30) == 0
     assert "Traceback" not in process.text
-
-
-def test_a_wrong_flag_is_told_in_one_line_with_exit_status_2(launch: Callable[..., Process]) -> None:
-    process = launch("--port", "70000")
-    assert process.end() == 2
-    assert "--port" in one_line(process)
-    assert "70000" in one_line(process)
-
-
-def test_variables_set_what_flags_do_not(launch: Callable[..., Process]) -> None:
-    process = launch(BERTSCOPE_LOG_LEVEL="loud")
-    assert process.end() == 2
-    assert "log-level" in one_line(process)
-    assert os.environ.get("BERTSCOPE_LOG_LEVEL") is None
 
 
 def test_a_variable_that_sets_nothing_is_told(launch: Callable[..., Process]) -> None:

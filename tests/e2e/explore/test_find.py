@@ -123,21 +123,6 @@ def test_the_python_of_a_state(visit: Visit, fragment: str, tmp_path: Path, monk
     assert [float(row[0]) for row in rows(tab)] == pytest.approx([place.value for place in unit.best], rel=1e-2, abs=1e-3)
 
 
-def test_tags_in_common(visit: Visit, target: str, tmp_path: Path) -> None:
-    path = tmp_path / "three-times.conllu"
-    path.write_text(EXAMPLES.read_text() * 3)
-    tab = visit("#find?unit=head:4:9").tab
-    tab.get_by_label("A file of sentences").set_input_files(path)
-    read = bertscope.read_probe_conllu(path, "upos")
-    tags = [[(label.label, label.start, label.end) for label in text.labels] for text in read]
-    with bertscope.Client(target) as client:
-        contexts = client.find_contexts([text.text for text in read], heads={4: [9]}, places=100, sample=1000)
-    for one in bertscope.count_tags(contexts, tags).best():
-        start = "Words" if one.of == "word" else "Attended to"
-        said = rf"{start}: {100 * one.share:.1f}\s% {one.tag} in {one.texts} sentences .*{100 * one.by_chance:.1f}\s% by chance"
-        expect(tab.locator(".find-tags")).to_contain_text(re.compile(said))
-
-
 def test_uses_of_a_word(visit: Visit) -> None:
     tab = visit("#find?unit=state:4").tab
     searched(tab, "states of layer 4")

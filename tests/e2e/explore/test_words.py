@@ -91,20 +91,6 @@ def test_occlusion_is_refined_in_place(visit: Visit) -> None:
     assert tab.evaluate("window.kept.isConnected")
 
 
-def test_a_longer_sentence_has_intervals(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit(f"#explore?why=1&answer=food&text={LONG.replace(' ', '+')}").tab
-    expect(status(tab)).to_contain_text("Shapley values over 5 pairs of orders", timeout=WAIT)
-    word(tab, "market").hover()
-    expect(tab.locator(".word-readout")).to_contain_text(
-        re.compile(r"^market [+-][\d.]+, 95 % interval [+-][\d.]+ to [+-][\d.]+\.")
-    )
-    tab.locator(".headline").hover()
-    expect(tab.locator(".word-readout")).not_to_contain_text("market")
-    word(tab, "market").focus()
-    expect(tab.locator(".word-readout")).to_contain_text("market")
-    expect(word(tab, "market")).to_have_accessible_name(re.compile("95 % interval"))
-
-
 def test_a_click_masks_a_word_and_another_brings_it_back(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#explore?why=1").tab
     whole = explained(client, TEXT, bertscope.Answer("france"))

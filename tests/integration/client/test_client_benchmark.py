@@ -84,7 +84,7 @@ class Enough(Exception):
     """What a listener may raise."""
 
 
-@pytest.mark.parametrize(
+each_call = pytest.mark.parametrize(
     "call",
     [
         lambda client, listen: client.compress_model("x", bertscope.int8(), on_progress=listen),
@@ -93,6 +93,9 @@ class Enough(Exception):
     ],
     ids=["compress", "benchmark", "studies"],
 )
+
+
+@each_call
 def test_an_exception_of_the_listener_ends_the_call(server, stuck, call):
     def listen(progress):
         raise Enough
@@ -103,15 +106,7 @@ def test_an_exception_of_the_listener_ends_the_call(server, stuck, call):
     assert server.ended.wait(granted(30))
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda client, listen: client.compress_model("x", bertscope.int8(), on_progress=listen),
-        lambda client, listen: client.benchmark_models("x", on_progress=listen),
-        lambda client, listen: client.benchmark_studies(on_progress=listen).table(),
-    ],
-    ids=["compress", "benchmark", "studies"],
-)
+@each_call
 @pytest.mark.asyncio
 async def test_cancelling_the_task_cancels_the_call(server, stuck, call):
     server.stream = stuck

@@ -159,31 +159,6 @@ def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, 
     assert "http" not in text.replace("http-equiv", "")
 
 
-@pytest.mark.slow
-def test_a_study_goes_on_with_its_rows(host: Host, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, kept = folder / "page.html", folder / "rows"
-    words = (folder / "mine.toml", "--data", folder, "--model", "bert", "--output", page, "--rows", kept)
-    with (folder / "ranks.csv").open("a", encoding="utf-8") as file:
-        file.write("it [MASK] .,☃|the\nthe [MASK] it .,☃\n")
-    code, out, err = study(capsys, host, *words)
-    assert (code, err) == (0, "")
-    assert "1 skipped: the vocabulary can't write it (first: ☃)" in out
-    files = {path.name: path for path in kept.iterdir()}
-    assert sorted(files) == [f"{name}.bert.jsonl" for name in ("facts", "forms", "pairs", "ranks")]
-    before = page.read_bytes(), {name: path.read_bytes() for name, path in files.items()}
-    code, _, err = study(capsys, host, *words)
-    assert (code, err) == (1, f"bertscope: {kept} has rows; go on with them by --resume, or name another folder\n")
-    files["facts.bert.jsonl"].unlink()
-    lines = before[1]["ranks.bert.jsonl"].splitlines(keepends=True)
-    files["ranks.bert.jsonl"].write_bytes(b"".join(lines[:2]) + lines[2][:9])
-    assert study(capsys, host, *words, "--resume") == (0, out, "")
-    assert (page.read_bytes(), {name: path.read_bytes() for name, path in files.items()}) == before
-    files["forms.bert.jsonl"].write_bytes(before[1]["forms.bert.jsonl"].replace(b"sha256:", b"sha256:0"))
-    code, _, err = study(capsys, host, *words, "--resume")
-    assert code == 1 and "forms.bert.jsonl cannot go on: the digest of the weights was sha256:0" in err
-    assert study(capsys, host, "capitals", "--resume")[0] == 2
-
-
 def test_a_study_that_ships_needs_no_data(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = study(capsys, host, "capitals", "--limit", "8", "--only", "capital")
     assert (code, err) == (0, "")

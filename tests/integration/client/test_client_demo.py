@@ -102,15 +102,6 @@ def test_a_server_that_does_not_start_is_one_line(demo):
 
 
 @pytest.mark.slow
-def test_a_server_that_never_listens_is_given_up_and_stopped(demo):
-    process, pid_file = demo("stopped.wait()", "--timeout", "1")
-    _, err = process.communicate(timeout=granted(60))
-    assert process.returncode == 1
-    assert err == "bertscope: the server did not listen within 1 s\n"
-    assert not pid_file.exists() or gone(pid_file)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_demo_stops_the_server(demo, tmp_path, sent, code):
     fifo = tmp_path / "fifo"

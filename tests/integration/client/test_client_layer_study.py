@@ -51,14 +51,6 @@ def test_all_questions_are_answered(host: Host, data: Path, tmp_path: Path, caps
     assert f"Best in layer {probes.best_layer}: {100 * probes.layer(probes.best_layer).accuracy:.1f} %" in found.texts["4.1"]
 
 
-def test_parts_have_files_of_their_own(data: Path) -> None:
-    for part in ("train", "dev", "test"):
-        (data / f"en-{part}.conllu").write_text(OTHER.format(*[""] * 3) * len(part), encoding="utf-8")
-    treebank = find_treebank(data, 4)
-    assert [path.stem for path in treebank.files] == ["en-train", "en-dev", "en-test"]
-    assert [len(part) for part in treebank.parts("upos")] == [4, 3, 4]
-
-
 def test_the_middle_content_word_is_masked(data: Path) -> None:
     (first, *_) = find_treebank(data, 1).sentences()
     assert masked_word(first, "<m>") == ("The cat <m> there.", "sat")

@@ -215,7 +215,7 @@ def command(server, capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "json"])
+@pytest.mark.parametrize("ending", ["csv", "json"])
 def test_what_came_is_written_under_a_name_that_says_so(command, server, tmp_path, ending):
     assert command("--output", f"whole.{ending}")[0] == 0
     server.stream = breaking_after(5)

@@ -22,7 +22,7 @@ def table(host):
 
 @pytest.mark.parametrize(
     "name",
-    ["sweep.json", "sweep.parquet", *(pytest.param(f"sweep.{end}", marks=pytest.mark.slow) for end in ("csv", "tsv", "jsonl"))],
+    ["sweep.json", "sweep.parquet", pytest.param("sweep.csv", marks=pytest.mark.slow)],
 )
 def test_a_sweep(page, table, tmp_path, name):
     path = tmp_path / name
@@ -72,19 +72,9 @@ def test_a_grid_has_a_limit(page):
         (opened("x.json", b'{"a": 1}'), "no list of results"),
         (opened("x.parquet", b"PAR1"), "is no .parquet file"),
         (opened("x.csv", b"n\n" + b"1\n" * 200_001), "more than 200,000 rows"),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (opened("x.json", b"[" * 100_000), "is no .json file"),
-                (opened("x.json", b"3"), "is no .json file"),
-                (opened("x.csv", b""), "no rows"),
-                (opened("x.csv", b"\xff\xfe\x00"), "is no .csv file"),
-                (opened("x.jsonl", b"[1]"), "is no .jsonl file"),
-                (opened("x.csv", b'a\n"' + b"x" * 200_000 + b'"'), "is no .csv file"),
-                (opened("x.json", b"[" + b'{"n":1},' * 200_000 + b'{"n":1}]'), "more than 200,000 rows"),
-                (opened("x.jsonl", b'{"n":1}\n' * 200_001), "more than 200,000 rows"),
-            )
-        ),
+        (opened("x.csv", b""), "no rows"),
+        (opened("x.csv", b"\xff\xfe\x00"), "is no .csv file"),
+        (opened("x.json", b"[" * 100_000), "is no .json file"),
     ],
 )
 def test_wrong_files(page, body, part):
