@@ -8,7 +8,7 @@ from bertscope import InvalidArgument
 from bertscope_workbench.primer.claim import read_claims
 from bertscope_workbench.primer.measures import find_measure
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 BROKEN = """
 section = "4"
 title = "Knowledge"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.patience import granted
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CHILD = """
 import json, os, signal, sys, threading
 from pathlib import Path

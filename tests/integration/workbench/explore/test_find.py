@@ -9,7 +9,7 @@ import pytest
 from bertscope_workbench.readers.embedded_codes import embedded_codes
 
 TEXTS = ["The cat sat on the mat.", "A dog of a man, in the rain.", "Paris is the capital of France.", "the of in on"]
-EXAMPLES = Path(__file__).parents[3] / "examples" / "sentences.conllu"
+EXAMPLES = Path(__file__).parents[4] / "examples" / "sentences.conllu"
 LIKE = {"like": "The cat sat on the mat.", "word": "Cat"}
 
 
