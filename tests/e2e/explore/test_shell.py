@@ -1,4 +1,4 @@
-"""The page's frame in a real browser: header, theme, links, the Models view, a server that goes and comes back."""
+"""The page's frame in a real browser: header, theme, links, the Models view."""
 
 import io
 import json

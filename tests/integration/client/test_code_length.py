@@ -1,4 +1,4 @@
-"""`measure_code_length` beside the definition, and on labels that states tell nothing about, or everything."""
+"""`measure_code_length` beside its definition."""
 
 from __future__ import annotations
 
