@@ -1,4 +1,4 @@
-"""Facts and studies whose server or client is ended go on and end with the rows, figures and page of undisturbed ones, byte for byte."""
+"""Facts and studies whose server or client is ended go on, and end with the rows and page of others, byte for byte."""
 
 import signal
 import subprocess

@@ -5,6 +5,7 @@ import numpy.typing as npt
 import pytest
 from bertscope_workbench.primer.measures.calibration import (
     Predictions,
+    _error,
     _gain,
     calibration_error,
     fitted_temperature,
@@ -39,6 +40,13 @@ def test_a_known_error_is_found_without_bias() -> None:
     generator = np.random.default_rng(1)
     found = [calibration_error(*simulated(generator, 500, gap=0.2)) ** 2 for _ in range(SIMULATIONS)]
     assert np.mean(found) == pytest.approx(0.04, abs=0.003)
+
+
+def test_the_interval_of_an_error_holds_it_and_counts_sentences() -> None:
+    confidence, right = simulated(np.random.default_rng(3), 600, gap=0.2)
+    found = _error(Predictions(confidence, right, np.repeat(np.arange(60), 10), ["w"] * 600, "made"))
+    assert found.items == 60
+    assert 0.1 < found.low <= 0.2 <= found.high < 0.3
 
 
 def test_the_temperature_that_was_put_in_comes_out() -> None:

@@ -11,6 +11,14 @@ FEWEST = 0.91
 """Of 400 intervals of 95 %, fewer than this share would hold once in 3,000 times."""
 
 
+def test_a_bootstrap_of_a_mean_has_the_interval_of_the_normal_law() -> None:
+    drawn = np.random.default_rng(3).normal(size=400)
+    found = bootstrapped(lambda own: float(drawn[own].mean()), 400, resamples=1000, data="drawn")
+    error = drawn.std() / 20
+    assert found.value == pytest.approx(drawn.mean())
+    assert (found.low, found.high) == pytest.approx((found.value - 1.96 * error, found.value + 1.96 * error), abs=0.25 * error)
+
+
 def test_items_of_a_group_count_once() -> None:
     generator = np.random.default_rng(2)
     held = 0
