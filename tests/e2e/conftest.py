@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.disturbance import ALONE
 from tests.support.process import Process
 from tests.support.proxy import Proxy
+from tests.support.tiny import write_checkpoint
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +33,20 @@ def gateway(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
     """Where an Envoy before that server listens, HOST:PORT."""
     with Proxy(tmp_path_factory.mktemp("envoy"), [target]) as proxy:
         yield proxy.target
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny checkpoint."""
+    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def steady(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A server of it that stays while others go, and answers as they do, bit for bit."""
+    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={tiny}", *ALONE) as process:
+        process.wait_until_serving()
+        yield process
 
 
 @pytest.fixture

@@ -127,10 +127,7 @@ def test_another_host_or_origin_is_refused(target: str, tmp_path: Path) -> None:
     [
         (["--http", "--host", "0.0.0.0"], {}, "other machines need a token"),
         (["--http"], {"BERTSCOPE_TOKEN": "mine"}, "other users of this machine could call with your token"),
-        (["--http", "--http-key", "key.pem"], {}, "go together"),
         (["--tools", "fil_mask"], {}, "no tool is called 'fil_mask'"),
-        (["--http", "--caller-token-file", "/nowhere"], {}, "/nowhere: No such file"),
-        (["--results", "/proc/no"], {}, "/proc/no: "),
     ],
 )
 def test_wrong_commands(target: str, flags: list[str], variables: dict[str, str], part: str) -> None:
@@ -189,13 +186,3 @@ def test_a_call_that_is_cancelled_over_http_ends_on_the_server(embedded: Process
 
     with over_http(embedded.target, tmp_path) as (url, _):
         assert not asyncio.run(work(url))
-
-
-def test_the_end_of_the_input_is_the_end(target: str, tmp_path: Path) -> None:
-    command = [str(BIN / "bertscope"), "mcp", "--results", str(tmp_path)]
-    done = subprocess.run(
-        command, input="", capture_output=True, text=True, timeout=granted(60), env=environment(target), check=False
-    )
-    assert done.returncode == 0
-    assert done.stdout == ""
-    assert f"full results go to {tmp_path}" in done.stderr

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file
 
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import SENTENCES, write_checkpoint
+from tests.support.tiny import SENTENCES
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +25,8 @@ def distil(client: bertscope.Client, folder: Path, **more: Any) -> bertscope.Dis
     return client.distill_model("small", TEXTS, folder=str(folder), **settings, **parts, **more)  # type: ignore[arg-type]
 
 
-def test_a_killed_server_costs_what_it_had_not_kept(launch: Callable[..., Process], tmp_path: Path) -> None:
-    flags = ("--model", f"tiny={write_checkpoint('bert', tmp_path / 'tiny')}")
+def test_a_killed_server_costs_what_it_had_not_kept(launch: Callable[..., Process], tiny: Path, tmp_path: Path) -> None:
+    flags = ("--model", f"tiny={tiny}")
     steady = launch(*flags)
     steady.wait_until_serving()
     with bertscope.Client(steady.target) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -41,9 +42,17 @@ def commands(page: Path) -> list[str]:
 SECURED = ROOT / "docs" / "security.md"
 """Its programs need TLS and tokens: tests/integration/security/test_security_page.py runs them."""
 
-PROGRAMS = [(page, number, code) for page in PAGES if page != SECURED for number, code in enumerate(blocks(page, "python"))]
+PROGRAMS = [(page, code) for page in PAGES if page != SECURED for code in blocks(page, "python")]
 SCRIPTS = [(page, number, code) for page in PAGES for number, code in enumerate(blocks(page, "js"))]
 COMMANDS = [(page, command) for page in PAGES for command in commands(page)]
+ALONE = re.compile(r"[|<>;&$*`]|^(?!bertscope )|^bertscope (serve|demo|explore|mcp|cache)\b")
+"""Commands that a shell runs: those of other programs, of several, and those with processes of their own."""
+SHELL = [(page, command) for page, command in COMMANDS if ALONE.search(command)]
+TOGETHER = [(page, shlex.split(command)[1:]) for page, command in COMMANDS if not ALONE.search(command)]
+BATCH = 8
+EXAMPLES = [*PROGRAMS, *TOGETHER]
+BATCHES = [EXAMPLES[begin : begin + BATCH] for begin in range(0, len(EXAMPLES), BATCH)]
+"""Examples that one process runs, one after another: Python would import all libraries anew for each."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -57,15 +66,29 @@ def without_the_models_of_examples(target: str) -> Iterator[None]:
             client.unload_model(model)
 
 
-@pytest.mark.parametrize(("page", "number", "code"), PROGRAMS, ids=lambda value: getattr(value, "stem", str(value)[:20]))
-def test_python_example_runs(page: Path, number: int, code: str, target: str, tmp_path: Path) -> None:
-    script = tmp_path / f"{page.stem}_{number}.py"
-    assert DEFAULT_TARGET in code
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    script.write_text(code.replace(DEFAULT_TARGET, target), encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=granted(100), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+@pytest.mark.timeout(granted(600))
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0][0].stem} to {batch[-1][0].stem}")
+def test_examples_run(batch: list[tuple[Path, str | list[str]]], target: str, tmp_path: Path) -> None:
+    jobs: list[tuple[str | list[str], str]] = []
+    for number, (_, example) in enumerate(batch):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "examples").symlink_to(ROOT / "examples")
+        if isinstance(example, str):
+            assert DEFAULT_TARGET in example
+            (folder / "example.py").write_text(example.replace(DEFAULT_TARGET, target), encoding="utf-8")
+            jobs.append(("example.py", str(folder)))
+        else:
+            jobs.append(([word.replace(DEFAULT_TARGET, target) for word in example], str(folder)))
+    found = tmp_path / "found.json"
+    environment = {**os.environ, "BERTSCOPE_TARGET": target, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "tests.support.example_runs", str(found)]
+    subprocess.run(command, input=json.dumps(jobs), text=True, timeout=granted(500), cwd=ROOT, env=environment, check=True)
+    for (page, example), (_, folder), ran in zip(batch, jobs, json.loads(found.read_text(encoding="utf-8")), strict=True):
+        assert not ran["failed"], (page.name, example, ran)
+        assert ran["printed"].strip(), (page.name, example)
+        if "--plot" in example:
+            assert Path(folder, example[example.index("--plot") + 1]).stat().st_size > 1000
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +109,11 @@ def test_node_example_runs(page: Path, number: int, code: str, target: str, node
     assert done.stdout.strip()
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=[f"{page.stem}: {command}"[:60] for page, command in COMMANDS])
+@pytest.mark.parametrize(("page", "command"), SHELL, ids=[f"{page.stem}: {command}"[:60] for page, command in SHELL])
 def test_command_runs(page: Path, command: str, target: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if DEFAULT_GATEWAY in command:
         command = command.replace(DEFAULT_GATEWAY, request.getfixturevalue("gateway"))
-    program, *arguments = shlex.split(command)
+    program = shlex.split(command)[0]
     line = command.replace(DEFAULT_TARGET, target)
     if program == "curl":
         line += " --fail-with-body"  # else any answer will do, "not found" too
@@ -103,8 +126,6 @@ def test_command_runs(page: Path, command: str, target: str, tmp_path: Path, req
     done = subprocess.run(shell, capture_output=True, text=True, timeout=granted(100), cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-    if "--plot" in arguments:
-        assert (tmp_path / arguments[arguments.index("--plot") + 1]).stat().st_size > 1000
 
 
 def test_the_pages_have_examples() -> None:
@@ -120,16 +141,16 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_within_the_project_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        path, _, anchor = link.partition("#")
-        found = page.parent / path if path else page
-        if "://" not in link:
-            assert found.exists(), link
-            assert not anchor or anchor in anchors(found), link
+def test_links_within_the_project_lead_somewhere() -> None:
+    for page in (*PAGES, *OTHER_PAGES):
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            found = page.parent / path if path else page
+            if "://" not in link:
+                assert found.exists(), (page, link)
+                assert not anchor or anchor in anchors(found), (page, link)
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
-def test_the_index_leads_to_every_page(page: Path) -> None:
-    assert page.name == "README.md" or f"({page.name})" in (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+def test_the_index_leads_to_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    assert [page.name for page in PAGES[1:] if page.name != "README.md" and f"({page.name})" not in index] == []

@@ -46,11 +46,6 @@ def run(program: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
-def test_there_is_a_program_for_each() -> None:
-    assert PROGRAMS.keys() == {"ONNX Runtime", "transformers", "sentence-transformers"}
-    assert all(len([line for line in code.splitlines() if line]) <= 6 for code in PROGRAMS.values())
-
-
 def test_onnx_runtime_gives_what_the_server_gives(folder: Path) -> None:
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "cut-int8" / "tokenizer.json"))
     assert tokenizer.id_to_token(int(run("ONNX Runtime", folder))) == (folder / "cut-int8.txt").read_text(encoding="utf-8")

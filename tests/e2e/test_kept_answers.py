@@ -1,23 +1,19 @@
-"""Facts and studies that are disturbed in every way end with the rows, figures and page of undisturbed ones, byte for byte."""
+"""Facts and studies whose server or client is ended go on, and end with the rows and page of others, byte for byte."""
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import bertscope
 import pytest
 
-from tests.support.disturbance import COMMAND, during, paused, rows_of
+from tests.support.disturbance import ALONE, COMMAND, during, rows_of
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-FLAGS = ("--batch-tokens", "1")
-"""Every text runs alone: what shares a batch with it moves its seventh digit."""
 COUNT = 600
 STUDY = """
 title = "Mine"
@@ -74,18 +70,6 @@ def job(request: pytest.FixtureRequest) -> Job:
     return JOBS[request.param]
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}", *FLAGS) as process:
-        process.wait_until_serving()
-        yield process
-
-
 def folder_of(path: Path) -> Path:
     """A folder with all that is asked about."""
     path.mkdir()
@@ -125,9 +109,9 @@ def whole(undisturbed: dict[str, dict[str, bytes]], job: Job) -> dict[str, bytes
 
 
 def test_a_killed_server_of_two_costs_nothing(
-    steady: Process, launch: Callable[..., Process], checkpoint: Path, job: Job, folder: Path, whole: dict[str, bytes]
+    steady: Process, launch: Callable[..., Process], tiny: Path, job: Job, folder: Path, whole: dict[str, bytes]
 ) -> None:
-    victim = launch("--model", f"tiny={checkpoint}", *FLAGS)
+    victim = launch("--model", f"tiny={tiny}", *ALONE)
     victim.wait_until_serving()
     with job.begin(f"{steady.target},{victim.target}", folder) as client:
         during(folder / job.grows, COUNT // 4, victim.popen.kill).join()
@@ -151,63 +135,3 @@ def test_a_client_that_is_ended_goes_on(
     done = job.run(steady.target, folder, "--resume")
     assert (done.returncode, done.stderr) == (0, "")
     assert written(folder) == whole
-
-
-def test_a_full_disk_leaves_whole_rows(steady: Process, job: Job, folder: Path, whole: dict[str, bytes]) -> None:
-    """A limit of the shell stands for the disk: the write that crosses it is cut in the middle of a row."""
-    command = ["bash", "-c", 'ulimit -f 60; exec "$@"', "bash", *job.command(steady.target)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=granted(300))
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert done.stderr.startswith("bertscope: cannot write rows") and "File too large" in done.stderr
-    kept = (folder / job.grows).read_bytes()
-    assert whole[job.grows].startswith(kept) and kept.endswith(b"\n")
-    assert job.run(steady.target, folder, "--resume").returncode == 0
-    assert written(folder) == whole
-
-
-def test_a_replaced_model_is_refused(
-    launch: Callable[..., Process], checkpoint: Path, job: Job, folder: Path, whole: dict[str, bytes], tmp_path: Path
-) -> None:
-    other = write_checkpoint("roberta", tmp_path / "other")
-    server = launch("--model", f"tiny={checkpoint}", *FLAGS)
-    server.wait_until_serving()
-    with bertscope.Client(server.target) as client:
-
-        def load(source: Path) -> None:
-            client.load_model("tiny", source=str(source), replace=True, timeout=granted(90))
-
-        with job.begin(server.target, folder) as running:
-
-            def replace() -> None:
-                with paused(running):
-                    load(other)
-
-            during(folder / job.grows, 1, replace).join()
-            _, err = running.communicate(timeout=granted(300))
-        assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
-        kept = written(folder)
-        assert 0 < rows_of(folder / job.grows) < COUNT
-        done = job.run(server.target, folder, "--resume")
-        assert done.returncode == 1 and "the digest of the weights was sha256:" in done.stderr
-        assert written(folder) == kept
-        load(checkpoint)
-        assert job.run(server.target, folder, "--resume").returncode == 0
-        assert written(folder) == whole
-        load(other)  # Nothing is left to ask: the rows are still not those of this model.
-        if job.words[0] == "study":
-            done = job.run(server.target, folder, "--resume")
-            assert done.returncode == 1 and "the digest of the weights was sha256:" in done.stderr
-            assert written(folder) == whole
-
-
-def test_broken_facts_are_named_and_the_rest_kept(
-    steady: Process, folder: Path, undisturbed: dict[str, dict[str, bytes]]
-) -> None:
-    job, path = JOBS["facts"], folder / "facts.csv"
-    path.write_text(path.read_text() + "one cell\na [MASK],the\n")
-    done = job.run(steady.target, folder)
-    assert done.returncode == 1 and f"facts.csv, line {COUNT + 2}: has 1 columns" in done.stderr and not written(folder)
-    done = job.run(steady.target, folder, "--skip-broken")
-    assert done.returncode == 0 and done.stdout.endswith(f"wrote rows.csv: {COUNT} rows; left out 2 items\n")
-    assert f"facts.csv, line {COUNT + 2}: has 1 columns" in done.stderr and f"facts.csv, line {COUNT + 3}: " in done.stderr
-    assert written(folder) == undisturbed[job.grows]

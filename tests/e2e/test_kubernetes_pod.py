@@ -1,9 +1,8 @@
-"""A pod as deploy/kubernetes describes it, as a process: its variables, its Secrets and their rotation, its probes."""
+"""A pod as deploy/kubernetes describes it, as a process: its variables, its Secrets, its probes."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.kubernetes import CERTIFIED_NAMES, KUBERNETES, MUTUAL_TLS, Cluster, built
-from tests.support.patience import granted, wait_until
+from tests.support.patience import granted
 from tests.support.process import START_SECONDS, Process
 from tools.deploy.manifests import kustomizations
 
@@ -26,8 +25,6 @@ MOUNTS = "/etc/bertscope"
 PROBE_SECONDS = granted(60)
 """More than Kubernetes allows: other tests run beside this one."""
 
-_versions = itertools.count()
-
 
 @pytest.fixture(scope="module")
 def clusters() -> dict[str, Cluster]:
@@ -36,16 +33,10 @@ def clusters() -> dict[str, Cluster]:
 
 
 def mount(folder: Path, files: dict[str, str | bytes]) -> None:
-    """Put a Secret's files where a pod sees them, or new ones in their place, as the kubelet does: all at once, by one link."""
-    version = folder / f"..{next(_versions)}"
-    version.mkdir(parents=True)
+    """Puts a Secret's files where a pod sees them."""
+    folder.mkdir()
     for name, content in files.items():
-        (version / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
-    draft = folder / "..data_tmp"
-    draft.symlink_to(version.name)
-    draft.replace(folder / "..data")
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def token_line(token: str) -> str:
@@ -107,24 +98,6 @@ def test_its_probes_pass_only_with_what_they_are_given(pod: Pod) -> None:
     assert done.returncode == 0, done.stderr
     assert pod.probe("BERTSCOPE_CA").returncode != 0
     assert pod.probe("BERTSCOPE_CERTIFICATE", "BERTSCOPE_KEY").returncode != 0
-
-
-def test_a_rotated_secret_is_read_without_a_restart(pod: Pod) -> None:
-    with pod.client("first") as before, pod.client("second") as after:
-        assert before.fill_mask("The [MASK] sat.")
-        with pytest.raises(bertscope.Unauthenticated):
-            after.fill_mask("The [MASK] sat.")
-        mount(pod.folder / "tokens", {"tokens": token_line("second")})
-
-        def taken() -> bool:
-            try:
-                return bool(after.fill_mask("The [MASK] sat."))
-            except bertscope.Unauthenticated:
-                return False
-
-        wait_until(taken, "the new token is taken")
-        with pytest.raises(bertscope.Unauthenticated):
-            before.fill_mask("The [MASK] sat.")
 
 
 def test_kubernetes_own_probes_ask_for_a_service_that_the_server_knows(clusters: dict[str, Cluster], pod: Pod) -> None:

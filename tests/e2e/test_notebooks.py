@@ -30,7 +30,3 @@ def test_a_notebook_runs_and_shows_numbers(path: Path) -> None:
     for cell in cells:
         shown = "".join(output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
         assert re.search(r"\d", shown), cell.source
-
-
-def test_there_are_three_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOKS] == ["agreement", "answers", "compression"]

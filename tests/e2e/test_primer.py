@@ -4,7 +4,6 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -22,14 +21,6 @@ ONLY = ("--only", "5.1", "--only", "few-patterns", "--limit", "6")
 SECONDS = re.compile(r'"seconds": [0-9.e-]+')
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = write_checkpoint("bert", tmp_path_factory.mktemp("tiny"))
-    with Process(tmp_path_factory.mktemp("server"), f"--model=tiny={folder}", "--batch-tokens", "1") as running:
-        running.wait_until_serving()
-        yield running
-
-
 def command(target: str, *words: str) -> list[str]:
     return [*COMMAND, "primer", *ONLY, "--target", target, *words]
 
@@ -38,21 +29,21 @@ def asked(target: str, folder: Path, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(command(target, *words), cwd=folder, capture_output=True, text=True, timeout=granted(300))
 
 
-def test_a_killed_run_goes_on_to_the_same_page(server: Process, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_to_the_same_page(steady: Process, tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    whole = asked(server.target, tmp_path / "whole")
+    whole = asked(steady.target, tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     assert "Few patterns" in whole.stdout
     folder = tmp_path / "killed"
-    running = subprocess.Popen(command(server.target), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(command(steady.target), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     during(folder / "primer.jsonl", 2, lambda: running.send_signal(signal.SIGKILL)).join()
     running.communicate()
     assert running.returncode == -signal.SIGKILL
-    refused = asked(server.target, folder)
+    refused = asked(steady.target, folder)
     assert refused.returncode == 1
     assert "--resume" in refused.stderr
-    resumed = asked(server.target, folder, "--resume")
+    resumed = asked(steady.target, folder, "--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert not (folder / "primer.jsonl").exists()
     pages = [(each / "primer.html").read_text() for each in (tmp_path / "whole", folder)]
@@ -66,14 +57,14 @@ def test_a_killed_run_goes_on_to_the_same_page(server: Process, tmp_path: Path) 
     assert rows["verdict"].tolist() == [test["results"][0]["verdict"] for test in tests]
 
 
-def test_checkpoints_are_a_film(server: Process, tmp_path: Path) -> None:
+def test_checkpoints_are_a_film(steady: Process, tmp_path: Path) -> None:
     folders = [write_checkpoint("bert", tmp_path / f"checkpoint-{step}") for step in (100, 200)]
-    found = asked(server.target, tmp_path, *(f"--revision={folder}" for folder in folders))
+    found = asked(steady.target, tmp_path, *(f"--revision={folder}" for folder in folders))
     assert found.returncode == 0, found.stderr
     document = json.loads((tmp_path / "primer.json").read_text())
     assert [model["step"] for model in document["models"]] == [100, 200]
     assert "training step" in (tmp_path / "primer.html").read_text()
     listed = subprocess.run(
-        [*COMMAND, "models", "list", "--target", server.target, "--json"], capture_output=True, text=True, timeout=granted(60)
+        [*COMMAND, "models", "list", "--target", steady.target, "--json"], capture_output=True, text=True, timeout=granted(60)
     )
     assert [model["name"] for model in json.loads(listed.stdout)["models"]] == ["models/tiny"]

@@ -89,20 +89,6 @@ def test_a_model_that_never_ends_is_told_of_and_does_not_keep_the_process(
     assert "Traceback" not in process.text
 
 
-def test_sigterm_ends_a_process_whose_batch_never_ends_before_anybody_noticed(
-    launch: Callable[..., Process], tiny: Path, endless: Path
-) -> None:
-    process = launch(*hosting(tiny=tiny, endless=endless), "--grace-seconds", "2")
-    process.wait_until_serving()
-    hung = process.cloze.FillMask.future(HANG, timeout=CALL_SECONDS)
-    waiting = process.cloze.FillMask.future(FILL, timeout=CALL_SECONDS)
-    process.popen.send_signal(signal.SIGTERM)
-    for call in (hung, waiting):
-        assert failure(call)[0] is grpc.StatusCode.UNAVAILABLE
-    assert process.end(CALL_SECONDS) == 0
-    assert "Traceback" not in process.text
-
-
 def test_a_model_whose_first_run_never_ends_fails_its_load_and_a_server_that_begins_with_it(
     launch: Callable[..., Process], tiny: Path, tmp_path: Path
 ) -> None:

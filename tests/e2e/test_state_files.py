@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from tests.support.disturbance import COMMAND
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -19,25 +17,17 @@ BEGUN = 100_000
 """Bytes of a part: some calls have been answered, and not all."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    checkpoint = write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-    with Process(tmp_path_factory.mktemp("server"), "--model", f"tiny={checkpoint}", "--batch-tokens", "1") as process:
-        process.wait_until_serving()
-        yield process
-
-
 @pytest.fixture
-def command(server: Process, tmp_path: Path) -> list[str]:
+def command(steady: Process, tmp_path: Path) -> list[str]:
     """Writes to out.npy, of which every state is there as soon as it has come."""
     texts = tmp_path / "texts.txt"
     texts.write_text("".join(f"The {number} cats sat on a mat.\n" for number in range(TEXTS)))
     output = tmp_path / "out" / "out.npy"
     output.parent.mkdir()
-    return [*COMMAND, "states", "--texts", str(texts), "--target", server.target, "--output", str(output)]
+    return [*COMMAND, "states", "--texts", str(texts), "--target", steady.target, "--output", str(output)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
     command: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -60,7 +50,7 @@ def test_a_client_that_is_ended_leaves_no_file_and_the_next_run_a_whole_one(
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".npy", ".safetensors"])
+@pytest.mark.parametrize("suffix", [".parquet", ".npy"])
 def test_a_full_disk_leaves_no_file(command: list[str], tmp_path: Path, suffix: str) -> None:
     """A limit of the shell stands for the disk."""
     output = tmp_path / "out" / f"out{suffix}"

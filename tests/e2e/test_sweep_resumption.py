@@ -1,12 +1,13 @@
 """A sweep whose server is killed goes on from its file on another server, and ends as one that nobody disturbed."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import bertscope
 import pytest
 
+from tests.support.disturbance import ALONE
 from tests.support.patience import granted
 from tests.support.process import Process
 from tests.support.tiny import write_checkpoint
@@ -22,20 +23,6 @@ SETS = [
     for size in (1, 2, 3, 4)
     for chosen in itertools.combinations(HEADS, size)
 ]
-FLAGS = ("--batch-tokens", "1")
-"""Every text runs alone: what shares a batch with it moves its seventh digit."""
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}", *FLAGS) as process:
-        process.wait_until_serving()
-        yield process
 
 
 def sweep(client: bertscope.Client, **more: object) -> bertscope.HeadSweep:
@@ -44,11 +31,11 @@ def sweep(client: bertscope.Client, **more: object) -> bertscope.HeadSweep:
 
 
 def test_a_killed_server_costs_what_it_had_not_sent(
-    steady: Process, launch: Callable[..., Process], checkpoint: Path, tmp_path: Path
+    steady: Process, launch: Callable[..., Process], tiny: Path, tmp_path: Path
 ) -> None:
     with bertscope.Client(steady.target) as client:
         whole = sweep(client).table()
-    victim = launch("--model", f"another-name={checkpoint}", *FLAGS)
+    victim = launch("--model", f"another-name={tiny}", *ALONE)
     victim.wait_until_serving()
     with bertscope.Client(victim.target) as client, sweep(client, model="another-name") as running:
         for _ in range(7):

@@ -1,32 +1,18 @@
 """A trace whose server is killed goes on from its file on another server, and ends as one that nobody disturbed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import bertscope
 import pytest
 
+from tests.support.disturbance import ALONE
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.slow
 
 CLEAN = [f"The cat sat on the [MASK] in {year}." for year in range(1900, 1960)]
-FLAGS = ("--batch-tokens", "1")
-"""Every text runs alone: what shares a batch with it moves its seventh digit."""
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_checkpoint("bert", tmp_path_factory.mktemp("checkpoint") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Iterator[Process]:
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={checkpoint}", *FLAGS) as process:
-        process.wait_until_serving()
-        yield process
 
 
 def traced(client: bertscope.Client, **more: object) -> bertscope.SiteSweep:
@@ -36,11 +22,11 @@ def traced(client: bertscope.Client, **more: object) -> bertscope.SiteSweep:
 
 
 def test_a_killed_server_costs_what_it_had_not_sent(
-    steady: Process, launch: Callable[..., Process], checkpoint: Path, tmp_path: Path
+    steady: Process, launch: Callable[..., Process], tiny: Path, tmp_path: Path
 ) -> None:
     with bertscope.Client(steady.target) as client:
         whole = traced(client).table()
-    victim = launch("--model", f"tiny={checkpoint}", *FLAGS)
+    victim = launch("--model", f"tiny={tiny}", *ALONE)
     victim.wait_until_serving()
     with bertscope.Client(victim.target, retries=0) as client, traced(client) as running:
         while not running.done_pairs:

@@ -1,10 +1,8 @@
-"""Clients of Triton against our server: tritonclient, and perf_analyzer where it runs."""
+"""Triton's own client against our server."""
 
 import base64
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope import __version__
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.inference import open_inference_pb2_grpc as oip_grpc
 from bertscope.v1 import cloze_pb2 as cloze
@@ -26,9 +23,6 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 TRITONCLIENT = ["tritonclient[grpc]>=2.60"]
-PERF_ANALYZER = ["tritonclient==2.51.0", "nvidia-cuda-runtime-cu12>=12.6"]
-"""The last one that brings the program for a glibc as old as Debian 12's, and a library that it is linked with."""
-
 TEXT = "Paris is the capital of [MASK]."
 IDS = [101, 3000, 2003, 1996, 3007, 1997, 103, 1012, 102]
 """The same, as bert-base-uncased's vocabulary has it, which the embedded model shares."""
@@ -61,11 +55,6 @@ def test_the_documented_example_runs(embedded: Process) -> None:
     assert ran.returncode == 0, ran.stderr
     for shown in re.findall(r"b'\w+'", example):
         assert shown in ran.stdout
-
-
-def test_the_server_is_ready(found: dict[str, Any]) -> None:
-    assert (found["live"], found["ready"], found["models"]) == (True, True, [True, True, False])
-    assert found["server"] == {"name": "bertscope", "version": __version__, "extensions": ["model_configuration"]}
 
 
 def test_metadata_arrives(found: dict[str, Any]) -> None:
@@ -155,36 +144,3 @@ def test_our_messages_are_tritons(found: dict[str, Any]) -> None:
         assert (method.input_type, method.output_type) == (theirs_too.input_type, theirs_too.output_type)
     numbers = {value.name: value.number for file in files for enum in file.enum_type for value in enum.value}
     assert all(numbers[value.name] == value.number for value in ours.enum_type[0].value)
-
-
-@pytest.fixture(scope="module")
-def perf_analyzer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The program, and an environment in which it finds its libraries."""
-    program = python_with("perf-analyzer", PERF_ANALYZER).with_name("perf_analyzer")
-    folder = tmp_path_factory.mktemp("libb64")
-    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
-    if apt and dpkg:
-        subprocess.run([apt, "download", "libb64-0d"], cwd=folder, capture_output=True, timeout=granted(30), check=False)
-        for package in folder.glob("*.deb"):
-            subprocess.run([dpkg, "-x", package, folder], capture_output=True, timeout=granted(30), check=False)
-    libraries = {file.parent for root in (program.parents[1], folder) for file in root.rglob("lib*.so.*")}
-    environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
-    ran = subprocess.run(
-        [program, "--version"], env=environment, capture_output=True, text=True, timeout=granted(30), check=False
-    )
-    if ran.returncode:
-        pytest.skip(f"perf_analyzer does not run here: {ran.stderr.strip()[-200:]}")
-    return program, environment
-
-
-def test_perf_analyzer_measures_a_model(perf_analyzer: tuple[Path, dict[str, str]], embedded: Process, tmp_path: Path) -> None:
-    program, environment = perf_analyzer
-    data, report = tmp_path / "texts.json", tmp_path / "report.json"
-    data.write_text(json.dumps({"data": [{"text": {"content": [TEXT], "shape": [1]}}]}))
-    flags = ["-m", MODEL, "-i", "grpc", "-u", embedded.target, "--input-data", str(data), "-b", "2", "--request-count", "4"]
-    command = [program, *flags, "--request-parameter", "top_k:3:int", "--profile-export-file", str(report)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=granted(100), check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    requests = json.loads(report.read_text())["experiments"][0]["requests"]
-    assert len(requests) >= 4
-    assert all(len(request["response_timestamps"]) == 1 for request in requests)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from tests.support.patience import wait_until
 
+ALONE = ("--batch-tokens", "1", "--runtime", "torch")
+"""Every text runs alone, and by one runtime: what shares a batch with it, or another runtime, moves its seventh digit."""
+
 COMMAND = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
 
 

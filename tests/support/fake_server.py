@@ -26,7 +26,10 @@ from bertscope.v1.benchmark_pb2_grpc import BenchmarkServiceServicer, add_Benchm
 from bertscope.v1.classification_pb2_grpc import ClassificationServiceServicer, add_ClassificationServiceServicer_to_server
 from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceServicer_to_server
 from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2_grpc
+from grpc_status import rpc_status
 
 from tests.support import descriptions, reports
 from tests.support.patience import granted
@@ -41,6 +44,23 @@ PROVENANCE = common_pb2.Provenance(
     library_versions={"torch": "2.15.0"},
     numbering=common_pb2.NUMBERING_ZERO_BASED,
 )
+
+
+def refuse(context: grpc.ServicerContext, code: int, message: str, reason: str, *details: Message, **metadata: str) -> None:
+    """Ends a call as a server does: with a google.rpc.Status and a request id."""
+    status = status_pb2.Status(code=code, message=message)
+    for detail in (error_details_pb2.ErrorInfo(reason=reason, domain="bertscope", metadata=metadata), *details):
+        status.details.add().Pack(detail)
+    rich = rpc_status.to_status(status)
+    context.set_trailing_metadata((*rich.trailing_metadata, ("x-request-id", "request-1")))
+    context.abort(rich.code, rich.details)
+
+
+def refuse_field(context: grpc.ServicerContext, field: str, why: str, reason: str, **metadata: str) -> None:
+    """Ends a call for what a field has."""
+    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=f"{field} {why}")
+    violations = error_details_pb2.BadRequest(field_violations=[violation])
+    refuse(context, code_pb2.INVALID_ARGUMENT, f"{field} {why}", reason, violations, **metadata)
 
 
 def model(name: str) -> model_pb2.Model:

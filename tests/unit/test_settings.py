@@ -3,14 +3,11 @@
 import os
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from bertscope_service.__main__ import main
-from bertscope_service.settings import CALLERS, PREFIX, Settings, unknown_variables
-from bertscope_workbench.command.options.server import TOKEN_VARIABLE, ServerOptions
-from pydantic import ValidationError
+from bertscope_service.settings import Settings, unknown_variables
 from pydantic_settings import CliApp
 
 from tests.support.patience import granted
@@ -31,13 +28,6 @@ def test_defaults() -> None:
     assert (settings.port, settings.metrics_port, settings.host) == (50051, 9464, "127.0.0.1")
     assert settings.model == []
     assert (settings.max_texts, settings.precision, settings.device) == (256, "auto", "auto")
-
-
-def test_flag_over_variable_over_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BERTSCOPE_PORT", "1000")
-    monkeypatch.setenv("BERTSCOPE_QUEUE_TOKENS", "77")
-    assert (parsed().port, parsed().queue_tokens) == (1000, 77)
-    assert (parsed("--port", "2000").port, parsed("--port", "2000").queue_tokens) == (2000, 77)
 
 
 def written(folder: Path, text: str) -> str:
@@ -89,19 +79,6 @@ def test_every_wrong_key_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.Ca
 def test_a_file_and_flags_are_checked_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--config", written(tmp_path, 'tls_key = "key.pem"')]) == 2
     assert "belong together" in capsys.readouterr().err
-
-
-def test_models_are_repeatable_and_keep_their_order() -> None:
-    assert parsed("--model", "b=x/y", "--model", "a", "--model", "/f").model == ["b=x/y", "a", "/f"]
-
-
-def test_a_file_is_a_path() -> None:
-    assert parsed("--port-file", "a/b.json").port_file == Path("a/b.json")
-
-
-def test_nothing_can_be_changed_later() -> None:
-    with pytest.raises(ValidationError):
-        parsed().port = 1
 
 
 WRONG = [
@@ -164,17 +141,6 @@ def test_variables_that_are_no_settings_are_told_with_what_may_be_meant() -> Non
     ]
 
 
-def test_variables_of_callers_are_known() -> None:
-    options = {f"{PREFIX}{option.name.upper()}" for option in fields(ServerOptions)}
-    assert options | {TOKEN_VARIABLE} == CALLERS
-
-
-def test_choices_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--precision", "fp64"])
-    err = capsys.readouterr().err
-    assert all(choice in err for choice in ("fp32", "bf16", "fp16"))
-
-
 def test_an_unknown_flag_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--prot", "1"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -189,20 +155,6 @@ def test_a_wrong_flag_does_not_wait_for_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=granted(60), check=False)
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_importing_the_entry_point_changes_nothing() -> None:
-    code = """
-import logging, os, signal, threading
-def state():
-    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
-    return dict(os.environ), handlers, threading.enumerate(), logging.root.handlers[:], logging.root.level
-before = state()
-import bertscope_service.__main__
-assert state() == before
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=granted(60), check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,11 +2,18 @@
 
 from collections.abc import Callable, Iterator
 
+import bertscope
 import pytest
 from playwright.sync_api import Browser
 
 from tests.support.browsing import Watched, launched_browser
 from tests.support.page import Page
+
+
+@pytest.fixture(scope="module")
+def client(target: str) -> Iterator[bertscope.Client]:
+    with bertscope.Client(target) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

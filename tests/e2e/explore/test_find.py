@@ -123,35 +123,6 @@ def test_the_python_of_a_state(visit: Visit, fragment: str, tmp_path: Path, monk
     assert [float(row[0]) for row in rows(tab)] == pytest.approx([place.value for place in unit.best], rel=1e-2, abs=1e-3)
 
 
-def test_neurons_that_stand_out(visit: Visit) -> None:
-    tab = visit("#find").tab
-    searched(tab, "layer 0, head 2")
-    tab.get_by_role("radio", name="Neuron").check(force=True)
-    searched(tab, "layer 3, neuron 0")
-    chips = tab.get_by_role("group", name="Units that stand out").get_by_role("button")
-    expect(chips).to_have_count(12)
-    number, words = chips.first.inner_text().split(" ", 1)
-    chips.first.click()
-    searched(tab, f"layer 3, neuron {number}")
-    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
-    expect(chips.first).to_have_attribute("aria-pressed", "true")
-
-
-def test_tags_in_common(visit: Visit, target: str, tmp_path: Path) -> None:
-    path = tmp_path / "three-times.conllu"
-    path.write_text(EXAMPLES.read_text() * 3)
-    tab = visit("#find?unit=head:4:9").tab
-    tab.get_by_label("A file of sentences").set_input_files(path)
-    read = bertscope.read_probe_conllu(path, "upos")
-    tags = [[(label.label, label.start, label.end) for label in text.labels] for text in read]
-    with bertscope.Client(target) as client:
-        contexts = client.find_contexts([text.text for text in read], heads={4: [9]}, places=100, sample=1000)
-    for one in bertscope.count_tags(contexts, tags).best():
-        start = "Words" if one.of == "word" else "Attended to"
-        said = rf"{start}: {100 * one.share:.1f}\s% {one.tag} in {one.texts} sentences .*{100 * one.by_chance:.1f}\s% by chance"
-        expect(tab.locator(".find-tags")).to_contain_text(re.compile(said))
-
-
 def test_uses_of_a_word(visit: Visit) -> None:
     tab = visit("#find?unit=state:4").tab
     searched(tab, "states of layer 4")
@@ -200,16 +171,6 @@ def test_codes_that_ship(visit: Visit) -> None:
     expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
 
 
-def test_a_slice_of_a_table(visit: Visit) -> None:
-    tab = visit("#table?unit=head:1:8").tab
-    tab.get_by_label("Sentences, or the contents of a table").fill("A cat sat here.\nThe dog barked.")
-    tab.get_by_role("button", name="Read").click()
-    tab.get_by_role("button", name="Find in these").click()
-    expect(tab.locator(".find-corpus")).to_contain_text("2 sentences")
-    searched(tab, "layer 1, head 8")
-    assert {row[1] for row in rows(tab)} == {"A cat sat here.", "The dog barked."}
-
-
 def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:
     tab = visit(f"#find?unit={HOSTILE}&find_filters={HOSTILE}&find_sort={HOSTILE}&find_only={HOSTILE}").tab
     expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
@@ -255,7 +216,7 @@ def test_a_new_question_empties_the_panel_at_once(visit: Visit) -> None:
     expect(panel).to_contain_text("Stopped.")
 
 
-@pytest.mark.parametrize("unit", ["head:99:0", "foo", "neuron:abc:1", "state:9"])
+@pytest.mark.parametrize("unit", ["head:99:0", "foo"])
 def test_a_link_to_no_unit_says_so(visit: Visit, unit: str) -> None:
     tab = visit(f"#find?unit={unit}").tab
     searched(tab, "layer 0, head 2")
@@ -299,16 +260,3 @@ def test_files_that_are_no_text(visit: Visit, tmp_path: Path) -> None:
     expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
     tab.get_by_label("A file of sentences").set_input_files(binary)
     expect(tab.get_by_text("picture.txt is not UTF-8").first).to_be_visible()
-
-
-def test_what_numbers_are_of(visit: Visit) -> None:
-    tab = visit("#find", width=420).tab
-    searched(tab, "layer 0, head 2")
-    panel = tab.get_by_role("region", name="Contexts of the unit")
-    expect(panel).to_contain_text("measured on the 5 example sentences")
-    low, high = tab.locator(".context-histogram text").all_text_contents()
-    assert low.startswith("below 0")
-    assert re.match(r"from 0\.\d+ on, ", high)
-    assert all(re.fullmatch(r"[01]\.\d{2,}", row[0]) for row in rows(tab))
-    assert tab.get_by_label("Tag is").count() == 0  # Few of the sentences that ship have tags.
-    expect(panel).to_contain_text("scroll it sideways")

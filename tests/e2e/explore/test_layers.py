@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote_plus
 
@@ -29,12 +29,6 @@ ROWS = [
     {"layer": 1, "accuracy": 0.8, "low": 0.5, "high": 0.95, "control": 0.4, "selectivity": 0.4, "loss": 0.35},
 ]
 CSV = "\n".join([",".join(ROWS[0]), *(",".join(map(str, row.values())) for row in ROWS)])
-
-
-@pytest.fixture(scope="module")
-def client(target: str) -> Iterator[bertscope.Client]:
-    with bertscope.Client(target) as running:
-        yield running
 
 
 def shows(tab: Tab, read: LensText) -> None:
@@ -128,24 +122,20 @@ def test_files_of_probes(visit: Visit, tmp_path: Path) -> None:
     assert tab.evaluate("window.hurt") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "part"),
-    [
+def test_wrong_files(visit: Visit, tmp_path: Path) -> None:
+    tab = visit("#layers").tab
+    for name, text, part in (
         ("a.json", "{", "is not valid JSON"),
         ("a.json", '{"model": "x"}', 'has no list "layers"'),
         ("a.csv", "layer,loss\n0,1", 'has no number "accuracy" in row 1'),
         ("a.jsonl", '{"layer": 0, "accuracy": 7}', "outside 0 to 1"),
         ("a.png", "x", "is no .json"),
         ("a.parquet", "PAR1", "reads no Parquet"),
-    ],
-)
-def test_a_wrong_file(visit: Visit, tmp_path: Path, name: str, text: str, part: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    tab = visit("#layers").tab
-    tab.get_by_label("Open results of bertscope probe").set_input_files(path)
-    expect(tab.locator("[data-kind=error]")).to_contain_text(part)
-    expect(tab.locator(".curve svg")).to_have_count(0)
+    ):
+        (tmp_path / name).write_text(text)
+        tab.get_by_label("Open results of bertscope probe").set_input_files(tmp_path / name)
+        expect(tab.locator("[data-kind=error]")).to_contain_text(part)
+        expect(tab.locator(".curve svg")).to_have_count(0)
 
 
 def test_a_model_without_the_head(visit: Visit) -> None:

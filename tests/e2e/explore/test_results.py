@@ -44,23 +44,6 @@ def test_a_sweep_and_a_table_that_is_hostile(visit: Callable[..., Watched], targ
     expect(tab.locator("[data-kind=error]")).to_contain_text("is no .json file that bertscope writes")
 
 
-def test_a_greedy_sweep_is_a_curve_for_each_metric(visit: Callable[..., Watched], target: str, tmp_path: Path) -> None:
-    prompts = [(f"{word} is the capital of [MASK].", "france") for word in ("Paris", "Rome", "Oslo", "Bern", "Lima")]
-    greedy = bertscope.Greedy(max_removed=4)
-    with bertscope.Client(target) as client, client.sweep_heads(bertscope.ClozePrompts(prompts), greedy=greedy) as sweep:
-        table = sweep.table()
-    write_effects(table, tmp_path / "greedy.json")
-    tab = visit("#results").tab
-    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "greedy.json")
-    tab.get_by_label("Show").select_option("loss: score")
-    drawing = tab.get_by_role("img", name="loss: score by share of all heads that are removed")
-    expect(drawing).to_be_visible()
-    last = table.points[-1]
-    said = f"loss: score, {100 * last.share_removed:.0f}\u00a0%: {last.metrics['loss'].score:.3g}"
-    expect(drawing.locator("title", has_text=said)).to_have_count(1)
-    assert "measure=loss" in tab.url
-
-
 def test_claims_open_to_their_tests(visit: Callable[..., Watched], tmp_path: Path) -> None:
     primer = run_primer(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
     (tmp_path / "primer.json").write_text(json_text(primer_document(primer)))

@@ -1,4 +1,4 @@
-"""The page's frame in a real browser: header, theme, links, the Models view, a server that goes and comes back."""
+"""The page's frame in a real browser: header, theme, links, the Models view."""
 
 import io
 import json
@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
-from tests.support.page import KEY, Page, opened
+from tests.support.page import Page, opened
 from tests.support.patience import granted
 from tests.support.process import Process
 
@@ -85,14 +85,6 @@ def test_a_link_in_another_tab_opens_beside_one_that_is_open(visit: Visit, page:
     expect(tab.get_by_role("row").first).to_be_visible()
 
 
-def test_the_printed_address_in_an_open_tab(visit: Visit, page: Page) -> None:
-    tab = visit("#models").tab
-    tab.evaluate("sessionStorage.clear()")
-    tab.evaluate(f"window.location.hash = '#key={KEY}#sentences'")
-    expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
-    assert tab.url == f"http://{page.host}/#sentences"
-
-
 def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Process]) -> None:
     page, _ = own
     tab = visit("#models", of=page).tab
@@ -109,22 +101,6 @@ def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Proce
     tab.get_by_label("Hub id, or a folder or .onnx file on the server").fill("<img src=x onerror=alert(1)>")
     tab.get_by_role("button", name="Load", exact=True).click()
     expect(tab.locator(".status-line[data-kind=error]")).to_contain_text("<img src=x onerror=alert(1)>")
-
-
-def test_a_server_that_goes_and_comes_back(visit: Visit, launch: Callable[..., Process]) -> None:
-    first = launch()
-    first.wait_until_serving()
-    port = first.ports["port"]
-    with Page(first.target) as page:
-        watched = visit("#models", of=page)
-        expect(watched.tab.locator("#server")).to_have_attribute("data-state", "fine")
-        first.popen.kill()
-        first.popen.wait(granted(30))
-        watched.tab.evaluate("window.dispatchEvent(new Event('focus'))")
-        expect(watched.tab.locator("#server")).to_contain_text("trying again")
-        second = launch("--port", str(port))
-        second.wait_until_serving()
-        expect(watched.tab.locator("#server")).to_have_attribute("data-state", "fine")
 
 
 @contextmanager

@@ -83,14 +83,6 @@ def test_help_is_about_what_has_the_focus(visit: Visit) -> None:
     expect(tab.locator(".tour")).to_contain_text(f"1 of {STEPS}")
 
 
-def test_the_button_helps_with_what_had_the_focus(visit: Visit) -> None:
-    tab = visit("#layers").tab
-    expect(tab.locator(".word-grid")).to_contain_text("paris")
-    tab.locator(".word-grid [tabindex='0']").focus()
-    tab.get_by_role("button", name="Help").click()
-    expect(tab.get_by_role("dialog", name="Predictions by layer")).to_contain_text("probability, %")
-
-
 def test_a_head_says_its_value_and_what_it_does(visit: Visit, target: str) -> None:
     tab = visit("#explore").tab
     with bertscope.Client(target) as client:

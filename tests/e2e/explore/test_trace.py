@@ -46,22 +46,6 @@ def test_numbers_are_the_clients(visit: Visit, target: str) -> None:
     assert re.search(r"traceat=4\.1", tab.url)
 
 
-def test_arrows_move_and_links_lead_back(visit: Visit) -> None:
-    tab = visit("#trace?traceat=3.2").tab
-    traced(tab)
-    panel = tab.get_by_label("The model with one place patched")
-    expect(panel).to_contain_text("Layer 3, keys")
-    tab.locator(".word-grid [aria-current]").focus()
-    tab.keyboard.press("ArrowUp")
-    expect(panel).to_contain_text("Layer 4, keys")
-    tab.keyboard.press("ArrowRight")
-    expect(panel).to_contain_text("Layer 4, to")
-    assert "traceat=4.3" in tab.url
-    tab.reload()
-    traced(tab)
-    expect(panel).to_contain_text("Layer 4, to")
-
-
 def test_other_sentences_and_an_error(visit: Visit) -> None:
     tab = visit("#trace").tab
     traced(tab)

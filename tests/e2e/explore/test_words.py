@@ -27,12 +27,6 @@ LONG = "The old man walked to the market every day and bought [MASK] for his wif
 WAIT = granted(60_000)
 
 
-@pytest.fixture(scope="module")
-def client(target: str) -> bertscope.Client:
-    with bertscope.Client(target) as running:
-        yield running
-
-
 def word(tab: Tab, text: str) -> Locator:
     return tab.get_by_role("button", name=re.compile(rf"^{re.escape(text)}( [+-][\d.]+|$)"))
 
@@ -76,13 +70,6 @@ def test_the_first_prediction_is_explained_and_then_the_clicked_one(visit: Visit
     expect(tab.locator("button.bar-name")).to_have_count(0)
 
 
-def test_under_changes_of_heads(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore?why=1&answer=france&changes=x1-8-9").tab
-    shows(tab, explained(client, TEXT, bertscope.Answer("france"), interventions=[bertscope.zero(1, [8, 9])]))
-    tab.get_by_role("button", name="Take back").click()
-    shows(tab, explained(client, TEXT, bertscope.Answer("france")))
-
-
 def test_occlusion_is_refined_in_place(visit: Visit) -> None:
     tab = visit("#explore").tab
     expect(tab.locator(".looks")).to_contain_text("looks at")
@@ -102,20 +89,6 @@ def test_occlusion_is_refined_in_place(visit: Visit) -> None:
     assert "occlusion" in next(each for each in said if "sum" in each)
     assert "exact" in said[-1]
     assert tab.evaluate("window.kept.isConnected")
-
-
-def test_a_longer_sentence_has_intervals(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit(f"#explore?why=1&answer=food&text={LONG.replace(' ', '+')}").tab
-    expect(status(tab)).to_contain_text("Shapley values over 5 pairs of orders", timeout=WAIT)
-    word(tab, "market").hover()
-    expect(tab.locator(".word-readout")).to_contain_text(
-        re.compile(r"^market [+-][\d.]+, 95 % interval [+-][\d.]+ to [+-][\d.]+\.")
-    )
-    tab.locator(".headline").hover()
-    expect(tab.locator(".word-readout")).not_to_contain_text("market")
-    word(tab, "market").focus()
-    expect(tab.locator(".word-readout")).to_contain_text("market")
-    expect(word(tab, "market")).to_have_accessible_name(re.compile("95 % interval"))
 
 
 def test_a_click_masks_a_word_and_another_brings_it_back(visit: Visit, client: bertscope.Client) -> None:
@@ -188,13 +161,6 @@ def test_another_sentence_cancels_what_runs(visit: Visit, launch: Callable[..., 
         assert tab.locator("[data-kind=word]").count() == 6
 
 
-def test_an_error_is_in_the_status_line(visit: Visit) -> None:
-    tab = visit("#explore?why=1&answer=two+words").tab
-    expect(tab.locator(".words [data-kind=error]")).to_contain_text("pieces in this model's vocabulary")
-    tab.get_by_role("button", name="france", exact=True).click()
-    expect(status(tab)).to_contain_text("exact Shapley values", timeout=WAIT)
-
-
 def test_a_sentence_without_a_mask(visit: Visit) -> None:
     tab = visit("#explore?why=1&text=The+cat+sat.").tab
     expect(status(tab)).to_contain_text("No mask: press a word")
@@ -231,17 +197,3 @@ def test_places_are_code_points(visit: Visit, client: bertscope.Client) -> None:
     expect(tab.locator(".sentence textarea")).to_have_value("\U0001f98a: Paris is the [MASK] of [MASK].")
     tab.get_by_role("button", name="[MASK] capital").click()
     expect(tab.locator(".sentence textarea")).to_have_value(text)
-
-
-def test_a_saved_view_has_the_numbers(visit: Visit, client: bertscope.Client) -> None:
-    tab = visit("#explore?why=1&answer=france").tab
-    found = explained(client, TEXT, bertscope.Answer("france"))
-    shows(tab, found)
-    tab.get_by_text("Save picture").click()
-    with tab.expect_download() as download:
-        tab.get_by_role("button", name="Whole view, HTML").click()
-    saved = tab.context.new_page()
-    saved.set_content(download.value.path().read_text())
-    assert saved.locator(".word-number").all_inner_texts()[:5] == [signed(found, value) for value in found.values[:5]]
-    expect(saved.locator("body")).not_to_contain_text("Press a word")
-    expect(saved.locator(".words .status-line")).to_contain_text("sum")

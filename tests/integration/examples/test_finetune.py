@@ -60,15 +60,6 @@ def test_it_learns_a_separable_task_and_saves_what_transformers_loads(
         assert model(**encoded).logits.argmax(-1).tolist() == [0] * len(BAD) + [1] * len(GOOD)
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(arguments: list[str], tmp_path: Path) -> None:
-    saved = []
-    for number, seed in enumerate("001"):
-        output = tmp_path / f"run{number}"
-        finetune.main([*arguments, "--epochs", "1", "--seed", seed, "--output", str(output)])
-        saved.append((output / "model.safetensors").read_bytes())
-    assert saved[0] == saved[1] != saved[2]
-
-
 def test_an_untrained_model_takes_the_shape_alone(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,16 +72,6 @@ def test_an_untrained_model_takes_the_shape_alone(
     )
     assert source.config.hidden_size == tuned.config.hidden_size
     assert not torch.allclose(*(model.bert.embeddings.word_embeddings.weight for model in (source, tuned)), atol=1e-3)
-
-
-def test_pairs_and_labels_given_by_name(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = ["The cat sat.\tA cat sat.\tsame", "The cat sat.\tBerlin is large.\tother"] * 4
-    pairs = str(tsv(tmp_path / "pairs.tsv", header="sentence\tsecond\tlabel", rows=rows))
-    finetune.main(
-        [*arguments, "--train", pairs, "--dev", pairs, "--text-pair", "second", "--names", "same,other,x", "--epochs", "1"]
-    )
-    assert "50.0% are same" in capsys.readouterr().out
-    assert (tmp_path / "tuned" / "model.safetensors").is_file()
 
 
 def test_words_learn_their_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,20 +112,6 @@ def test_pairs_learn_their_values(arguments: list[str], tmp_path: Path, capsys: 
     assert found["Pearson"] > 0.8 and found["Spearman"] > 0.7 and found["squared error"] < 0.1
     config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").config
     assert (config.num_labels, config.problem_type) == (1, "regression")
-
-
-@pytest.mark.slow
-def test_texts_learn_their_sets_of_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [f"{GOOD[0]}\tcat", f"{GOOD[2]}\tcat|mat", f"{BAD[0]}\t", f"{BAD[1]}\tcity"] * 6
-    sets = str(tsv(tmp_path / "sets.tsv", rows=rows))
-    finetune.main([*arguments, "--task", "label-sets", "--train", sets, "--dev", sets, "--epochs", "80"])
-    printed = capsys.readouterr().out
-    assert "1.00 labels hold for a text" in printed
-    assert printed_scores(printed) == {"F1": 1.0, "accuracy": 1.0}
-    config = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").config
-    assert (config.id2label, config.problem_type) == ({0: "cat", 1: "city", 2: "mat"}, "multi_label_classification")
-    with pytest.raises(SystemExit, match=r"sets\.tsv line 2: label 'cat' is none of 0, 1, a, b; see --names"):
-        finetune.main([*arguments, "--task", "label-sets", "--train", sets, "--dev", sets, "--names", "a,b"])
 
 
 @pytest.mark.slow
@@ -206,13 +173,6 @@ def test_bad_options_end_in_one_line(arguments: list[str], changed: list[str], m
     with pytest.raises(SystemExit) as caught:
         finetune.main([*arguments, *(str(values) if each == "DEV" else each for each in changed)])
     assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_file_in_another_encoding_is_named(arguments: list[str], tmp_path: Path) -> None:
-    bad = tmp_path / "latin.tsv"
-    bad.write_bytes("sentence\tlabel\ncafé\t1\n".encode("latin-1"))
-    with pytest.raises(SystemExit, match=r"latin\.tsv is not UTF-8"):
-        finetune.main([*arguments, "--train", str(bad)])
 
 
 def test_questions_about_capitals_can_be_read(tmp_path: Path) -> None:

@@ -11,9 +11,6 @@ from bertscope_service.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
-FILES = sorted(
-    path for path in DEPLOY.rglob("*") if path.suffix in {".yaml", ".yml", ".json"} and path.parent.name != "templates"
-)
 
 
 def load(path: Path) -> Any:
@@ -29,11 +26,6 @@ FINAL_STAGE = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[-1]
 def instructions(name: str) -> list[str]:
     """The arguments of every `name` instruction of the final stage."""
     return re.findall(rf"^{name}\s+(.+)$", FINAL_STAGE, flags=re.MULTILINE)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DEPLOY)))
-def test_every_file_parses(path: Path) -> None:
-    assert load(path)
 
 
 def test_compose_publishes_what_the_image_exposes() -> None:
@@ -70,14 +62,6 @@ def test_image_runs_as_a_numbered_user_and_is_checked() -> None:
 def test_variables_of_containers_are_settings() -> None:
     given = {*re.findall(r"\bBERTSCOPE_(\w+)=", FINAL_STAGE), *re.findall(r"\bBERTSCOPE_(\w+):", yaml.safe_dump(COMPOSE))}
     assert given and {name.lower() for name in given} <= set(Settings.model_fields)
-
-
-def test_image_starts_the_command_and_keeps_models_in_a_volume() -> None:
-    assert [json.loads(text) for text in instructions("ENTRYPOINT")] == [["bertscope-server"]]
-    assert not instructions("CMD")
-    assert [json.loads(text) for text in instructions("VOLUME")] == [["/models"]]
-    assert re.search(r"\bHF_HOME=/models/", FINAL_STAGE)
-    assert re.search(r"\bBERTSCOPE_CACHE_FOLDER=/models/", FINAL_STAGE)
 
 
 def test_image_is_built_only_from_files_that_reach_the_builder() -> None:

@@ -98,15 +98,6 @@ def test_ports_are_the_server_s_own(cluster: Cluster) -> None:
             assert all(port["port"] in cluster.ports for port in rule["ports"])
 
 
-def test_one_service_balances_and_one_tells_all_addresses(cluster: Cluster) -> None:
-    assert {one["metadata"]["name"]: one["spec"].get("clusterIP") for one in cluster.of("Service")} == {
-        "bertscope": None,
-        "bertscope-headless": "None",
-    }
-    for name in ("bertscope.bertscope.svc:50051", "dns:///bertscope-headless.bertscope.svc:50051"):
-        assert name in PAGE
-
-
 def test_every_variable_is_a_setting_or_tells_the_probes_how_to_connect(cluster: Cluster, settings: Settings) -> None:
     commands: Any = typer.main.get_command(app)
     probing = {option.envvar for option in commands.commands["health"].params} & cluster.variables.keys()
@@ -125,11 +116,6 @@ def test_no_variable_of_kubernetes_is_taken_for_a_setting(cluster: Cluster, monk
 def test_a_pod_has_time_to_drain(cluster: Cluster, settings: Settings) -> None:
     assert settings.drain_seconds > 0
     assert cluster.pod["terminationGracePeriodSeconds"] >= settings.drain_seconds + settings.grace_seconds + 5
-
-
-def test_a_rollout_waits_as_long_as_a_pod_may_take_to_start(cluster: Cluster) -> None:
-    startup = cluster.container["startupProbe"]
-    assert cluster.deployment["spec"]["progressDeadlineSeconds"] > startup["periodSeconds"] * startup["failureThreshold"]
 
 
 def test_commands_are_those_of_the_image(cluster: Cluster) -> None:
@@ -170,12 +156,6 @@ def test_pods_share_a_volume_that_many_nodes_may_write(cluster: Cluster) -> None
     named = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in cluster.pod["volumes"]} - {None}
     assert named == claims.keys()
     assert all(claim["spec"]["accessModes"] == ["ReadWriteMany"] for claim in claims.values())
-
-
-def test_pods_ask_for_the_disk_that_they_use_and_spread_over_zones(cluster: Cluster) -> None:
-    assert cluster.container["resources"]["requests"]["ephemeral-storage"]
-    spread = [one["topologyKey"] for one in cluster.pod["topologySpreadConstraints"]]
-    assert spread == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
 
 
 def test_pods_have_no_rights(cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 After a change that is meant: `python -m tests.unit.docs.test_architectures` writes both anew.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from bertscope_service.encoders.torch.architectures.architecture import Architec
 
 ROOT = Path(__file__).parents[3]
 BEGIN, END = "<!-- architectures: written by tests/unit/docs/test_architectures.py -->", "<!-- end of architectures -->"
-LINES = 40
-"""The most lines of a declaration, without its base classes."""
 
 
 def columns(kind: type[Architecture]) -> dict[str, str]:
@@ -81,17 +78,6 @@ def written(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_names_what_is_declared(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == written(page)
-
-
-@pytest.mark.every_architecture
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_a_declaration_is_short(name: str) -> None:
-    """Methods that compute something of an architecture's own are no part of what is declared."""
-    kind = ARCHITECTURES[name]
-    own = [key for key, value in vars(kind).items() if not key.startswith("_") and not callable(value)]
-    assert kind.__doc__
-    assert len(own) <= LINES
-    assert re.fullmatch(r"[a-z0-9_-]+", name)
 
 
 if __name__ == "__main__":

@@ -6,24 +6,18 @@ import csv
 import html
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = sorted([*ROOT.glob("examples/*.tsv"), *ROOT.glob("benchmarks/lib/*.tsv")])
 FILES = [*TABLES, *sorted(ROOT.glob("examples/*.txt"))]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_characters_are_no_html(path: Path) -> None:
-    broken = [line for line in path.read_text(encoding="utf-8").splitlines() if html.unescape(line) != line]
-    assert broken == []
-
-
-@pytest.mark.parametrize("path", TABLES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_every_row_is_whole(path: Path) -> None:
-    header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    assert rows
-    assert [row for row in rows if len(row) != len(header) or not all(cell.strip() == cell != "" for cell in row)] == []
+def test_rows_are_whole_and_characters_no_html() -> None:
+    for path in FILES:
+        assert html.unescape(text := path.read_text(encoding="utf-8")) == text, path
+    for path in TABLES:
+        header, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+        assert rows
+        assert all(len(row) == len(header) and all(cell.strip() == cell != "" for cell in row) for row in rows), path
 
 
 def test_examples_state_the_facts_of_the_table() -> None:

@@ -6,8 +6,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[3]
 BY_NAME = re.compile(
     r"""\b(?:pip3?|uv|pipx|uvx|uv\s+tool)\s+(?:add|install|run)\b[^\n`#|]*?[\s"']bertscope(?:-service)?(?=[\s"'`\[=<>~!)]|$)"""
@@ -31,19 +29,8 @@ def test_no_page_or_message_installs_by_a_name_that_is_not_published() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
-    ("line", "by_name"),
-    [
-        ("pip install bertscope", True),
-        ('pip install "bertscope[plot]"', True),
-        ("`pip install bertscope-service`", True),
-        ("pip install 'bertscope-service[ray]'", True),
-        ("uv pip install --quiet bertscope==0.1.0", True),
-        ("pip install . ./service", False),
-        ("pip install . './service[otel]'", False),
-        ("pip install bertscope-*.whl bertscope_service-*.whl", False),
-        ("docker run --env A bertscope", False),
-    ],
-)
-def test_what_counts_as_installing_by_name(line: str, by_name: bool) -> None:
-    assert bool(BY_NAME.search(line)) is by_name
+def test_what_counts_as_installing_by_name() -> None:
+    for line in ("pip install bertscope", '`pip install "bertscope[plot]"', "uv pip install --quiet bertscope==0.1.0"):
+        assert BY_NAME.search(line), line
+    for line in ("pip install . './service[otel]'", "pip install bertscope-*.whl", "docker run --env A bertscope"):
+        assert not BY_NAME.search(line), line

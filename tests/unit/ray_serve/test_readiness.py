@@ -125,28 +125,6 @@ def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
     run(test)
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["nothing is known", "they were not ready"])
-def test_a_slow_answer_is_waited_for_before_a_server_is_called_not_serving(
-    known: bool, controller: Controller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
-    monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0)
-
-    async def test(ready: Readiness) -> None:
-        if known:
-            controller.says = status({})
-            assert not await ready.ready()
-        controller.says = status(BOTH)
-        controller.heard.clear()
-        controller.answers.clear()
-        probe = asyncio.create_task(ready.ready())
-        await asyncio.to_thread(controller.heard.wait, granted(20))
-        controller.answers.set()
-        assert await probe
-
-    run(test)
-
-
 def test_a_probe_that_leaves_ends_no_question_of_others(controller: Controller) -> None:
     async def test(ready: Readiness) -> None:
         controller.answers.clear()

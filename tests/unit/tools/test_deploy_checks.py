@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tools.deploy import audit, check, generate, manifests
+from tools.deploy import audit, check
 from tools.deploy.programs import Broken, NotInstalled, run
 
 ROOT = Path(__file__).parents[3]
@@ -41,21 +41,14 @@ def lines(checked: Iterator[str]) -> list[str]:
         pytest.skip(str(missing))
 
 
-def test_every_base_and_overlay_is_checked() -> None:
-    root = ROOT / "deploy/kubernetes"
-    assert manifests.kustomizations(root) == [root / "base", *sorted((root / "overlays").iterdir())]
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "complaint"),
     [
         (DEPLOYMENT, "replicas: 2", "replica: 2", "Deployment bertscope: spec is wrong for Kubernetes 1.31.*'replica'"),
-        (DEPLOYMENT, "grpc: {port: 50051}", "grpc: {port: grpc}", "livenessProbe.grpc.port is wrong"),
         (NETWORK, "networking.k8s.io/v1", "networking.k8s.io/v1beta1", "knows no NetworkPolicy of networking.k8s.io/v1beta1"),
-        ("deploy/kubernetes/base/kustomization.yaml", "network.yaml", "networks.yaml", "networks.yaml"),
         ("deploy/kubernetes/components/gpu/gpu.yaml", "name: bertscope\nspec", "name: bertscop\nspec", "no matches"),
     ],
-    ids=["unknown field", "wrong type", "unknown version", "missing file", "patch of nothing"],
+    ids=["unknown field", "unknown version", "patch of nothing"],
 )
 def test_broken_manifests_are_refused(copy: Path, file: str, old: str, new: str, complaint: str) -> None:
     replace(copy / file, old, new)
@@ -63,29 +56,10 @@ def test_broken_manifests_are_refused(copy: Path, file: str, old: str, new: str,
         lines(check.kubernetes(copy))
 
 
-def test_a_broken_dockerfile_is_refused(copy: Path) -> None:
-    assert lines(check.image(copy)) == ["Dockerfile: hadolint finds nothing"]
-    replace(copy / "Dockerfile", "WORKDIR /models", "WORKDIR models")
-    with pytest.raises(Broken, match="DL3000"):
-        lines(check.image(copy))
-
-
 def test_rules_that_the_operator_would_not_get_are_refused(copy: Path) -> None:
     replace(copy / ALERTS, "severity: critical", "severity: warning")
     with pytest.raises(Broken, match=r"rules\.yaml is stale; run: python -m tools\.deploy\.generate"):
         lines(check.generated(copy))
-
-
-def test_broken_rules_are_refused(copy: Path) -> None:
-    replace(copy / ALERTS, "bertscope_device_broken > 0", "bertscope_device_broken > > 0")
-    generate.write(copy)
-    with pytest.raises(Broken, match="parse error"):
-        lines(check.prometheus(copy))
-
-
-def test_a_program_that_hangs_is_a_failure(tmp_path: Path) -> None:
-    with pytest.raises(Broken, match=r"sleep in .* did not end within 0\.05 s"):
-        run(["sleep", "60"], tmp_path, timeout_seconds=0.05)
 
 
 def test_one_failure_is_told_and_does_not_hide_the_next(
@@ -156,8 +130,3 @@ def test_an_audit_tells_what_was_really_looked_at(
 def test_a_service_that_does_not_answer_is_told_and_no_failure(capsys: pytest.CaptureFixture[str], complaint: str) -> None:
     assert audit.tell(audit.interpret("", complaint)) == 0
     assert capsys.readouterr().out == "uv.lock: not audited, the vulnerability service can't be reached\n"
-
-
-def test_an_audit_that_fails_by_itself_is_a_failure() -> None:
-    with pytest.raises(Broken, match="invalid requirement"):
-        audit.interpret("", "ERROR:pip_audit._cli:invalid requirement")

@@ -1,6 +1,6 @@
 """Python lies only where it is meant to: tests know nothing of benchmarks, and data folders hold no modules."""
 
-import ast
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -24,9 +24,7 @@ def modules(folder: Path) -> list[Path]:
 @cache
 def imported(path: Path) -> set[str]:
     """The full names of the modules that a module imports, or imports from."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return plain | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    return set(re.findall(r"^ *(?:from|import) ([\w.]+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def test_only_real_packages_hold_python() -> None:

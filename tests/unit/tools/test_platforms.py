@@ -57,11 +57,6 @@ def test_a_pytorch_of_ones_own_is_installed_first_and_nothing_of_cuda_after_it(v
     assert "--inexact" in said  # else the packages that it needs were removed
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_without_one_all_is_as_locked() -> None:
-    assert "--no-install-package" not in steps()
-
-
 def steps(*variables: str) -> str:
     """The commands that would make the environment, on one line each."""
     command = ["make", "--dry-run", "--always-make", ".venv/.ready", *variables]

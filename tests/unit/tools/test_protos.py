@@ -8,7 +8,7 @@ import pytest
 from bertscope_service.contract import METHODS
 
 from tools.protos import checks, classes, contract, rules
-from tools.protos.files import PROTOS, described, without_rules
+from tools.protos.files import PROTOS, described
 from tools.protos.lint import buf, image
 from tools.protos.sections import filled
 
@@ -38,8 +38,6 @@ def test_the_contract_is_clean_and_does_not_break_itself(tmp_path: Path) -> None
     ("old", "new", "finding"),
     [
         ("uint32 token_index = 1;", "uint32 tokenIndex = 1;", "lower_snake_case"),
-        ("  // The predictions, likeliest first.\n", "", "non-empty comment"),
-        ("rpc FillMask(FillMaskRequest)", "rpc FillMask(Prediction)", "FillMaskRequest"),
     ],
 )
 def test_lint_finds(copy: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], old: str, new: str, finding: str) -> None:
@@ -51,8 +49,6 @@ def test_lint_finds(copy: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("old", "new", "finding"),
     [
-        ("uint32 token_index = 1;", "uint64 token_index = 1;", "changed type"),
-        ("  bool truncate = 6;\n", "", "was deleted"),
         ("  rpc FillMask(", "  rpc FillMasks(", 'RPC "FillMask"'),
     ],
 )
@@ -65,9 +61,8 @@ def test_breaking_finds(
     assert finding in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("left_out", ["role: ROLE_READ ", " work: WORK_INTERACTIVE"])
-def test_an_rpc_without_a_policy_is_named(copy: Path, left_out: str) -> None:
-    replace(copy / CLOZE, left_out, "")
+def test_an_rpc_without_a_policy_is_named(copy: Path) -> None:
+    replace(copy / CLOZE, " work: WORK_INTERACTIVE", "")
     with pytest.raises(ValueError, match=r"ClozeService\.FillMask lacks its \(bertscope\.v1\.policy\)"):
         contract.read(described(copy))
 
@@ -81,10 +76,10 @@ def test_what_is_read_here_is_what_the_server_reads() -> None:
         assert (found.idempotent, found.streaming) == (method.idempotent, method.streaming)
 
 
-@pytest.mark.parametrize("path", sorted(PROTOS.glob("bertscope/**/*.proto")), ids=lambda path: path.stem)
-def test_other_languages_get_packages(path: Path) -> None:
-    options = set(re.findall(r"^option (\w+) = ", path.read_text(encoding="utf-8"), re.MULTILINE))
-    assert options >= {"go_package", "java_package", "java_multiple_files", "csharp_namespace"}
+def test_other_languages_get_packages() -> None:
+    for path in PROTOS.glob("bertscope/**/*.proto"):
+        options = set(re.findall(r"^option (\w+) = ", path.read_text(encoding="utf-8"), re.MULTILINE))
+        assert options >= {"go_package", "java_package", "java_multiple_files", "csharp_namespace"}, path
 
 
 def test_only_what_stands_between_its_lines_is_replaced() -> None:
@@ -106,14 +101,6 @@ def test_a_rule_of_a_field_that_would_not_be_checked_is_named(copy: Path, old: s
     replace(copy / ("bertscope/v1/common.proto" if "string" in old else CLOZE), old, new)
     with pytest.raises(ValueError, match=finding):
         checks.module(rules.read(described(copy)))
-
-
-def test_modules_are_made_without_the_rules_of_fields() -> None:
-    contract = described(PROTOS)
-    assert "buf/validate/validate.proto" in {file.name for file in contract.file}
-    plain = without_rules(contract)
-    assert not {"buf/validate/validate.proto", "bertscope/v1/fields.proto"} & {file.name for file in plain.file}
-    assert b"buf.validate" not in plain.SerializeToString()
 
 
 @pytest.fixture(scope="module")
@@ -145,29 +132,3 @@ def test_a_class_gets_the_fields_of_messages(fields: dict[str, dict[str, classes
         "    # End of what is generated.",
         "    end: str",
     ]
-
-
-def test_fields_that_differ_are_named_beside_all_others(fields: dict[str, dict[str, classes.Described]]) -> None:
-    assert filled_class("PredictedValue(*, value: Mapping[int, float], tokens = field(repr=False))", fields)[:3] == [
-        "    value: Mapping[int, float]",
-        "    tokens: int = field(repr=False)",
-        "    truncated_tokens: int",
-    ]
-
-
-def test_a_field_that_a_message_lacks_is_named(fields: dict[str, dict[str, classes.Described]]) -> None:
-    with pytest.raises(ValueError, match="PredictedValue has no field values"):
-        filled_class("PredictedValue(values)", fields)
-
-
-def test_comments_are_written_as_python_has_it(fields: dict[str, dict[str, classes.Described]]) -> None:
-    assert fields["Prediction"]["rank"].type == "int | None"
-    assert fields["Prediction"]["rank"].docstring.endswith("1 is the likeliest; None for a candidate of several pieces.")
-    assert fields["Model"]["runtime_choice"].type == "RuntimeChoice | None"
-    assert fields["Provenance"]["runtime"].docstring == 'The library that ran the model: "torch" or "onnx".'
-    assert fields["Provenance"]["precision"].docstring.endswith(
-        'computed in: "fp32", "bf16", "fp16", "int8", "weight_only" or "tf32".'
-    )
-    assert fields["InspectionDistances"]["divergence"].docstring.endswith(
-        "as `compare_attention` gives it; None unless requested."
-    )

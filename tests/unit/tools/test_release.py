@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 import tools.release.__main__ as making
 from tools.release.checksums import write_checksums
 from tools.release.distributions import Distribution
-from tools.release.environments import Environment, interpreter
 from tools.release.sbom import write_sbom
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,48 +40,6 @@ def test_checksums_hold_until_a_file_changes(tmp_path: Path) -> None:
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 0
     (tmp_path / "two.tar.gz").write_bytes(b"2")
     assert subprocess.run(check, cwd=tmp_path, capture_output=True, check=False).returncode == 1
-
-
-def test_an_interpreter_is_found_behind_a_program_of_pyenv_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shims, installed = tmp_path / "shims", tmp_path / "versions" / f"{THIS_PYTHON}.0" / "bin"
-    for folder in (shims, installed):
-        folder.mkdir(parents=True)
-    shim = shims / f"python{THIS_PYTHON}"
-    shim.write_text("#!/bin/sh\nexit 127\n")
-    shim.chmod(0o755)
-    (installed / f"python{THIS_PYTHON}").symlink_to(sys.executable)
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{shims}{os.pathsep}{os.environ['PATH']}")
-    assert interpreter(THIS_PYTHON) is not None
-
-
-@pytest.mark.slow
-def test_an_interpreter_that_is_not_there_is_not_found() -> None:
-    assert interpreter("3.99") is None
-
-
-def small_wheel(folder: Path, content: str) -> Distribution:
-    """A distribution with one module."""
-    stem = f"some_thing-{__version__}"
-    wheel = folder / f"{stem}-py3-none-any.whl"
-    info = f"{stem}.dist-info"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("some_thing.py", content)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.4\nName: some-thing\nVersion: {__version__}\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", f"some_thing.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    return Distribution("some-thing", wheel, folder / "none.tar.gz")
-
-
-def test_what_is_installed_is_what_was_built_last(tmp_path: Path) -> None:
-    constraints = tmp_path / "none.txt"
-    constraints.touch()
-    for content in ("FIRST = 1\n", "SECOND = 2\n"):
-        with Environment(tmp_path / "environment", Path(sys.executable), constraints) as environment:
-            environment.install([small_wheel(tmp_path, content)])
-            (module,) = environment.folder.rglob("some_thing.py")
-            assert module.read_text(encoding="utf-8") == content
-    assert not (tmp_path / "environment").exists()
 
 
 @pytest.mark.slow

@@ -36,12 +36,6 @@ def test_pages_load_nothing_from_a_network(built: Path) -> None:
         assert not found, (page, found)
 
 
-def test_the_contract_has_its_comments(built: Path) -> None:
-    text = (built / "contract.html").read_text(encoding="utf-8")
-    assert "FillMaskRequest" in text
-    assert "candidates" in text
-
-
 def test_a_gallery_is_in_the_menu_and_the_site_is_whole_without(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,11 +42,6 @@ def test_what_is_named_passes(tmp_path: Path, source: str) -> None:
     assert found(tmp_path, source) == []
 
 
-def test_a_line_names_file_and_line(tmp_path: Path) -> None:
-    (tmp_path / "module.py").write_text("import torch\n\nx = torch.eye(3)\n", encoding="utf-8")
-    assert check(tmp_path) == [f"{tmp_path / 'module.py'}:3: torch.eye(...) without dtype= and device="]
-
-
 @pytest.mark.slow
 def test_the_service_passes() -> None:
     assert check(CHECKED) == []

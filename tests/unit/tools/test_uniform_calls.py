@@ -1,17 +1,13 @@
 """Calls of usual shapes are what their declarations and the contract say."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
-from tools.generated_files import ROOT
 from tools.protos.files import PROTOS, described
 from tools.protos.rules import Contract, read
 from tools.uniform_calls import __main__ as command
-from tools.uniform_calls.declared import Declared, checked
-
-ENUMS = {"bertscope.v1.StatePooling": "representation_states_pb2"}
+from tools.uniform_calls.declared import Declared
 
 
 @pytest.fixture(scope="module")
@@ -32,56 +28,6 @@ def call(contract: Contract, signature: str, options: str = "") -> Declared:
 def test_what_is_committed_is_what_the_generator_writes() -> None:
     written = command.generated()
     assert written == {path: path.read_text(encoding="utf-8") for path in written}
-
-
-def test_a_stale_module_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    stale = ROOT / "client" / "bertscope" / "questions" / "labels" / "absent_calls.py"
-    monkeypatch.setattr(command, "generated", lambda: {stale: ""})
-    monkeypatch.setattr("sys.argv", ["uniform_calls", "--check"])
-    assert command.main() == 1
-    assert capsys.readouterr().err.startswith("client/bertscope/questions/labels/absent_calls.py is not what")
-
-
-def test_fields_are_arguments(contract: Contract) -> None:
-    embed = call(contract, "embed_texts(self, inputs: Inputs, *, pooling: StatePooling | None = None)")
-    assert list(map(str, embed.arguments({"inputs"}))) == [
-        "model: str | Model | None = None",
-        "pooling: StatePooling | None = None",
-        "normalize: bool | None = None",
-        "interventions: Interventions = ()",
-        "reference_texts: str | Iterable[str] = ()",
-        "truncate: bool = False",
-    ]
-    assert list(map(str, embed.positional)) == ["inputs: Inputs"]
-    assert embed.module == "representation_states_pb2"
-
-
-def test_what_is_declared_wins(contract: Contract) -> None:
-    tagged = call(contract, "classify_tokens(self, inputs: X, *, top_k: SupportsIndex = 1, more: int = 2)", ', order="more"')
-    assert list(map(str, tagged.arguments({"inputs"})))[:3] == [
-        "more: int = 2",
-        "model: str | Model | None = None",
-        "top_k: SupportsIndex = 1",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("model", 'model_name("model", model)'),
-        ("pooling", 'enum_value("pooling", pooling, StatePooling, representation_states_pb2.StatePooling)'),
-        ("normalize", 'None if normalize is None else validation.flag("normalize", normalize)'),
-        ("reference_texts", 'validation.texts("reference_texts", reference_texts)'),
-        ("truncate", 'validation.flag("truncate", truncate)'),
-        ("interventions", ""),
-    ],
-)
-def test_arguments_become_fields(contract: Contract, name: str, value: str) -> None:
-    embed = call(contract, "embed_texts(self, inputs: Inputs, *, pooling: StatePooling | None = None)")
-    (field,) = (field for field in embed.fields({"inputs"}) if field.name == name)
-    assert checked(field, embed.of_field(field), ENUMS, positive=False) == (
-        f"{name}={value}" if value else "**intervention_fields(interventions)"
-    )
 
 
 def test_a_choice_must_be_declared(contract: Contract) -> None:

@@ -1,0 +1,284 @@
+"""Both clients against a server on a socket: the same calls give the same results and the same errors."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pytest
+from google.rpc import code_pb2, error_details_pb2
+
+from tests.support.patience import granted
+
+TEXT = "Paris is the capital of [MASK]."
+LOSS = bertscope.MaskedLmLoss("a text")
+
+
+def both(target: str, call: Callable[[Any], Any], **arguments: Any) -> tuple[Any, Any]:
+    """What a call gives with Client and with AsyncClient; generators are read to their end."""
+    with bertscope.Client(target, **arguments) as client:
+        answer = call(client)
+        first = list(answer) if inspect.isgenerator(answer) else answer
+
+    async def ask() -> Any:
+        async with bertscope.AsyncClient(target, **arguments) as client:
+            answer = call(client)
+            return [item async for item in answer] if inspect.isasyncgen(answer) else await answer
+
+    return first, asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.fill_mask([TEXT, "A [MASK]"], top_k=2),
+        lambda client: client.fill_mask(TEXT, candidates=["France", "Spain"]),
+        lambda client: client.classify(["good", ("a", "b")]),
+        lambda client: client.prune_heads("small", {1: [0, 2], 2: None}),
+        lambda client: client.list_models(),
+        lambda client: client.get_model("fake"),
+        lambda client: client.load_model("x", source="org/y"),
+        lambda client: client.load_model("x", source="org/y", replace=True),
+        lambda client: client.load_model_events(source="org/y", replace=True),
+        lambda client: client.unload_model("fake"),
+        lambda client: client.health(),
+        lambda client: client.wait_until_serving(),
+    ],
+)
+def test_both_clients_give_equal_results(server, call):
+    first, second = both(server.target, call)
+    assert first == second
+
+
+def test_list_models_fetches_all_pages(server):
+    server.names = [f"models/m{index}" for index in range(7)]
+    server.page_size = 3
+    names, async_names = both(server.target, lambda client: client.list_models())
+    assert [model.name for model in names] == [model.name for model in async_names] == server.names
+    assert len(server.requests) == 6
+
+
+def test_load_model_reports_progress(server):
+    seen: list[bertscope.LoadProgress] = []
+    with bertscope.Client(server.target) as client:
+        model = client.load_model(source="org/new", on_progress=seen.append)
+    assert model.name == "models/new"
+    assert [progress.done_bytes for progress in seen] == [0, 50, 100]
+    assert seen[0].stage == "reading"
+
+
+def test_errors_carry_what_the_server_said(server, abort):
+    violation = error_details_pb2.BadRequest.FieldViolation(field="layers[0]", description="layer 12 is out of range")
+    server.fail = abort(
+        code_pb2.INVALID_ARGUMENT,
+        "layer 12 is out of range: models/fake has layers 0 to 2",
+        error_details_pb2.BadRequest(field_violations=[violation]),
+    )
+    errors = []
+    for call in (lambda c: c.fill_mask(TEXT), lambda c: c.extract_attention(TEXT)):
+        with pytest.raises(bertscope.InvalidArgument) as caught, bertscope.Client(server.target) as client:
+            list(call(client))
+        errors.append(caught.value)
+        with pytest.raises(bertscope.InvalidArgument) as caught:
+            asyncio.run(_async(server.target, call))
+        errors.append(caught.value)
+    for error in errors:
+        assert str(error) == "layers[0]: layer 12 is out of range: models/fake has layers 0 to 2"
+        assert error.code == grpc.StatusCode.INVALID_ARGUMENT
+        assert error.reason == "SOME_REASON"
+        assert error.metadata == {"model": "models/fake"}
+        assert error.request_id == "request-1"
+        assert error.field_violations == (bertscope.FieldViolation("layers[0]", "layer 12 is out of range"),)
+
+
+async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any:
+    async with bertscope.AsyncClient(target, **options) as client:
+        answer = call(client)
+        return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.list_models(),
+        lambda client: client.get_model(),
+        lambda client: client.fill_mask(TEXT),
+        lambda client: client.extract_attention(TEXT),
+        lambda client: client.classify(TEXT),
+        lambda client: client.rank_heads(LOSS),
+        lambda client: client.sweep_heads(LOSS),
+    ],
+)
+def test_what_a_server_that_stops_says_is_asked_again_where_asking_twice_is_harmless(server, call):
+    failures = {"left": 2}
+
+    def fail(context: grpc.ServicerContext) -> None:
+        if failures["left"]:
+            failures["left"] -= 1
+            context.abort((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)[failures["left"]], "draining")
+
+    server.fail = fail
+    soon = bertscope.Retries(first_seconds=0.01)
+    with bertscope.Client(server.target, retries=soon) as client:
+        answer = call(client)
+        assert list(answer) if isinstance(answer, Iterator) else answer
+    assert failures["left"] == 0
+    assert len(server.requests) == 3
+    failures["left"] = 2
+    assert asyncio.run(_async(server.target, call, retries=soon))
+    assert failures["left"] == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.load_model(source="x"),
+        lambda client: client.unload_model("x"),
+        lambda client: client.prune_heads("x", {0: 1}),
+    ],
+)
+def test_unavailable_is_not_retried_where_it_is_not(server, call):
+    server.fail = lambda context: context.abort(grpc.StatusCode.UNAVAILABLE, "draining")
+    with bertscope.Client(server.target) as client, pytest.raises(bertscope.Unavailable, match="draining"):
+        call(client)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+def test_a_stream_that_has_begun_is_not_asked_again(server, code):
+    contexts: list[grpc.ServicerContext] = []
+
+    def end(messages: Iterator[Any]) -> Iterator[Any]:
+        yield next(messages)
+        contexts[-1].abort(code, "draining")
+
+    server.fail, server.stream = contexts.append, end
+    with bertscope.Client(server.target) as client, pytest.raises((bertscope.Unavailable, bertscope.Cancelled)):
+        list(client.sweep_heads(LOSS))
+    assert len(server.requests) == 1
+
+
+def test_the_deadline_ends_a_call(server):
+    release = threading.Event()
+    server.fail = lambda context: release.wait(granted(30))
+    try:
+        with bertscope.Client(server.target, timeout=0.2) as client:
+            for call in (client.list_models, lambda: list(client.extract_attention("x", timeout=0.2))):
+                with pytest.raises(bertscope.DeadlineExceeded) as caught:
+                    call()
+                assert isinstance(caught.value, TimeoutError)
+                assert str(caught.value) == "no answer within 0.2 s; allow more with timeout="
+        with pytest.raises(bertscope.DeadlineExceeded, match=r"no answer within 0\.2 s"):
+            asyncio.run(_async(server.target, lambda client: client.fill_mask(TEXT, timeout=0.2)))
+    finally:
+        release.set()
+
+
+def test_a_closed_client_says_so(server):
+    client = bertscope.Client(server.target)
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.list_models()
+    with pytest.raises(RuntimeError, match="closed"):
+        next(client.extract_attention("x"))
+
+    async def ask() -> None:
+        client = bertscope.AsyncClient(server.target)
+        await client.close()
+        await client.list_models()
+
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.list_models(),
+        lambda client: anext(client.extract_attention("x")),
+        lambda client: client.load_model(source="x"),
+    ],
+)
+def test_calls_that_run_when_the_client_is_closed_raise_cancelled(server, wait_for, call):
+    began = threading.Event()
+
+    def fail(context: grpc.ServicerContext) -> None:
+        began.set()
+        wait_for.wait(granted(30))
+
+    server.fail = fail
+
+    async def close() -> None:
+        client = bertscope.AsyncClient(server.target)
+        task = asyncio.ensure_future(call(client))
+        await asyncio.to_thread(began.wait, granted(30))
+        await client.close()
+        with pytest.raises(bertscope.Cancelled, match="closed"):
+            await task
+
+    async def cancel() -> None:
+        async with bertscope.AsyncClient(server.target) as client:
+            task = asyncio.ensure_future(call(client))
+            await asyncio.to_thread(began.wait, granted(30))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(close())
+    began.clear()
+    asyncio.run(cancel())
+
+
+def test_health_of_each_service(server):
+    server.health.set("bertscope.v1.ClozeService", 2)
+    with bertscope.Client(server.target) as client:
+        health = client.health()
+    assert health.status == "SERVING"
+    assert health.services == {
+        "bertscope.v1.AblationService": "SERVICE_UNKNOWN",
+        "bertscope.v1.AttentionService": "SERVICE_UNKNOWN",
+        "bertscope.v1.AttributionService": "SERVICE_UNKNOWN",
+        "bertscope.v1.BenchmarkService": "SERVICE_UNKNOWN",
+        "bertscope.v1.ClassificationService": "SERVICE_UNKNOWN",
+        "bertscope.v1.ClozeService": "NOT_SERVING",
+        "bertscope.v1.DistillationService": "SERVICE_UNKNOWN",
+        "bertscope.v1.InspectionService": "SERVICE_UNKNOWN",
+        "bertscope.v1.ModelService": "SERVICE_UNKNOWN",
+        "bertscope.v1.QuestionAnsweringService": "SERVICE_UNKNOWN",
+        "bertscope.v1.RepresentationService": "SERVICE_UNKNOWN",
+    }
+    assert not health.serving
+
+
+def test_wait_until_serving_waits(server):
+    server.health.set("", 2)
+    with bertscope.Client(server.target) as client:
+        with pytest.raises(bertscope.DeadlineExceeded):
+            client.wait_until_serving(timeout=0.2)
+        waiter = threading.Thread(target=client.wait_until_serving, daemon=True)
+        waiter.start()
+        server.health.set("", 1)
+        waiter.join(granted(30))
+        assert not waiter.is_alive()
+
+
+def test_to_pandas(server):
+    with bertscope.Client(server.target) as client:
+        table = client.fill_mask([TEXT, "A [MASK]"], top_k=2).to_pandas()
+        models = client.list_models().to_pandas()
+        (maps,) = client.extract_attention("a b", layers=[2, 0], heads=[1])
+    assert list(table["token"]) == ["france", "italy"] * 2
+    assert list(table["order"]) == [1, 2, 1, 2]
+    assert list(models["name"]) == ["models/fake"]
+    weights = maps.to_pandas()
+    row = weights[(weights["layer"] == 0) & (weights["from_index"] == 1) & (weights["to_index"] == 3)]
+    assert row[["from_token", "to_token"]].values.tolist() == [["a", "[SEP]"]]
+    np.testing.assert_array_equal(row["attention"], maps.head(0, 1)[1, 3])
+    with bertscope.Client(server.target) as client:
+        (half,) = client.extract_attention("a b", dtype="float16")
+    assert half.attention.dtype == np.float16
+    assert half.to_pandas()["attention"].dtype == "Float32"

@@ -1,0 +1,204 @@
+"""`describe_attention` and `bertscope attention --describe`: any number of texts, one description, nothing lost silently."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope.questions.attention.description import STATISTICS
+
+from tests.support.fake_server import FakeServer, refuse_field
+from tests.support.harness import Host
+
+TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late."]
+
+
+def too_long(request: Any, context: Any) -> None:
+    """Rejects the first text of a call that is longer than 40 characters, as a server does."""
+    for index, each in enumerate(request.inputs):
+        if len(each.text) > 40:
+            refuse_field(
+                context,
+                f"inputs[{index}].text",
+                "has 99 tokens and the model reads 9; shorten it, or set truncate",
+                "TEXT_TOO_LONG",
+            )
+
+
+def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
+    arguments: dict[str, Any] = {"model": "bert", "head_distances": True, "interventions": bertscope.zero(0, 1)}
+    with bertscope.Client(host.target) as client:
+        whole = client.describe_attention(TEXTS, **arguments)
+        parts = [client.describe_attention([text], **arguments) for text in TEXTS]
+        maps = next(client.extract_attention(TEXTS[0], model="bert", interventions=bertscope.zero(0, 1)))
+    merged = bertscope.AttentionDescription.merge(parts)
+    assert (whole.texts, whole.tokens) == (merged.texts, merged.tokens) == (5, sum(part.tokens for part in parts))
+    assert list(whole.statistics) == list(STATISTICS)
+    assert whole.statistics["other_text"].texts == 1
+    for name in STATISTICS:
+        np.testing.assert_allclose(whole.mean(name), merged.mean(name), rtol=0, atol=1e-5)
+    assert whole.head_distances is not None and merged.head_distances is not None
+    np.testing.assert_allclose(whole.head_distances.divergences(), merged.head_distances.divergences(), rtol=0, atol=1e-5)
+    diagonal = np.diagonal(maps.attention, axis1=2, axis2=3).mean(-1)
+    np.testing.assert_allclose(parts[0].mean("self"), diagonal, rtol=0, atol=1e-5)
+
+
+def test_the_asynchronous_client_describes_the_same(host: Host) -> None:
+    async def ask() -> bertscope.AttentionDescription:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.describe_attention(iter(TEXTS), model="bert", layers=[1], punctuation="!")
+
+    found = asyncio.run(ask())
+    assert (found.layers, found.texts) == ((1,), 5)
+    np.testing.assert_array_equal(found.mean("punctuation"), 0)
+
+
+@pytest.mark.parametrize("given", [list, iter])
+def test_many_texts_go_in_several_calls_and_say_how_far_they_are(server: FakeServer, given: Any) -> None:
+    heard: list[bertscope.TextsProgress] = []
+    texts = [f"Text {index}." for index in range(700)]
+    with bertscope.Client(server.target) as client:
+        found = client.describe_attention(given(texts), on_progress=heard.append)
+    assert found.texts == sum(len(request.inputs) for request in server.requests) == 700
+    assert len(heard) == len(server.requests) > 2
+    assert [event.done for event in heard] == sorted({event.done for event in heard})
+    assert (heard[-1].done, heard[-1].total) == (700, 700 if given is list else None)
+
+
+@pytest.mark.parametrize("count", [1, 9, 300])
+@pytest.mark.parametrize("place", [-1, None])
+def test_texts_that_are_rejected_are_told_and_left_out(server: FakeServer, count: int, place: int | None) -> None:
+    server.judge = too_long
+    texts = [f"Text {index}." for index in range(count)]
+    long = {count // 2, 0} if place is None else {range(count)[place]}
+    for index in long:
+        texts[index] = "long " * 20
+    rejected: dict[int, bertscope.InvalidArgument] = {}
+    with bertscope.Client(server.target) as client:
+        if len(long) == count:
+            with pytest.raises(bertscope.InvalidArgument, match="every text was rejected"):
+                client.describe_attention(texts, on_rejected=rejected.__setitem__)
+        else:
+            assert client.describe_attention(texts, on_rejected=rejected.__setitem__).texts == count - len(long)
+        assert set(rejected) == long
+        assert all(error.reason == "TEXT_TOO_LONG" for error in rejected.values())
+        assert rejected[max(long)].field_violations[0].field == f"inputs[{max(long)}].text"
+        with pytest.raises(bertscope.InvalidArgument, match="has 99 tokens"):
+            client.describe_attention(texts)
+
+
+def test_the_command_prints_statistics_and_classes(command: Any, server: FakeServer) -> None:
+    code, out, err = command("attention", "--describe", "One text.", "Another.", "--layer", "0,1,2", "--punctuation", "!")
+    assert (code, err) == (0, "")
+    assert "2 texts, " in out
+    for word in ("entropy", "first special", "classes of maps", "vertical + diagonal", "layer 2"):
+        assert word in out
+    request = server.requests[-1]
+    assert (list(request.layers), list(request.punctuation), request.head_distances) == ([0, 1, 2], ["!"], False)
+
+
+def test_the_command_puts_several_models_into_one_table(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    file = tmp_path / "heads.csv"
+    code, out, err = command("attention", "--describe", "a b", "--model", "one", "--model", "two", "--output", file)
+    assert (code, err) == (0, "")
+    assert [request.model for request in server.requests] == ["models/one", "models/two"]
+    heads = re.search(r"statistic +(.+)", out)
+    assert heads is not None and heads[1].split() == ["one", "two"]
+    with file.open() as rows:
+        models = [row["model"] for row in csv.DictReader(rows)]
+    assert models == sorted(models) and set(models) == {"one", "two"} and models.count("one") == models.count("two")
+    code, out, err = command("attention", "--describe", "a b", "--model", "one", "--model", "two", "--json")
+    assert len(json.loads(out)["models"]) == 2
+
+
+def test_the_command_reads_lines_pairs_and_files(command: Any, server: FakeServer, tmp_path: Path) -> None:
+    assert command("attention", "--describe", stdin=b"One.\n\nTwo.\n")[0] == 0
+    assert [each.text for each in server.requests[-1].inputs] == ["One.", "Two."]
+    assert command("attention", "--describe", "One.", "--pair", "Two.")[0] == 0
+    assert server.requests[-1].inputs[0].text_pair == "Two."
+    table = tmp_path / "pairs.tsv"
+    table.write_text("sentence1\ttext_pair\na\tb\nc\td\n", encoding="utf-8")
+    assert command("attention", "--describe", "--texts", str(table), "--columns", "text=sentence1", "--limit", "1")[0] == 0
+    assert [(each.text, each.text_pair) for each in server.requests[-1].inputs] == [("a", "b")]
+    treebank = tmp_path / "some.conllu"
+    row = "1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No\n2\t!\t!\tPUNCT\t_\t_\t1\tpunct\t_\t_\n"
+    treebank.write_text(f"{row}\n1\tbroken\n\n{row}\n", encoding="utf-8")
+    code, out, _ = command("attention", "--describe", "--texts", str(treebank))
+    assert code == 0
+    assert [each.text for each in server.requests[-1].inputs] == ["Go!", "Go!"]
+    assert "left out: 1 text" in out
+    assert "some.conllu, line 4: has 2 of the 10 columns" in out
+
+
+def test_the_command_names_the_texts_that_it_leaves_out(command: Any, server: FakeServer) -> None:
+    server.judge = too_long
+    lines = "\n".join(["short"] * 20 + ["", "long " * 20])
+    code, out, _ = command("attention", "--describe", stdin=lines.encode())
+    assert code == 0
+    assert "  line 22: has 99 tokens and the model reads 9; shorten it, or set --truncate" in out
+    assert "20 texts" in out
+    code, out, _ = command("attention", "--describe", "--json", stdin=lines.encode())
+    assert [line.partition(":")[0] for line in json.loads(out)["left_out"]] == ["line 22"]
+    code, _, err = command("attention", "--describe", "long " * 20)
+    assert (code, err.partition(":")[2]) == (
+        1,
+        " every text was left out; TEXT 1: has 99 tokens and the model reads 9; shorten it, or set --truncate\n",
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_the_command_writes_a_row_for_each_head(command: Any, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"heads{suffix}"
+    code, out, _ = command("attention", "--describe", "One text.", "--output", str(path))
+    assert code == 0
+    assert f"wrote {path}" in out
+    if suffix == ".parquet":
+        rows = pandas.read_parquet(path).to_dict("records")
+    elif suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    else:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="," if suffix == ".csv" else "\t"))
+    assert len(rows) == 12
+    assert [(int(row["layer"]), int(row["head"])) for row in rows[:5]] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    assert 0 <= float(rows[0]["share_vertical"]) <= 1
+    assert rows[0]["entropy_error"] in ("", None) or np.isnan(rows[0]["entropy_error"])  # of a single text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
+def test_the_command_draws(command: Any, server: FakeServer, tmp_path: Path, picture: str) -> None:
+    path = tmp_path / "figure.svg"
+    assert command("attention", "--describe", "One.", "--plot", str(path), "--picture", picture, "--dark")[0] == 0
+    assert path.stat().st_size > 5000
+    assert server.requests[-1].head_distances == (picture == "clusters")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("One.", "--picture", "patterns"), "--picture goes with --describe"),
+        (("One.", "--texts", "a.txt"), "--texts goes with --describe"),
+        (("One.", "Two."), "give one TEXT, or many with --describe"),
+        ((), "give one TEXT, or many with --describe"),
+        (("--describe", "One.", "--head", "1"), "--head does not go with --describe"),
+        (("--describe", "One.", "--texts", "a.txt"), "give either TEXT or --texts FILE"),
+        (("--describe", "One.", "--limit", "3"), "--columns and --limit go with --texts"),
+        (("--describe", "One.", "Two.", "--pair", "Three."), "--pair goes with exactly one TEXT"),
+        (("--describe", "One.", "--output", "heads.xml"), "the name must end with .tsv"),
+        (("--describe", "One.", "--plot", "page.html"), "the name must end with .png"),
+    ],
+)
+def test_wrong_use_is_one_line_before_any_call(command: Any, server: FakeServer, arguments: Any, message: str) -> None:
+    code, out, err = command("attention", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert server.requests == []

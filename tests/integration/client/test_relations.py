@@ -1,0 +1,307 @@
+"""`score_relations`, `score_features` and `bertscope relations`, from a file to a table."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import grpc
+import numpy as np
+import pandas
+import pytest
+
+from tests.support.fake_server import FakeServer
+from tests.support.harness import Host
+
+TREEBANK = """\
+# text = The cat sat.
+1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
+2\tcat\tcat\tNOUN\tNN\t_\t3\tnsubj\t_\t_
+3\tsat\tsit\tVERB\tVBD\t_\t0\troot\t_\tSpaceAfter=No
+4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+# text = Yes
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+
+# text = Broken
+1\tBroken
+
+# text = A dog barked loudly.
+1\tA\ta\tDET\tDT\t_\t2\tdet\t_\t_
+2\tdog\tdog\tNOUN\tNN\t_\t3\tnsubj\t_\t_
+3\tbarked\tbark\tVERB\tVBD\t_\t0\troot\t_\t_
+4\tloudly\tloudly\tADV\tRB\t_\t3\tadvmod\t_\tSpaceAfter=No
+5\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_
+
+"""
+
+
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    path = tmp_path / "some.conllu"
+    path.write_text(TREEBANK, encoding="utf-8")
+    return path
+
+
+def test_calls_of_a_real_server_add_up_to_one(host: Host, treebank: Path) -> None:
+    texts = bertscope.read_conllu(treebank)
+    with bertscope.Client(host.target) as client:
+        whole = client.score_relations(texts, model="bert")
+        parts = [client.score_relations([text], model="bert") for text in texts if text.pairs]
+    merged = bertscope.RelationScores.merge(parts)
+    assert (whole.texts, merged.texts, list(whole.relations)) == (2, 2, ["det", "nsubj", "punct", "advmod"])
+    for name, relation in whole.relations.items():
+        assert (relation.pairs, len(relation.details)) == (1 if name == "advmod" else 2,) * 2
+        for direction in ("forward", "backward"):
+            np.testing.assert_array_equal(relation.accuracy(direction), merged[name].accuracy(direction))
+            expected = merged[name].largest_weight(direction)
+            np.testing.assert_allclose(relation.largest_weight(direction), expected, rtol=0, atol=1e-5)
+
+
+def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
+    texts = bertscope.read_conllu_features(treebank)
+
+    async def ask() -> bertscope.FeatureScores:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.score_features(iter(texts), ["NOUN", "INTJ", "negation"], model="bert")
+
+    scores = asyncio.run(ask())
+    assert scores.texts == 3
+    assert {name: score.attention.texts for name, score in scores.features.items()} == {
+        "NOUN": 2,
+        "INTJ": 1,
+        "negation": 0,
+        "[CLS]": 3,
+        "[SEP]": 3,
+    }
+    assert np.isnan(scores.attention("negation")).all()
+
+
+def test_only_texts_with_a_pair_are_sent_and_errors_name_the_callers_index(server: FakeServer) -> None:
+    texts = [bertscope.RelationText("a b", [("r", 0, 1)] if index % 2 else []) for index in range(600)]
+    heard: list[bertscope.TextsProgress] = []
+    with bertscope.Client(server.target) as client:
+        scores = client.score_relations(iter(texts), on_progress=heard.append)
+        assert client.score_relations(texts, details=False)["r"].details == ()
+    assert scores.texts == heard[-1].done == 300
+    assert scores["r"].pairs == 600
+
+
+def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
+    texts = [bertscope.RelationText("a b", [(f"{number}, {index}", 0, 1) for index in range(300)]) for number in range(5)]
+    with bertscope.Client(host.target) as client:
+        scores = client.score_relations(texts, model="bert")
+        assert (scores.texts, len(scores.relations)) == (5, 1500)
+        many = bertscope.RelationText("a b", [(str(index), 0, 1) for index in range(1001)])
+        with pytest.raises(bertscope.InvalidArgument, match="relations has 1001 entries and may have 1000"):
+            client.score_relations([many] * 2, model="bert")
+
+
+def test_the_command_names_what_the_server_rejects_in_the_words_of_the_file(run_at: Any, host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    good = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}'
+    bad = '{"text": "a b", "pairs": [["r", 0, 7]], "marks": [["f", 1, 1]]}'
+    path.write_text(f"{good}\n{bad}\n{{\n", encoding="utf-8")
+    for options, problem in (((), "pairs[0].target is 7"), (("--features",), "marks[0] goes from 1 to 1")):
+        code, out, _ = run_at(host.target, "relations", str(path), "--model", "bert", *options)
+        assert code == 0
+        assert "left out: 2 texts" in out
+        assert f"some.jsonl, line 2: {problem}" in out
+        assert "some.jsonl, line 3: is not JSON" in out
+
+
+def test_an_error_of_the_caller_is_not_taken_for_one_of_the_texts(run_at: Any, host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    good, bad = '{"text": "a b", "pairs": [["r", 0, 1]]}', '{"text": "a b", "pairs": [["r", 0, 7]]}'
+    path.write_text(f"{good}\n{{\n", encoding="utf-8")
+    for name in ("", "other"):
+        code, _, err = run_at(host.target, "relations", str(path), "--model", "bert", "--only", name)
+        assert code == 1
+        assert "no text has a pair" in err
+    path.write_text(f'{{\n{bad}\n{{"text": "a", "pairs": []}}\n', encoding="utf-8")
+    code, _, err = run_at(host.target, "relations", str(path), "--model", "bert")
+    assert code == 1
+    assert "every text was left out" in err
+    assert "line 2: pairs[0].target is 7" in err
+
+
+@pytest.mark.parametrize("given", [list, iter])
+def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> None:
+    with bertscope.Client(server.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match="no text has a pair"):
+            client.score_relations(given([bertscope.RelationText("a", [])] * 3))
+        with pytest.raises(bertscope.InvalidArgument, match="no text has a marked part"):
+            client.score_features(given([bertscope.FeatureText("a", [])]), special_tokens=False)
+        with pytest.raises(bertscope.InvalidArgument, match="relations"):
+            client.score_relations([], [])
+    assert server.requests == []
+
+
+def test_the_command_prints_the_best_head_of_each_relation(run_at: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, err = run_at(server.target, "relations", str(treebank), "--top", "3")
+    assert (code, err) == (0, "")
+    for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
+        assert word in out
+    assert "left out: 1 text" in out
+    assert "some.conllu, line 11: has 2 of the 10 columns" in out
+    assert list(server.requests[-1].relations) == ["det", "nsubj", "punct", "advmod"]
+    assert server.requests[-1].details
+
+
+def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    table, figure = tmp_path / "scores.parquet", tmp_path / "best.svg"
+    arguments = ("relations", str(treebank), "--model", "bert", "--output", str(table), "--plot", str(figure), "--dark")
+    code, out, _ = run_at(host.target, *arguments)
+    assert code == 0
+    assert f"wrote {table}" in out
+    assert figure.stat().st_size > 5000
+    frame = pandas.read_parquet(table)
+    assert set(frame["relation"]) == {"det", "nsubj", "punct", "advmod"}
+    code, out, _ = run_at(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
+
+
+def test_the_command_as_json(run_at: Any, server: FakeServer, treebank: Path) -> None:
+    code, out, _ = run_at(server.target, "relations", str(treebank), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [relation["relation"] for relation in document["relations"]] == ["det", "nsubj", "punct", "advmod"]
+    assert len(document["relations"][0]["forward"]["accuracy"]) == 3
+    assert document["relations"][0]["best"]["direction"] in ("forward", "backward")
+    assert len(document["left_out"]) == 1
+    code, out, _ = run_at(server.target, "relations", str(treebank), "--features", "--json")
+    assert {"NOUN", "subject", "[CLS]"} <= {feature["feature"] for feature in json.loads(out)["features"]}
+
+
+def test_places_of_words_come_from_json_lines(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"text": "a b", "pairs": [["r", 0, 1]]}\n', encoding="utf-8")
+    assert run_at(server.target, "relations", str(path))[0] == 0
+    assert server.requests[-1].texts[0].input.text == "a b"
+    path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
+    assert run_at(server.target, "relations", str(path), "--features")[0] == 0
+    assert list(server.requests[-1].features) == ["f"]
+    code, _, err = run_at(server.target, "relations", str(path), "--propbank")
+    assert code == 2
+    assert "--propbank goes with a treebank" in err
+
+
+def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    table = tmp_path / "trees.csv"
+    arguments = ("relations", str(treebank), "--tree", "--model", "bert")
+    code, out, _ = run_at(host.target, *arguments, "--output", str(table))
+    assert code == 0
+    # Of 7 words, the governor of four is the word after, and of two the word before.
+    assert "each word depends on the one before: 28.6 %, on the one after: 57.1 %" in out
+    assert "texts whose links are no tree: 1" in out
+    with bertscope.Client(host.target) as client:
+        found = client.score_trees(bertscope.read_conllu(treebank), model="bert", by_head=True)
+    assert table.read_text(encoding="utf-8").startswith("layer,head,texts,words,directed")
+    code, out, _ = run_at(host.target, *arguments, "--by-head", "--json")
+    assert code == 0
+    np.testing.assert_allclose(json.loads(out)["directed"], found.directed_score())
+    code, out, _ = run_at(host.target, *arguments, "--by-head")
+    assert "best head" in out
+
+
+def test_the_best_heads_of_relations_are_a_parser(run_at: Any, host: Host, treebank: Path) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.score_relations(bertscope.read_conllu(treebank), model="bert")
+    undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
+    assert found.combined_accuracy(None, select="same") >= found.combined_accuracy(select="same")
+    expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
+    for options in (("--tree",), ()):
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
+        assert (code, expected in " ".join(out.split())) == (0, True)
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", "--json", *options)
+        combined = json.loads(out)["best_heads" if options else "combined"]
+        assert combined == pytest.approx(
+            {
+                "forward": found.combined_accuracy("forward"),
+                "backward": directed / 100,
+                "undirected": undirected / 100,
+                "offset": found.combined_offset_accuracy(),
+                "pairs": found.combined_pairs(),
+                "chosen_on": "half",
+            }
+        )
+
+
+def test_other_texts_choose_the_heads(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.conllu"
+    other.write_text(treebank.read_text(encoding="utf-8").split("\n\n")[0] + "\n\n", encoding="utf-8")
+    arguments = ("relations", str(treebank), "--model", "bert", "--select", str(other))
+    code, out, _ = run_at(host.target, *arguments, "--plot", str(tmp_path / "best.png"))
+    assert (code, "chosen on other texts, scored on these" in " ".join(out.split())) == (0, True)
+    code, out, _ = run_at(host.target, *arguments, "--json")
+    with bertscope.Client(host.target) as client:
+        found, chosen = (client.score_relations(bertscope.read_conllu(path), model="bert") for path in (treebank, other))
+    best = {one.relation: one for one in found.best_heads(select=chosen)}
+    assert best["nsubj"].chosen_on == "other"
+    for one in json.loads(out)["relations"]:
+        expected = best[one["relation"]]
+        assert (one["best"]["layer"], one["best"]["head"]) == (expected.layer, expected.head)
+        assert (one["best"]["accuracy"], one["best"]["chosen_on"]) == (pytest.approx(expected.accuracy), expected.chosen_on)
+
+
+def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path) -> None:
+    arguments = ("relations", str(treebank), "--model", "bert", "--control", "untrained")
+    code, out, _ = run_at(host.target, *arguments)
+    assert (code, "untrained" in out.split("nsubj")[0]) == (0, True)
+    code, out, _ = run_at(host.target, *arguments, "--json")
+    texts = bertscope.read_conllu(treebank)
+    with bertscope.Client(host.target) as client:
+        assert not [model.name for model in client.list_models() if "untrained" in model.name]
+        try:
+            made = client.compress_model("random", bertscope.untrained(), model="bert")
+            expected = {one.relation: one for one in client.score_relations(texts, model=made).best_heads()}
+        finally:
+            client.unload_model("random")
+    for one in json.loads(out)["relations"]:
+        found, control = expected[one["relation"]], one["control"]
+        assert (control["layer"], control["head"]) == (found.layer, found.head)
+        assert control["accuracy"] == pytest.approx(found.accuracy)
+
+
+@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
+def test_options_that_do_not_go_with_trees(run_at: Any, server: FakeServer, treebank: Path, option: Any) -> None:
+    code, _, err = run_at(server.target, "relations", str(treebank), "--tree", *option)
+    assert code == 2
+    assert f"{option[0]} does not go with --tree" in err
+    code, _, err = run_at(server.target, "relations", str(treebank), "--by-head")
+    assert (code, "--by-head goes with --tree" in err) == (2, True)
+    assert server.requests == []
+
+
+def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(run_at: Any, host: Host, treebank: Path) -> None:
+    rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
+    treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")
+    for options in (("--tree",), ()):
+        code, out, _ = run_at(host.target, "relations", str(treebank), "--model", "bert", *options)
+        assert code == 0
+        assert out.count("some.conllu, line 20: has ") == 1
+
+
+def test_what_was_scored_before_an_error_is_shown_and_written(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
+    lines = [f'{{"text": "a b {index}", "pairs": [["r", 0, 1]]}}\n' for index in range(300)]
+    path, table = tmp_path / "some.jsonl", tmp_path / "scores.csv"
+    path.write_text("".join(lines), encoding="utf-8")
+
+    def judge(request: Any, context: Any) -> None:
+        if any(text.input.text == "a b 299" for text in request.texts):
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "the queue is full")
+
+    server.judge = judge
+    code, out, err = run_at(server.target, "relations", str(path), "--output", str(table))
+    assert code != 0
+    assert "the queue is full" in err
+    answered = int(err.split("of the first ")[1].split()[0])
+    assert 0 < answered < 300
+    assert f"{answered} texts, 3 x 4 heads" in out
+    assert not table.exists()
+    assert "relation" in (tmp_path / "scores.partial.csv").read_text(encoding="utf-8")
+    assert f"numbers are of the first {answered} of 300 texts" in " ".join(err.split())

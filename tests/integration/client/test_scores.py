@@ -1,0 +1,281 @@
+"""`score_texts` of both clients, and `bertscope score`, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bertscope
+import numpy as np
+import pandas
+import pytest
+from bertscope.questions.scores import inputs
+from bertscope.rpc import pacing
+
+from tests.support.harness import Host
+from tests.support.tiny import SENTENCES
+
+TEXTS = [*SENTENCES, ("The cat sat.", "A dog, too."), bertscope.conditional("The keys to the cabinet", "are", "old.")]
+
+
+def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one call, from a generator, in calls of one text, and in sections of a word."""
+    with bertscope.Client(host.target) as client:
+        found = client.score_texts(TEXTS)
+        lazily = client.score_texts(text for text in TEXTS)
+        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
+        monkeypatch.setattr(inputs, "PART_WORK", 0.0)
+        divided = client.score_texts(TEXTS)
+        streamed = list(client.score_texts_stream(iter(TEXTS)))
+
+    async def score() -> bertscope.ScoredTexts:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.score_texts(TEXTS)
+
+    expected = [text.log_likelihood for text in found]
+    for other in (lazily, divided, streamed, asyncio.run(score())):
+        assert [text.log_likelihood for text in other] == pytest.approx(expected, rel=1e-5)
+        assert [text.scored_words for text in other] == [text.scored_words for text in found]
+        assert [[word.text for word in text.words] for text in other] == [[word.text for word in text.words] for text in found]
+    assert [text.text for text in found][-2:] == [("The cat sat.", "A dog, too."), "The keys to the cabinet are old."]
+    assert {word.text for word in found[-1].words} == {"are"}
+    assert sum(found[0].to_pandas()["log_probability"]) == pytest.approx(found[0].log_likelihood)
+
+
+def test_scorings_and_interventions(host: Host) -> None:
+    text = "The unplayable song."
+    with bertscope.Client(host.target) as client:
+        found = {scoring: client.score_texts(text, scoring=scoring)[0] for scoring in bertscope.Scoring.__args__}
+        assert {name: scored.scoring for name, scored in found.items()} == {name: name for name in found}
+        assert len({scored.log_likelihood for scored in found.values()}) == 3
+        changed = client.score_texts(text, interventions=bertscope.zero(layer=1), pieces=False)
+        assert changed.log_likelihood != found["within_word"].log_likelihood
+        assert (changed[0].pieces, changed[0].words) == ((), ())
+
+
+def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
+    texts = ["The cat sat.", "cat " * 400, "A dog."]
+    rejected = []
+    with bertscope.Client(host.target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]") as caught:
+            client.score_texts(texts)
+        assert caught.value.reason == "TEXT_TOO_LONG"
+        found = client.score_texts(texts, on_rejected=lambda index, error: rejected.append((index, error.reason)))
+        cut = client.score_texts(texts[1], truncate=True)
+    assert rejected == [(1, "TEXT_TOO_LONG")]
+    assert [text.text for text in found] == [texts[0], texts[2]]
+    assert (cut[0].tokens, cut[0].scored_pieces, cut[0].truncated_tokens) == (64, 62, 338)
+
+
+def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> None:
+    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
+        found = client.score_texts(list(SENTENCES))
+    assert len(found) == len(SENTENCES)
+
+
+def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
+    code, out, err = run_at(host.target, "score", "The cat sat.", "The unplayable song.")
+    assert (code, err) == (0, "")
+    assert "The unplayable song." in out
+    assert "pseudo-perplexity" in out
+    assert "scoring: within-word, models/bert" in out
+    code, out, _ = run_at(host.target, "score", "The unplayable song.", "--words", "--scoring", "whole-word")
+    assert code == 0
+    assert "surprisal, bits" in out
+    assert "unplayable" in out
+    code, out, _ = run_at(host.target, "score", "The unplayable song.", "--pieces")
+    assert "log-probability" in out
+    code, out, _ = run_at(host.target, "score", "--conditional", "The cat | sat | .", "--words", "--json")
+    document = json.loads(out)
+    assert [word["text"] for word in document["results"][0]["words"]] == ["sat"]
+    assert document["results"][0]["log_likelihood"] == document["log_likelihood"]
+
+
+def test_files_in_and_out(host: Host, run_at: Any, tmp_path: Path) -> None:
+    texts, table, figure = tmp_path / "texts.tsv", tmp_path / "words.csv", tmp_path / "words.png"
+    texts.write_text("sentence\nThe cat sat.\n" + "cat " * 400 + "\nA dog, too.\n", encoding="utf-8")
+    arguments = ["--texts", str(texts), "--columns", "text=sentence", "--words", "--output", str(table), "--plot", str(figure)]
+    code, out, err = run_at(host.target, "score", *arguments)
+    assert (code, err) == (0, "")
+    assert "left out: 1 text" in out
+    assert "line 3: has 402 tokens" in out
+    written = pandas.read_csv(table)
+    assert written["index"].unique().tolist() == [0, 1]
+    assert np.isclose(written["surprisal_bits"] * np.log(2), written["surprisal"]).all()
+    assert figure.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["The cat", "[MASK]"], 1, "text 2: holds no token"),
+        (["--texts", "x.txt", "The cat"], 2, "takes no TEXT"),
+        (["--limit", "2", "The cat"], 2, "--limit goes with --texts"),
+        (["The cat", "--words", "--pieces"], 2, "exclude each other"),
+        (["--conditional", "The cat"], 1, "text 1: 'The cat' needs a bar"),
+        (["The cat", "--output", "x.txt"], 2, ".csv"),
+        (["--texts", "nowhere.txt"], 1, "cannot read nowhere.txt"),
+        (["The cat", "--scoring", "other"], 2, "within-word"),
+    ],
+)
+def test_wrong_use(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = run_at(host.target, "score", *arguments)
+    assert (found, words in err) == (code, True), err
+
+
+PAIRS = [
+    ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
+    ("The dog walked to the market.", "The dog walked market to the."),
+    ("She plays the violin.", "She play the violin."),
+    ("The cat sat.", "The cat sat."),
+    ("Nobody waited.", "Nobody unplayable."),
+    ("The children who saw the man were young.", "The children who saw the man was young."),
+]
+
+
+def test_pairs_are_compared_by_both_clients(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bertscope.Client(host.target) as client:
+        found = client.compare_texts(PAIRS)
+        scores = client.score_texts([text for pair in PAIRS for text in pair])
+        regions = client.compare_texts(PAIRS[:1], critical_region=True).sets[0]
+        monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
+        divided = list(client.compare_texts_stream(iter(PAIRS)))
+
+    async def compare() -> bertscope.TextComparison:
+        async with bertscope.AsyncClient(host.target) as client:
+            return await client.compare_texts(bertscope.TextSet(pair, 0, "g") for pair in PAIRS)
+
+    expected = [score.log_likelihood for score in scores]
+    for other in (found.sets, divided, asyncio.run(compare()).sets):
+        assert [log for one in other for log in one.log_likelihoods] == pytest.approx(expected, rel=1e-5)
+        assert [one.outcome for one in other] == [one.outcome for one in found.sets]
+    assert found.sets[3].outcome == "tie"
+    assert found.accuracy().tied == 1
+    assert regions.scored_pieces == (1, 1)
+
+
+def test_a_set_of_too_much_work_is_named_or_left_out(launch: Any) -> None:
+    sets, rejected = [PAIRS[0], ("cat " * 50, "dog " * 50), PAIRS[1]], list[tuple[int, str | None]]()
+    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
+        with pytest.raises(bertscope.InvalidArgument, match=r"^sets\[1\]: more than 4000 tokens .* score its texts") as caught:
+            client.compare_texts(sets)
+        assert caught.value.reason == "TOO_MANY_TOKENS"
+        found = client.compare_texts(sets, on_rejected=lambda index, error: rejected.append((index, error.reason)))
+        assert len(client.score_texts(list(sets[1]))) == 2  # The remedy.
+    assert rejected == [(1, "TOO_MANY_TOKENS")]
+    assert [one.texts for one in found.sets] == [PAIRS[0], PAIRS[1]]
+
+
+def test_the_command_compares_pairs_by_group_and_model(host: Host, run_at: Any, tmp_path: Path) -> None:
+    path, table, figure = tmp_path / "pairs.jsonl", tmp_path / "sets.jsonl", tmp_path / "accuracy.svg"
+    rows = [
+        {"sentence_good": good, "sentence_bad": bad, "field": "syntax", "UID": f"u{index % 2}"}
+        for index, (good, bad) in enumerate([*PAIRS, ("cat " * 400, "cat")])
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    arguments = ["score", "--pairs", str(path), "--baseline", "roberta", "--output", str(table), "--plot", str(figure)]
+    code, out, err = run_at(host.target, *arguments)
+    assert (code, err) == (0, "")
+    assert "left out: 1 text" in out
+    assert "pairs.jsonl, line 7: texts[0] has" in out
+    assert "models/bert: 6 pairs, within-word" in out
+    assert "models/bert beside models/roberta" in out
+    assert "McNemar's p" in out
+    assert "u1" in out
+    written = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    assert len(written) == 6
+    assert {"difference", "baseline_difference", "field", "UID"} <= set(written[0])
+    assert figure.stat().st_size > 1000
+    code, out, _ = run_at(host.target, "score", "--pairs", str(path), "--group", "UID", "--limit", "6", "--json")
+    document = json.loads(out)
+    assert [group["group"] for group in document["groups"]] == ["u0", "u1"]
+    assert document["accuracy"]["sets"] == 6
+    assert document["sets"][3]["outcome"] == "tie"
+
+
+def test_pairs_compared_before_an_error_are_shown_and_written(
+    host: Host, run_at: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = bertscope.Client.compare_texts_stream
+
+    def cut(self: bertscope.Client, sets: Any, **arguments: Any) -> Iterator[Any]:
+        for number, one in enumerate(whole(self, sets, **arguments)):
+            if number == 4:
+                raise bertscope.ResourceExhausted("the queue is full")
+            yield one
+
+    monkeypatch.setattr(bertscope.Client, "compare_texts_stream", cut)
+    path, table = tmp_path / "pairs.tsv", tmp_path / "sets.csv"
+    path.write_text("good\tbad\n" + "".join(f"{good}\t{bad}\n" for good, bad in PAIRS), encoding="utf-8")
+    code, out, err = run_at(host.target, "score", "--pairs", str(path), "--output", str(table), "--baseline", "roberta")
+    assert code != 0
+    assert "models/bert: 4 pairs" in out
+    assert ("the queue is full" in err, "numbers are of 4 of 6 pairs" in err) == (True, True)
+    assert not table.exists()
+    assert len((tmp_path / "sets.partial.csv").read_text(encoding="utf-8").splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--pairs", "nowhere.jsonl"], 1, "cannot read nowhere.jsonl"),
+        (["--pairs", "x.jsonl", "The cat"], 2, "TEXT does not go with --pairs"),
+        (["--pairs", "x.jsonl", "--words"], 2, "--words does not go with --pairs"),
+        (["--baseline", "roberta", "The cat"], 2, "--baseline goes with --pairs"),
+        (["--critical-region", "The cat"], 2, "--critical-region goes with --pairs"),
+    ],
+)
+def test_wrong_use_of_pairs(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
+    found, _, err = run_at(host.target, "score", *arguments)
+    assert (found, words in err) == (code, True), err
+
+
+def test_rows_of_texts_and_pairs(host: Host, run_at: Any, tmp_path: Path) -> None:
+    path, output = tmp_path / "texts.tsv", tmp_path / "rows.jsonl"
+    path.write_text("sentence\tid\nThe cat sat.\t1\n" + "cat " * 400 + "\t2\nA dog, too.\t3\n", encoding="utf-8")
+    arguments = ["score", "--texts", str(path), "--columns", "text=sentence", "--words", "--rows", str(output)]
+    code, _, err = run_at(host.target, *arguments)
+    assert code == 1 and "line 3 has 402 tokens" in err
+    output.unlink(missing_ok=True)
+    code, out, err = run_at(host.target, *arguments, "--skip-broken")
+    assert (code, out) == (0, f"wrote {output}: 2 rows; left out 1 item\n") and "line 3: has 402 tokens" in err
+    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [(row["line"], row["sentence"], row["id"]) for row in rows] == [(2, "The cat sat.", "1"), (4, "A dog, too.", "3")]
+    assert np.isclose([sum(row["surprisals"]) for row in rows], [-row["log_likelihood"] for row in rows]).all()
+    code, _, err = run_at(host.target, *arguments, "--skip-broken", "--resume", "--scoring", "original")
+    assert code == 1 and "the option scoring was" in err
+    with_bars, pairs = tmp_path / "bars.txt", tmp_path / "pairs.tsv"
+    with_bars.write_text("The | cat | sat.\n", encoding="utf-8")
+    code, _, err = run_at(host.target, "score", "--texts", str(with_bars), "--conditional", "--rows", str(tmp_path / "b.csv"))
+    assert (code, err) == (0, "")
+    lines = [f"u{number % 2}\t{good}\t{bad}\n" for number, (good, bad) in enumerate(PAIRS)]
+    pairs.write_text("UID\tgood\tbad\n" + "".join(lines), encoding="utf-8")
+    asked = ["score", "--pairs", str(pairs), "--rows", str(tmp_path / "p.csv")]
+    code, _, err = run_at(host.target, *asked, "--limit", "2")
+    assert (code, err) == (0, "")
+    _, without_rows, _ = run_at(host.target, *asked[:3])
+    for more in ([], ["--group", "UID"]):
+        code, out, err = run_at(host.target, *asked, "--resume", *more)
+        wrote, _, accuracies = out.partition("\n")
+        assert (code, err) == (0, "") and f"{len(PAIRS)} rows" in wrote
+        assert accuracies == without_rows
+    assert pandas.read_csv(tmp_path / "p.csv")["outcome"].isin(["right", "wrong", "tie"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["The cat", "--rows", "x.csv"], "--rows goes with --texts FILE or --pairs FILE"),
+        (["--pairs", "p.tsv", "--baseline", "m", "--rows", "x.csv"], "leave --baseline out"),
+        (["--pairs", ".", "--rows", "x.csv"], "takes one file of pairs"),
+        (["--texts", "t.txt", "--rows", "x.csv", "--output", "y.csv"], "--output does not go with --rows"),
+        (["The cat", "--resume"], "--resume goes with --rows FILE"),
+        (["--texts", "t.txt", "--rows", "x.tsv"], "--rows"),
+    ],
+)
+def test_wrong_use_of_rows(host: Host, run_at: Any, arguments: list[str], words: str) -> None:
+    code, _, err = run_at(host.target, "score", *arguments)
+    assert (code, words in err) == (2, True), err

@@ -1,0 +1,229 @@
+"""`sweep_sites` and `trace` of both clients, and `bertscope trace`, against a server on a socket."""
+
+import asyncio
+import csv
+import itertools
+import json
+
+import bertscope
+import numpy as np
+import pytest
+from bertscope.rpc import pacing
+from bertscope.v1 import ablation_sites_pb2, common_pb2
+
+from tests.support.patience import granted
+
+TARGET = bertscope.Answer("are", "is")
+CLEAN = ["a keys [MASK]", "bb keys [MASK]", "ccc keys [MASK]", "dddd keys [MASK]"]
+CORRUPTED = [text.replace("keys", "key") for text in CLEAN]
+
+
+def value(texts, layer, position):
+    return sum(len(text) for text in texts) / len(texts) * (layer + 1) * (position + 1) / 100
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Calls of one pair each."""
+    monkeypatch.setattr(pacing, "FIRST_WORK", 0.0)
+    monkeypatch.setattr(pacing, "CALL_SECONDS", 0.0)
+
+
+def breaking_in(call):
+    """A server that goes after one effect of a call."""
+    calls = itertools.count(1)
+
+    def stream(messages):
+        if next(calls) == call:
+            yield from itertools.islice(messages, 2)
+            raise RuntimeError("gone")
+        yield from messages
+
+    return stream
+
+
+def test_one_pair_streams_its_effects(server):
+    with bertscope.Client(server.target) as client, client.sweep_sites(CLEAN[0], CORRUPTED[0], TARGET) as running:
+        assert running.start.total == 9
+        assert running.start.pairs[0].tokens[1].text == "keys"
+        effects = [*running]
+        trace = running.table()
+    assert [(each.layer, each.position) for each in effects] == [*itertools.product(range(3), range(3))]
+    assert trace.effects == tuple(effects)
+    assert trace.names == ("a", "keys", "[MASK]")
+    assert trace.difference[1, 2] == pytest.approx(value(CLEAN[:1], 1, 2))
+    (request,) = server.requests
+    assert request.pairs[0].corrupted.text == CORRUPTED[0]
+
+
+def test_many_pairs_are_added_whatever_their_calls(server, small):
+    with bertscope.Client(server.target) as client:
+        trace = client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
+    assert [len(request.pairs) for request in server.requests] == [1, 1, 1, 1]
+    assert all(len(request.site_interventions) == 1 for request in server.requests)
+    assert [pair.text for pair in trace.pairs] == CLEAN
+    assert {effect.count for effect in trace.effects} == {4}
+    expected = [[value(CLEAN, layer, position) for position in range(3)] for layer in range(3)]
+    np.testing.assert_allclose(trace.matrix("difference", "state"), expected)
+
+    async def ask():
+        async with bertscope.AsyncClient(server.target) as client:
+            return await client.trace(CLEAN, CORRUPTED, TARGET, sites=["heads", "state"], interventions=bertscope.mean_site(1))
+
+    assert asyncio.run(ask()).effects == trace.effects
+
+
+def test_a_trace_goes_on_from_what_it_has(server, small):
+    with bertscope.Client(server.target) as client:
+        whole = client.trace(CLEAN, CORRUPTED, TARGET)
+        server.stream = breaking_in(3)
+        with pytest.raises(bertscope.BertscopeError) as caught:
+            client.trace(CLEAN, CORRUPTED, TARGET)
+        server.requests.clear()
+        partial = caught.value.partial
+        assert (len(partial.pairs), partial.complete) == (2, False)
+        resumed = client.trace(CLEAN, CORRUPTED, TARGET, start_from=partial)
+    assert [request.pairs[0].clean.text for request in server.requests] == CLEAN[2:]
+    assert (resumed.effects, resumed.complete) == (whole.effects, True)
+
+
+def test_other_weights_are_not_added(server, small):
+    with bertscope.Client(server.target) as client:
+        server.stream = breaking_in(2)
+        with pytest.raises(bertscope.BertscopeError) as caught:
+            client.trace(CLEAN, CORRUPTED, TARGET)
+        other = common_pb2.Provenance()
+        other.CopyFrom(server.provenance)
+        other.weights_digest = "sha256:" + "1" * 64
+        server.provenance = other
+        with pytest.raises(bertscope.FailedPrecondition, match="other weights"):
+            client.trace(CLEAN, CORRUPTED, TARGET, start_from=caught.value.partial)
+
+
+def test_leaving_it_cancels_the_call(server):
+    with bertscope.Client(server.target) as client:
+        with client.sweep_sites(CLEAN[0], CORRUPTED[0], TARGET) as running:
+            next(running)
+        assert server.ended.wait(granted(5))
+        with pytest.raises(bertscope.Cancelled, match="the trace was closed"):
+            running.table()
+
+
+def test_every_option_of_the_command(command, server, tmp_path):
+    (tmp_path / "reference.txt").write_text("one\n")
+    options = ["--site", "heads", "--site", "feed-forward", "--each-unit", "--units", "1,2", "--words", "--memory", "1MiB"]
+    changes = ["--zero", "2:1", "--mean-site", "state:1", "--reference", "reference.txt", "--model", "fake"]
+    written = ["--output", "found.jsonl", "--plot", "found.svg", "--json"]
+    code, out, err = command("trace", CLEAN[0], "--noise", "keys", "--seed", 5, "--answer", "are", *options, *changes, *written)
+    assert (code, err) == (0, "")
+    (request,) = server.requests
+    assert [(scope.site, list(scope.units), scope.each) for scope in request.scopes] == [(2, [1, 2], 2), (5, [1, 2], 2)]
+    noise = request.pairs[0].noise
+    assert [(span.start, span.end) for span in noise.spans.spans] == [(2, 6)]
+    assert noise.seed == 5
+    assert (request.positions, request.memory_bytes, request.model) == (2, 2**20, "models/fake")
+    assert (len(request.interventions), len(request.site_interventions), list(request.reference_texts)) == (1, 1, ["one"])
+    assert len(json.loads(out)["effects"]) == 18
+    rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    assert (rows[0]["site"], rows[0]["name"], len(rows)) == ("heads", "a", 18)
+    assert (tmp_path / "found.svg").exists()
+
+
+def test_paths_of_the_command(command, server):
+    code, out, _ = command("trace", CLEAN[0], "--masked", "keys", "--answer", "are", "--paths")
+    assert code == 0
+    assert "paths put into the corrupted run" in out
+    assert server.requests[0].HasField("paths")
+    assert [span.end for span in server.requests[0].pairs[0].masked.spans] == [6]
+
+
+def test_a_file_of_pairs_with_groups(command, server, tmp_path, small):
+    lines = [
+        {
+            "clean": CLEAN[0],
+            "corrupted": CORRUPTED[0],
+            "answer": "are",
+            "other": "is",
+            "groups": {"noun": "keys", "all": [[0, 6]]},
+        },
+        {"clean": CLEAN[1], "noise": ["keys"], "label": "good", "groups": {"noun": [3, 7]}},
+        {"clean": CLEAN[2], "masked": [[4, 8]], "answer": "are"},
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, _ = command("trace", "--pairs", "pairs.jsonl", "--output", "found.csv")
+    assert code == 0
+    assert "3 pairs" in out
+    pairs = [pair for request in server.requests for pair in request.pairs]
+    assert [(group.name, group.spans.spans[0].start, group.spans.spans[0].end) for group in pairs[0].groups] == [
+        ("noun", 2, 6),
+        ("all", 0, 6),
+    ]
+    assert [pair.WhichOneof("corruption") for pair in pairs] == ["corrupted", "noise", "masked"]
+    assert pairs[1].target.label.label == "good"
+    assert {request.positions for request in server.requests} == {ablation_sites_pb2.POSITION_SCOPE_GROUPS}
+    with (tmp_path / "found.csv").open(newline="") as file:
+        assert {row["count"] for row in csv.DictReader(file)} == {"3"}
+
+
+def test_the_command_goes_on(command, server, tmp_path, small):
+    lines = [
+        {"clean": clean, "corrupted": corrupted, "answer": "are"} for clean, corrupted in zip(CLEAN, CORRUPTED, strict=True)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, whole, _ = command("trace", "--pairs", "pairs.jsonl", "--json")
+    server.stream = breaking_in(3)
+    code, out, err = command("trace", "--pairs", "pairs.jsonl")
+    assert code == 1
+    assert "CUT SHORT" in out
+    (rest,) = tmp_path.glob("trace-*.partial.json")
+    assert f"--resume {rest.name}" in out + err
+    server.requests.clear()
+    code, out, _ = command("trace", "--pairs", "pairs.jsonl", "--json", "--resume", rest)
+    assert code == 0
+    assert len(server.requests) == 2
+    assert json.loads(out)["effects"] == json.loads(whole)["effects"]
+    code, _, err = command("trace", "--pairs", "pairs.jsonl", "--direction", "break", "--resume", rest)
+    assert (code, "--resume was measured with direction" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["trace"], "name the score"),
+        (["trace", "a", "b"], "name the score"),
+        (["trace", "a", "--answer", "x"], "give CLEAN and CORRUPTED, or CLEAN and one of --noise WORDS and --masked WORDS"),
+        (["trace", "a", "b", "c", "--answer", "x"], "give CLEAN and CORRUPTED"),
+        (["trace", "a", "b", "--noise", "a", "--answer", "x"], "give CLEAN and CORRUPTED"),
+        (["trace", "a", "--noise", "b", "--answer", "x"], "has 'b' 0 times"),
+        (["trace", "a", "b", "--answers", "x,y", "--answer", "x"], "--answers and --answer exclude each other"),
+        (["trace", "a", "b", "--answers", "x,y,z"], "takes one word, or two"),
+        (["trace", "a", "b", "--answers", "x", "--words", "--together"], "exclude each other"),
+        (["trace", "a", "b", "--answers", "x", "--limit", "3"], "--limit goes with --pairs FILE"),
+        (["trace", "a", "--pairs", "x.jsonl"], "CLEAN does not go with --pairs"),
+        (["trace", "--pairs", "none.jsonl"], "cannot read none.jsonl"),
+        (["trace", "a", "b", "--answers", "x", "--paths", "--site", "heads"], "--site"),
+    ],
+)
+def test_wrong_use_is_a_line(command, arguments, says):
+    code, _, err = command(*arguments)
+    assert code in (1, 2)
+    assert says in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ({"clean": "a b"}, "must be one of the columns corrupted, noise and masked"),
+        ({"clean": "a b", "corrupted": "c d", "noise": "a"}, "must be one of the columns"),
+        ({"clean": "a b", "noise": "x"}, "has 'x' 0 times"),
+        ({"clean": "a b", "noise": 5}, "must be words, or places"),
+        ({"clean": "a b", "corrupted": "c d", "groups": "a"}, 'must be an object, such as {"subject": "keys"}'),
+        ({"clean": "a b", "corrupted": "c d"}, 'needs a value in the column "answer" or in "label"'),
+    ],
+)
+def test_a_line_that_is_no_pair_is_named(command, tmp_path, line, says):
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(line) + "\n")
+    code, _, err = command("trace", "--pairs", "pairs.jsonl")
+    assert code in (1, 2)
+    assert says in err

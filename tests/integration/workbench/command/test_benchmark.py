@@ -1,0 +1,166 @@
+"""`bertscope compress`, `bertscope benchmark` and `bertscope models load --runtime` against a server on a socket."""
+
+import json
+import signal
+
+import pytest
+from bertscope.v1 import benchmark_pb2, common_pb2
+from google.rpc import code_pb2
+
+from tests.support.patience import granted
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("one\n\ntwo\nthree\n")
+    return path
+
+
+def test_compress(command, server, texts):
+    code, out, err = command(
+        *("compress", "--steps", "layers=0+2,heads=0.5", "--steps", "int8", "--texts", texts),
+        *("--name", "small", "--model", "fake", "--folder", "/m"),
+    )
+    assert (code, err) == (0, "")
+    assert out.startswith("layers: did layers\nheads: did heads\nint8: did int8\n")
+    assert out.endswith("models/small is compressed: layers, heads, int8\nsaved in /m on the server\n")
+    (request,) = server.requests
+    assert (request.model, request.model_id, request.folder) == ("models/fake", "small", "/m")
+    assert list(request.steps[1].heads.texts) == ["one", "two", "three"]
+
+
+def test_a_step_that_the_server_refuses_is_named(command, server, abort):
+    server.fail = abort(code_pb2.UNIMPLEMENTED, "steps[1].heads.share: ALBERT shares its layers; leave heads out")
+    code, out, err = command("compress", "--steps", "int8,heads=1:0", "--name", "x")
+    assert (code, out) == (1, "")
+    assert err == "bertscope: --steps heads=1:0: share: ALBERT shares its layers; leave heads out\n"
+
+
+def test_benchmark(command, server, texts, tmp_path):
+    prompts = tmp_path / "prompts.tsv"
+    prompts.write_text("text\tanswer\nx [MASK]\ty\n")
+    code, out, err = command(
+        *("benchmark", "--baseline", "a", "--model", "b", "--model", "models/c", "--length", 8, "--length", 16),
+        *("--batch-size", 4, "--min-runs", 5, "--min-seconds", 0.5, "--max-seconds", 9, "--others", "refuse"),
+        *("--resamples", 200, "--confidence", 0.9, "--seed", 3),
+        *("--agreement", texts, "--embed", "--top-k", 2, "--prompts", prompts, "--skip-multi-piece"),
+    )
+    assert (code, err) == (0, "")
+    assert out.startswith("benchmark against models/a, all run by torch\n")
+    assert "16 tokens: one sequence at a time, in batches" in out
+    assert "what was lost: agreement at 120 places, accuracy, loss" in out
+    (request,) = server.requests
+    assert (list(request.models), request.baseline) == (["models/a", "models/b", "models/c"], "models/a")
+    measurement = request.measurement
+    assert (list(measurement.lengths), list(measurement.batch_sizes), measurement.min_runs) == ([8, 16], [4], 5)
+    assert (measurement.min_seconds, measurement.max_seconds, measurement.others) == (0.5, 9, benchmark_pb2.OTHERS_REFUSE)
+    assert (measurement.bootstrap.resamples, measurement.bootstrap.confidence, measurement.bootstrap.seed) == (200, 0.9, 3)
+    assert (list(request.agreement_texts), request.top_k, request.embed) == (["one", "two", "three"], 2, True)
+    assert request.objective.cloze.skip_multi_piece
+
+
+@pytest.mark.parametrize(
+    ("arguments", "models", "baseline"),
+    [
+        (["--model", "a", "--model", "b"], ["models/a", "models/b"], ""),
+        (["--model", "a", "--baseline", "models/a"], ["models/a"], "models/a"),
+        (["--baseline", "a"], ["models/a"], "models/a"),
+    ],
+)
+def test_the_baseline_is_among_the_models_once(arguments, models, baseline, command, server, texts):
+    assert command("benchmark", *arguments, "--texts", texts)[0] == 0
+    (request,) = server.requests
+    assert (list(request.models), request.baseline) == (models, baseline)
+    assert list(request.measurement.texts) == ["one", "two", "three"]
+    assert list(request.measurement.lengths) == []
+
+
+def test_how_the_models_run_is_asked_for(command, server, texts):
+    assert command("benchmark", "--model", "a", "--model", "b", "--runtime", "onnx")[0] == 0
+    assert command("benchmark", "--model", "a", "--model", "b", "--as-loaded")[0] == 0
+    assert [(one.runtime, one.as_loaded) for one in server.requests] == [
+        (common_pb2.RUNTIME_ONNX, False),
+        (common_pb2.RUNTIME_UNSPECIFIED, True),
+    ]
+    code, _, err = command("benchmark", "--model", "a", "--runtime", "onnx", "--as-loaded")
+    assert (code, len(server.requests)) == (2, 2)
+    assert "--runtime and --as-loaded exclude each other" in err
+
+
+def test_benchmark_json(command, tmp_path):
+    code, out, err = command("benchmark", "--model", "a", "--json", "--output", tmp_path / "a.csv")
+    document = json.loads(out)
+    assert (code, err, document["baseline"]) == (0, "", "models/a")
+    assert document["machine"]["cpu_flags"] == ["avx512f", "avx512_vnni"]
+    assert (tmp_path / "a.csv").exists()
+
+
+def test_studies(command, server, tmp_path):
+    table = tmp_path / "table.md"
+    code, out, err = command(
+        *("benchmark", "--studies", "--system", "DistilBERT", "--system", "WaLDORf", "--heavy", "--runtime", "onnx"),
+        *("--length", 64, "--output", table),
+    )
+    assert (code, err) == (0, "")
+    assert "the Primer's Table 1, published and measured" in out
+    assert "not measured: WaLDORf: has convolutional layers" in out
+    assert out.endswith(f"wrote {table}\n")
+    (request,) = server.requests
+    assert (list(request.systems), request.heavy) == (["DistilBERT", "WaLDORf"], True)
+    assert (request.runtime, list(request.measurement.lengths)) == (common_pb2.RUNTIME_ONNX, [64])
+    assert table.read_text().startswith("# Published compressed models, measured\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "shown"),
+    [
+        ("agreement_texts[1] has no word", ["--agreement"], ", line 3 has no word"),
+        ("measurement.texts[2] is too long", ["--texts"], ", line 4 is too long"),
+        ("objective.masked_lm_loss.texts[1] is empty", ["--loss"], ", line 3 is empty"),
+    ],
+)
+def test_a_text_that_the_server_refuses_is_named_by_its_line(said, options, shown, command, server, abort, texts):
+    server.fail = abort(code_pb2.INVALID_ARGUMENT, said)
+    code, out, err = command("benchmark", "--model", "a", *options, texts)
+    assert (code, out) == (1, "")
+    assert err == f"bertscope: {texts}{shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("measurement.lengths[1] is 600; use 1 to 512", "--length is 600; use 1 to 512"),
+        ("measurement.bootstrap.confidence is 2; use 0.5", "--confidence is 2; use 0.5"),
+        ("systems[0] 'x' is unknown to all models", "--system 'x' is unknown to all models"),
+    ],
+)
+def test_a_setting_that_the_server_refuses_is_named_by_its_option(said, shown, command, server, abort):
+    server.fail = abort(code_pb2.INVALID_ARGUMENT, said)
+    assert command("benchmark", "--model", "a") == (1, "", f"bertscope: {shown}\n")
+
+
+def test_what_cannot_be_written_is_told_before_anything_is_measured(command, server, tmp_path):
+    folder = tmp_path / "a.csv"
+    folder.mkdir()
+    code, _, err = command("benchmark", "--model", "a", "--output", folder)
+    assert (code, server.requests) == (2, [])
+    assert err.startswith(f"bertscope: Invalid value: --output {folder}: it is a folder")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["compress", "--steps", "int8", "--name", "x"], ["benchmark", "--model", "a"], ["benchmark", "--studies"]],
+    ids=lambda parts: parts[1].strip("-"),
+)
+def test_an_interrupt_ends_the_call_on_the_server(arguments, command, server, wait_for):
+    def interrupt(messages):
+        for number, message in enumerate(messages):
+            if number == 1:
+                signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
+                wait_for.wait(granted(60))
+            yield message
+
+    server.stream = interrupt
+    assert command(*arguments) == (130, "", "bertscope: interrupted\n")
+    assert server.ended.wait(granted(30))

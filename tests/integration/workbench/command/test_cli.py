@@ -1,0 +1,197 @@
+"""The command against a server on a socket: tables, JSON, exit codes, one line for a failure."""
+
+import json
+
+import pytest
+from google.rpc import code_pb2, error_details_pb2
+
+from tests.support.fake_server import attention_of
+from tests.support.patience import granted
+
+TEXT = "Paris is the capital of [MASK]."
+
+
+def test_models_list_json(command):
+    code, out, _ = command("models", "list", "--json")
+    (model,) = json.loads(out)["models"]
+    assert code == 0
+    assert (model["name"], model["layers"], model["capabilities"]) == ("models/fake", 3, ["attention", "cloze"])
+
+
+def test_models_load_and_unload(command, server):
+    code, out, err = command("models", "load", "org/new", "--name", "mine", "--device", "cpu", "--json")
+    assert (code, json.loads(out)["name"], err) == (0, "models/mine", "")
+    assert (server.requests[-1].source, server.requests[-1].device) == ("org/new", "cpu")
+    assert not server.requests[-1].replace
+    assert command("models", "load", "org/new", "--name", "mine", "--replace")[0] == 0
+    assert server.requests[-1].replace
+    code, out, _ = command("models", "unload", "mine")
+    assert (code, out.strip()) == (0, "unloaded mine")
+    assert server.requests[-1].name == "models/mine"
+
+
+def test_fill(command, server):
+    code, out, err = command(
+        *("fill", TEXT, "--top-k", "2", "--model", "fake"),
+        *("--zero", "1:0,2", "--uniform", "2", "--scale", "0:3=0.5"),
+    )
+    assert (code, err) == (0, "")
+    assert TEXT in out
+    assert "france" in out
+    assert "0.2500" in out
+    assert "spain" not in out
+    interventions = [(i.layer, list(i.heads), i.mode, i.scale) for i in server.requests[-1].interventions]
+    assert interventions == [(1, [0, 2], 1, 0), (2, [], 2, 0), (0, [3], 4, 0.5)]
+
+
+def test_fill_with_candidates(command, server):
+    code, out, _ = command("fill", TEXT, "--candidates", "France, Spain", "--candidate", "a, b", "--json")
+    assert code == 0
+    assert list(server.requests[-1].candidates) == ["France", "Spain", "a, b"]
+    document = json.loads(out)
+    assert [p["token"] for p in document["results"][0]["masks"][0]["predictions"]] == ["France", "Spain", "a, b"]
+    assert document["provenance"]["model"] == "models/fake"
+
+
+@pytest.mark.parametrize("arguments", [("fill",), ("fill", "-")])
+def test_fill_reads_lines_in_calls_that_no_server_refuses(command, server, arguments):
+    lines = [f"line {index} [MASK] é" for index in range(150)]
+    text = "\ufeff" + "\r\n".join(lines) + "\n\n"
+    code, out, _ = command(*arguments, "--json", stdin=text.encode())
+    assert code == 0
+    assert [result["text"].strip() for result in json.loads(out)["results"]] == lines
+    assert sum(len(request.texts) for request in server.requests) == 150
+    assert max(len(request.texts) for request in server.requests) <= 128
+
+
+def test_stdin_that_is_no_text_is_one_line(command):
+    code, out, err = command("fill", "-", stdin=b"\xff\xfe[MASK]")
+    assert (code, out) == (1, "")
+    assert err == "bertscope: line 1 is not UTF-8: invalid start byte\n"
+    code, _, err = command("fill", stdin=b"a [MASK]\n\n\xff\n")
+    assert (code, err) == (1, "bertscope: line 3 is not UTF-8: invalid start byte\n")
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n \n"])
+@pytest.mark.parametrize("arguments", [(), ("-", "--json")])
+def test_stdin_without_text_is_wrong_use(command, server, arguments, stdin):
+    code, out, err = command("fill", *arguments, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err == "bertscope: no text: stdin has no line that is not blank (try: bertscope fill --help)\n"
+    assert server.requests == []
+
+
+def test_a_refused_line_is_named_by_its_number(command, server, abort):
+    def judge(request, context):
+        if "no mask" in request.texts:
+            violation = error_details_pb2.BadRequest.FieldViolation(field="texts[1]", description="has no mask")
+            bad_request = error_details_pb2.BadRequest(field_violations=[violation])
+            abort(code_pb2.INVALID_ARGUMENT, "has no mask", bad_request)(context)
+
+    server.judge = judge
+    code, out, err = command("fill", "--json", stdin=b"\n" + b"a [MASK]\n" * 64 + b"\nb [MASK]\nno mask\n")
+    assert (code, out) == (1, "")
+    assert err == "bertscope: line 68: has no mask\n"
+
+
+def test_text_that_looks_like_markup_is_printed_as_it_is(command):
+    _, out, _ = command("fill", "[bold]x[/bold] :smile: \x1b[31m [MASK]")
+    assert "[bold]x[/bold] :smile: \\x1b[31m [MASK]" in out
+
+
+def test_attention_of_one_layer_shows_a_head_in_each_row(command):
+    code, out, _ = command("attention", "the cat sat", "--layer", "1")
+    assert code == 0
+    rows = [line.split() for line in out.splitlines() if line.split() and line.split()[0].isdigit()]
+    assert [row[0] for row in rows] == ["0", "1", "2", "3"]
+    diagonal = attention_of("the cat sat", [1], [0, 1, 2, 3])[0].diagonal(axis1=-2, axis2=-1).mean(-1)
+    assert [row[3] for row in rows] == [f"{weight:.2f}" for weight in diagonal]
+
+
+def test_attention_of_one_head_shows_the_map(command):
+    code, out, _ = command("attention", "the cat sat", "--layer", "1", "--head", "2")
+    assert code == 0
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("cat ")]
+    expected = attention_of("the cat sat", [1], [2])[0, 0, 2]
+    assert row[1:] == [f"{weight:.2f}".removeprefix("0") for weight in expected]
+
+
+def test_attention_of_one_head_that_does_not_fit_shows_the_strongest_pairs(command):
+    code, out, _ = command("attention", " ".join(["word"] * 100), "--layer", "1", "--head", "2")
+    assert code == 0
+    assert "strongest" in out
+    assert max(map(len, out.splitlines())) <= 160
+
+
+@pytest.mark.parametrize(("name", "begins"), [("map.html", b"<!doctype html>"), ("map.png", b"\x89PNG")])
+def test_attention_plot(command, tmp_path, name, begins):
+    path = tmp_path / name
+    code, out, _ = command("attention", "the cat", "--layer", "0", "--plot", str(path))
+    assert code == 0
+    assert path.read_bytes().startswith(begins)
+    assert "wrote" in out
+
+
+def test_a_head_is_drawn_on_a_dark_page(command, tmp_path, server):
+    path = tmp_path / "head.svg"
+    code, _, err = command("attention", "the cat", "--layer", "0", "--head", "1", "--plot", str(path), "--dark")
+    assert (code, err) == (0, "")
+    assert "#11181f" in path.read_text("utf-8")
+    asked = len(server.requests)
+    for refused, message in ((("--plot", "map.html"), "the name must end with .png"), ((), "--dark goes with --plot")):
+        code, _, err = command("attention", "the cat", "--dark", *refused)
+        assert (code, message in err, len(server.requests)) == (2, True, asked)
+
+
+def test_health(command, server):
+    code, out, err = command("health")
+    assert (code, err) == (0, "")
+    assert "SERVING" in out
+    server.health.set("", 2)
+    code, out, err = command("health", "--json")
+    assert code == 1
+    assert json.loads(out)["serving"] is False
+    assert err.count("\n") == 1
+    assert "NOT_SERVING" in err
+    code, _, err = command("health", "--wait", "0.2")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert err.endswith("within 0.2 s; allow more with --wait\n")
+
+
+def test_health_of_one_service(command, server):
+    name = "bertscope.v1.ClozeService"
+    server.health.set(name, 1)
+    code, out, err = command("health", "--service", name)
+    assert (code, err) == (0, "")
+    assert name in out and "AttentionService" not in out
+    server.health.set(name, 2)
+    code, out, err = command("health", "--service", name, "--json")
+    assert (code, json.loads(out)) == (1, {"serving": False, "status": "NOT_SERVING", "services": {name: "NOT_SERVING"}})
+    assert err == f"bertscope: {name} at {server.target} is NOT_SERVING\n"
+    code, out, err = command("health", "--service", "ClozeService")
+    assert (code, out) == (2, "")
+    assert name in err and err.count("\n") == 1
+
+
+def test_a_failure_is_one_line(command, server, abort):
+    server.fail = abort(code_pb2.NOT_FOUND, "there is no models/x:\nmodels/fake is loaded")
+    code, out, err = command("fill", TEXT, "--model", "x", "--json")
+    assert (code, out) == (1, "")
+    assert err == "bertscope: there is no models/x: models/fake is loaded\n"
+
+
+def test_no_server_says_how_to_start_one(command):
+    code, out, err = command("models", "list", "--target", "127.0.0.1:1")
+    assert (code, out) == (1, "")
+    assert (
+        err == "bertscope: no server listens at 127.0.0.1:1; start one with `bertscope serve`, or name another with --target\n"
+    )
+
+
+def test_the_time_limit_is_one_line(command, server, wait_for):
+    server.fail = lambda context: wait_for.wait(granted(60))
+    code, out, err = command("models", "list", "--timeout", "0.2")
+    assert (code, out) == (1, "")
+    assert err.endswith("within 0.2 s; allow more with --timeout\n")
+    assert err.count("\n") == 1

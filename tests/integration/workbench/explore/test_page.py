@@ -1,0 +1,106 @@
+"""The page's server over a real bertscope server: its pieces, the questions of the Models view, faults."""
+
+import json
+import re
+
+import bertscope
+import pytest
+from bertscope_workbench.explore.plain import plain
+
+from tests.support.bearers import ADMIN, READER, line
+from tests.support.fake_server import Waiting, start
+from tests.support.page import Page
+from tests.support.patience import granted
+
+
+def test_the_page_and_all_it_asks_for_is_there(page, host):
+    text = page.request("GET", "/").read().decode()
+    assert host.target not in text  # Everybody on the machine can read the page, but not what it asks.
+    assert page.ask("server", {}) == [{"target": host.target}]
+    addresses = re.findall(r'(?:src|href)="(/[^"]+)"', text)
+    assert len(addresses) >= 5
+    for address in addresses:
+        reply = page.request("GET", address)
+        assert reply.status == 200, address
+        assert reply.headers["content-security-policy"].startswith("default-src 'none'")
+    assert page.request("GET", "/static/../app.py").status == 404
+    assert page.request("GET", "/nothing").status == 404
+
+
+def test_the_models_are_those_of_the_client(page, host):
+    with bertscope.Client(host.target) as client:
+        expected = [plain(model) for model in client.list_models()]
+    (event,) = page.ask("models", {"role": True})
+    assert event == json.loads(json.dumps({"models": expected, "may_manage": True}))
+
+
+@pytest.mark.parametrize(
+    ("question", "body", "status", "part"),
+    [
+        ("models", {"more": 1}, "INVALID_ARGUMENT", "more"),
+        ("models", b"{", "INVALID_ARGUMENT", "must be a JSON object"),
+        ("unload", {"model": "nothing"}, "NOT_FOUND", "nothing"),
+        ("load", {"source": "", "model_id": "x"}, "INVALID_ARGUMENT", "source"),
+        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "magic"}]}, "INVALID_ARGUMENT", "magic"),
+        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "int8", "bits": 4}]}, "INVALID_ARGUMENT", "bits"),
+        ("compress", {"model": "bert", "model_id": "y", "steps": []}, "INVALID_ARGUMENT", "steps"),
+    ],
+)
+def test_a_wrong_question(page, question, body, status, part):
+    error = page.refusal(question, body)
+    assert error["status"] == status
+    assert part in error["message"]
+
+
+def test_an_unknown_question(page):
+    assert page.open("nothing", {}).status == 404
+    assert page.request("GET", "/api/models").status == 405
+
+
+def test_a_load_that_fails(page):
+    *_, last = page.ask("load", {"source": "/nowhere/at/all", "model_id": "x"})
+    assert last["error"]["status"] == "FAILED_PRECONDITION"
+    assert "/nowhere/at/all" in last["error"]["message"]
+
+
+def test_load_compress_and_unload(launch, checkpoints):
+    host = launch()
+    with Page(host.target) as page:
+        *progress, last = page.ask("load", {"source": str(checkpoints["roberta"]), "model_id": "second"})
+        assert all(event["progress"]["stage"] for event in progress)
+        assert last["model"]["name"] == "models/second"
+        steps = [{"step": "layers", "layers": [0]}, {"step": "magnitude", "share": 0.5}]
+        *_, last = page.ask("compress", {"model": "second", "model_id": "small", "steps": steps})
+        assert [step["step"] for step in last["model"]["compression"]] == ["layers", "magnitude"]
+        assert {model["name"] for model in page.ask("models", {})[-1]["models"]} == {
+            "models/bert",
+            "models/second",
+            "models/small",
+        }
+        assert page.ask("unload", {"model": "small"}) == [{"unloaded": "small"}]
+        assert len(page.ask("models", {})[-1]["models"]) == 2
+
+
+def test_each_role_sees_what_it_may_do(launch, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(line("alice", "read", READER) + line("root", "admin", ADMIN))
+    host = launch(tokens_file=tokens)
+    for token, expected in ((READER, False), (ADMIN, True)):
+        with Page(host.target, token=token) as page:
+            reply = page.open("models", {"role": True})
+            text = reply.read().decode()
+            assert json.loads(text)["may_manage"] is expected
+            assert token not in text + str(reply.headers)
+
+
+def test_a_browser_that_goes_away_ends_the_call():
+    server = Waiting()
+    host = start(server)
+    try:
+        with Page(server.target) as page:
+            reply = page.open("load", {"source": "anything"})
+            assert json.loads(reply.readline())["progress"]["detail"] == "waiting"
+            reply.close()
+            assert server.ended.wait(granted(30))
+    finally:
+        host.stop(grace=None).wait()

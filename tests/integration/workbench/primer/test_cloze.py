@@ -1,0 +1,157 @@
+"""Cloze claims on a tiny random model with a real vocabulary: finite numbers, equal to those of transformers, and refusals."""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import bertscope
+import bertscope_service.embedded
+import pytest
+import torch
+from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.claim import ClaimTest, read_claims
+from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.estimates import NotAsked
+from bertscope_workbench.primer.measures import calibration, choices, facts, pairs
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
+
+from tests.support.harness import LoopThread, launched
+
+MODULES = ("choices", "facts", "pairs", "perturbations", "calibration")
+TESTS = [test for claim in read_claims() for test in claim.tests if test.measure.split(".")[0] in MODULES]
+CROWS = "sent_more,sent_less,stereo_antistereo,bias_type\n" + "".join(
+    f"The old {one} is here.,The young {one} is here.,stereo,age\n" for one in ("man", "dog", "house", "car", "book", "king")
+)
+EXAMPLES = [
+    {
+        "target": target,
+        "bias_type": "profession",
+        "context": f"The {target} is BLANK.",
+        "sentences": [
+            {"sentence": f"The {target} is {word}.", "gold_label": label}
+            for label, word in (("stereotype", "rich"), ("anti-stereotype", "poor"), ("unrelated", "unforgettable"))
+        ],
+    }
+    for target in ("king", "queen", "farmer", "teacher", "doctor", "lawyer")
+]
+NOUNS = ("man", "dog", "house", "car", "book", "king", "queen", "farmer", "teacher", "doctor")
+LABELS = ("bad", "good")
+PAIR = {"sentence_good": "No {} has ever left.", "sentence_bad": "The {} has ever left.", "linguistics_term": "npi_licensing"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model, small but with the embedded model's vocabulary."""
+    folder = tmp_path_factory.mktemp("cloze") / "random"
+    source = Path(bertscope_service.embedded.__file__).parent / "bertscope-mini"
+    torch.manual_seed(0)
+    config = BertConfig.from_pretrained(
+        source, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
+    config.id2label = dict(enumerate(LABELS))
+    BertForSequenceClassification(config).save_pretrained(folder / "labels")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(source / name, folder)
+        shutil.copy(source / name, folder / "labels")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def asking(loop: LoopThread, folder: Path) -> Iterator[Asking]:
+    with (
+        launched(loop, model=[f"random={folder}", f"labels={folder / 'labels'}"]) as host,
+        bertscope.Client(host.target) as client,
+    ):
+        asking = Asking(client, client.get_model("random"))
+        yield asking
+        asking.close()
+
+
+@pytest.fixture
+def published(asking: Asking, tmp_path: Path) -> Asking:
+    (tmp_path / "crows_pairs_anonymized.csv").write_text(CROWS, encoding="utf-8")
+    (tmp_path / "dev.json").write_text(json.dumps({"data": {"intrasentence": EXAMPLES}}), encoding="utf-8")
+    for name in ("npi_present_1", "only_npi_scope"):
+        lines = (json.dumps(PAIR | {"UID": name}).replace("{}", noun) for noun in ("man", "dog", "king", "car"))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return replace(asking, data=Data(tmp_path), _kept={}, _folder=None)
+
+
+@pytest.mark.parametrize("test", [pytest.param(test, id=f"{test.measure} {test.name}") for test in TESTS])
+def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
+    try:
+        found = test.function(asking, **test.options)
+    except NotAsked as error:
+        assert "--" in str(error) or test.measure == "facts.two_steps"
+        return
+    assert math.isfinite(found.difference)
+    assert found.low <= found.difference <= found.high
+    assert found.items >= test.least_items
+    assert not asking.rejected.count
+
+
+def test_shares_are_those_of_transformers(asking: Asking, folder: Path) -> None:
+    items = choices.SETS["fitting-roles"][0]()[:12]
+    model, tokenizer = BertForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    expected = []
+    for item in items:
+        (text, right), (_, wrong) = item.right[0], item.wrong[0]
+        encoded = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            scores = model(**encoded).logits[encoded.input_ids == tokenizer.mask_token_id][0]
+        one, other = (scores[tokenizer.convert_tokens_to_ids(word)] for word in (right, wrong))
+        expected.append(float(one > other))
+    assert choices.outcomes(asking, items) == expected
+    assert 0 < sum(expected) < len(items)
+
+
+def test_published_pairs(published: Asking) -> None:
+    found = pairs.crows_pairs(published)
+    assert found.items == 6
+    assert found.value in {share / 6 for share in range(7)}
+    for metric in ("ss", "lms"):
+        assert pairs.stereoset(published, metric=metric).items == 6
+    both = pairs.published_difference(published, files=["npi_present_*.jsonl"], control=["*npi_scope.jsonl"])
+    assert (both.items, both.difference) == (8, 0.0)  # the pairs are the same
+
+
+def test_shared_words_alone_are_scored(published: Asking) -> None:
+    (item, *_) = pairs._published(published, "crows-pairs", "pairs")
+    assert isinstance(item, pairs.Pair)
+    texts = [bertscope.ScoredInput(text, parts) for text, parts in zip((item.good, item.bad), item.parts, strict=True)]
+    (row, *_) = published.client.compare_texts([bertscope.TextSet(texts)], model=published.model, scoring="original").sets
+    assert row.scored_pieces == (5, 5)
+    (whole, *_) = published.client.score_texts([item.good], model=published.model, scoring="original")
+    expected = sum(piece.log_probability for piece in whole.pieces if piece.text != "old")
+    assert row.log_likelihoods[0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_labels_of_a_classifier(published: Asking) -> None:
+    (published.data.folder or Path()).joinpath("texts.tsv").write_text(
+        "text\tlabel\n" + "".join(f"the {noun} is here\t{LABELS[place % 2]}\n" for place, noun in enumerate(NOUNS)),
+        encoding="utf-8",
+    )
+    tuned = replace(published, fine_tuned=published.client.get_model("labels"), _kept={})
+    answers = tuned.client.classify([f"the {noun} is here" for noun in NOUNS], model="labels")
+    right = sum(answer.label == LABELS[place % 2] for place, answer in enumerate(answers))
+    found = calibration.accuracy(tuned, of="labels")
+    assert (found.value, found.control, found.items) == (right / len(NOUNS), 0.5, len(NOUNS))
+    assert 0 <= calibration.error(tuned, of="labels").value <= 1
+    assert calibration.temperature_gain(tuned, of="labels").items == len(NOUNS) / 2
+    other = replace(tuned, fine_tuned=None, _kept={})
+    with pytest.raises(NotAsked, match="--fine-tuned"):
+        calibration.accuracy(other, of="labels")
+
+
+def test_languages_without_sentences_are_not_asked(asking: Asking) -> None:
+    with pytest.raises(NotAsked, match="no sentences in la"):
+        calibration.error(replace(asking, languages=("la",), _kept={}))
+
+
+def test_facts_need_a_known_capital(asking: Asking) -> None:
+    with pytest.raises(NotAsked, match="no capital whose country"):
+        facts.two_steps(asking)

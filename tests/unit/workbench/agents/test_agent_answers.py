@@ -1,0 +1,190 @@
+"""Answers of agents: replies as documents, cut to a budget, with the rest in files."""
+
+import json
+import math
+import stat
+
+import numpy as np
+import pytest
+from bertscope.errors import InvalidArgument, InvalidReply, ResourceExhausted
+from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2, representation_lens_pb2
+from bertscope_workbench.agents import budget, replies
+from bertscope_workbench.agents.calls import Told, request
+from bertscope_workbench.agents.contract import operations
+from bertscope_workbench.agents.results import KEPT, Results
+from bertscope_workbench.agents.server import failure
+
+
+def tensor(values):
+    values = np.asarray(values, "<f4")
+    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.tobytes())
+
+
+def test_a_reply_is_a_document():
+    reply = cloze_pb2.FillMaskResponse(
+        results=[cloze_pb2.FilledText()], provenance=common_pb2.Provenance(model="models/m", library_versions={"torch": "2"})
+    )
+    found = replies.document(reply)
+    assert found["provenance"] == {"model": "models/m", "libraryVersions": {"torch": "2"}}
+    assert found["results"] == [{"tokens": 0, "truncatedTokens": 0}]
+    effects = representation_lens_pb2.LogitAttribution(heads=tensor([[1, 2], [3, 4]]))
+    np.testing.assert_array_equal(replies.document(effects)["heads"], [[1, 2], [3, 4]])
+
+
+def test_a_tensor_whose_bytes_do_not_fit():
+    wrong = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=[2, 2], data=b"1234")
+    with pytest.raises(InvalidReply, match="do not fit"):
+        replies.document(representation_lens_pb2.LogitAttribution(heads=wrong))
+
+
+def header(index, shape):
+    announced = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape)
+    return attention_pb2.ExtractAttentionResponse(
+        header=attention_pb2.AttentionHeader(input_index=index, attention=announced, layers=[0], heads=[0])
+    )
+
+
+def chunk(index, offset, data):
+    return attention_pb2.ExtractAttentionResponse(
+        chunk=attention_pb2.AttentionChunk(input_index=index, offset=offset, data=data)
+    )
+
+
+def test_a_tensor_in_chunks_is_put_together():
+    values = np.arange(4, dtype="<f4").reshape(1, 1, 2, 2)
+    stream = replies.Stream()
+    for each in (header(0, [1, 1, 2, 2]), chunk(0, 8, values.tobytes()[8:]), chunk(0, 0, values.tobytes()[:8])):
+        stream.add(each)
+    np.testing.assert_array_equal(stream.document()["header"][0]["attention"], values)
+
+
+def test_a_stream_that_breaks_off_or_begins_in_its_middle():
+    stream = replies.Stream()
+    stream.add(header(0, [1, 1, 1, 2]))
+    stream.add(chunk(0, 0, b"1234"))
+    with pytest.raises(InvalidReply, match="ended early"):
+        stream.document()
+    with pytest.raises(InvalidReply, match="has not begun"):
+        stream.add(chunk(1, 0, b"1234"))
+
+
+def test_progress_is_no_part_of_an_answer():
+    stream = replies.Stream()
+    progress = model_pb2.LoadProgress(done_bytes=3, total_bytes=10, detail="model.safetensors")
+    name, event = stream.add(model_pb2.LoadModelResponse(progress=progress))
+    assert name == "progress"
+    assert replies.steps(event) == (3, 10, "doneBytes 3, totalBytes 10, detail model.safetensors")
+    stream.add(model_pb2.LoadModelResponse(model=model_pb2.Model(name="models/m")))
+    assert stream.document().keys() == {"model"}
+
+
+async def collected(told, *steps):
+    for each in steps:
+        await told.tell(*each)
+
+
+def test_what_is_told_only_grows():
+    import asyncio
+
+    seen = []
+
+    async def report(*given):
+        seen.append(given)
+
+    told = Told("load_model", report)
+    asyncio.run(collected(told, (0, 10, "a"), (10, 10, "b"), (10, 10, "c"), (0, 5, "d"), (5, 5, "e"), (None, None, "f")))
+    assert [(done, total) for done, total, _ in seen] == [(0, 10), (10, 10), (15, 15)]
+    assert seen[0][2] == "load_model: a"
+
+
+def effects(count):
+    return {"effect": [{"head": index, "metrics": [{"difference": -float(index)}], "text": "x" * 50} for index in range(count)]}
+
+
+def test_a_long_list_keeps_its_largest_effects():
+    found = budget.reduced(effects(100), 2000)
+    kept = [each["head"] for each in found.answer["effect"]]
+    assert kept == list(range(99, 99 - len(kept), -1))
+    assert 1 < len(kept) < 100
+    assert len(budget.text(found.answer)) <= 2000
+    assert found.cuts == [f"/effect: {len(kept)} of 100 entries, those with the largest difference"]
+
+
+def test_a_large_array_is_shown_by_its_extremes():
+    values = np.zeros((6, 12), np.float32)
+    values[5, 3], values[0, 1], values[2, 2] = 2, -1, np.nan
+    found = budget.reduced({"heads": values}, 1000)
+    assert found.answer["heads"]["shape"] == [6, 12]
+    assert found.answer["heads"]["largest"][0] == [5, 3, 2.0]
+    assert found.answer["heads"]["smallest"][:2] == [[2, 2, None], [0, 1, -1.0]]
+    assert found.cuts == ["/heads: 6 x 12 numbers, by their extremes"]
+    values[5, 3], values[0, 1] = np.inf, np.finfo(np.float32).max
+    found = budget.reduced({"heads": values, "most": np.finfo(np.float64).max}, 1000)
+    assert found.answer["heads"]["largest"][:2] == [[5, 3, None], [0, 1, 3.403e38]]
+    assert found.answer["most"] is None
+
+
+def test_an_answer_that_never_fits_is_named():
+    found = budget.reduced({f"name{index}": "x" * 300 for index in range(20)}, 1000)
+    assert found.answer == {"parts": sorted(f"name{index}" for index in range(20))}
+    assert "more than 1,000 characters" in found.cuts[0]
+
+
+def test_full_results_are_read_in_parts(tmp_path):
+    results = Results.of(tmp_path / "new")
+    path = results.write("sweep", {"a/b": [{"c": np.arange(6.0).reshape(2, 3)}], "d": float("inf")})
+    assert stat.S_IMODE((tmp_path / "new" / "sweep-1.json").stat().st_mode) == 0o600
+    assert json.loads((tmp_path / "new" / "sweep-1.json").read_text())["d"] is None
+    np.testing.assert_array_equal(results.read(path, "/a~1b/0/c"), [[0, 1, 2], [3, 4, 5]])
+    assert results.read("sweep-1.json", "/a~1b/0/c/1/2") == 5
+    for pointer in ("/x", "/a~1b/9", "/a~1b/0/c/5", "/d/1"):
+        with pytest.raises(InvalidArgument, match="is not there"):
+            results.read(path, pointer)
+    with pytest.raises(InvalidArgument, match="must begin with a slash, as /d;"):
+        results.read(path, "d")
+    for other in ("sweep-2.json", "../../etc/passwd", ""):
+        with pytest.raises(InvalidArgument, match="no result of this process"):
+            results.read(other, "")
+
+
+def test_the_oldest_results_go(tmp_path):
+    results = Results.of(tmp_path)
+    for _ in range(KEPT + 1):
+        results.write("a", {"x": np.zeros(2)})
+    assert not (tmp_path / "a-1.json").exists()
+    assert not (tmp_path / "a-1.npz").exists()
+    assert len(list(tmp_path.iterdir())) == 2 * KEPT
+
+
+def test_files_of_another_process_stay(tmp_path):
+    (tmp_path / "a-1.json").write_text("mine")
+    assert Results.of(tmp_path).write("a", {}).endswith("a-2.json")
+    assert (tmp_path / "a-1.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"text": ["a"]},
+        {"texts": "a"},
+        {"topK": "many"},
+        {"decoding": "MASK_DECODING_NONE"},
+        {"topK": -1},
+        {"decoding": math.inf},
+    ],
+)
+def test_arguments_of_another_form_are_refused(arguments):
+    with pytest.raises(InvalidArgument, match="`describe` tells the fields of fill_mask"):
+        request(operations()["fill_mask"], arguments)
+
+
+def test_a_failure_says_when_to_ask_again_if_the_server_did():
+    full = failure(ResourceExhausted("the queue is full", reason="QUEUE_FULL", retry_after=1.5, request_id="r1"))["error"]
+    assert full == {
+        "status": "RESOURCE_EXHAUSTED",
+        "reason": "QUEUE_FULL",
+        "message": "the queue is full",
+        "retry_after_seconds": 1.5,
+        "request_id": "r1",
+    }
+    assert failure(ResourceExhausted("the queue is full"))["error"].keys() == {"status", "reason", "message"}
