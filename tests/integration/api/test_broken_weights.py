@@ -17,12 +17,14 @@ from bertscope_service.contract import METHODS, Work
 from safetensors.torch import load_file, save_file
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.requests import ABOUT, EXPLAINED, SAID, THE_OVER_CAT, good
+from tests.support.requests import SAID, good
 from tests.support.sweeps import MEAN, ZERO, Request, cloze_prompts, divergence, head_set, labelled, minimal_pairs
 
+SAMPLES: dict[str, Any] = dict(good(Path("/nowhere")))
+ABOUT, EXPLAINED = SAMPLES["QueryFacts"].relations[0], SAMPLES["AttributeWords"].inputs[0]
 IT = facts.Fact(subject="it", objects=["the"])
 TYPED = facts.FactRelation(name="typed", templates=ABOUT.templates, candidates=["the", "cat"])
-NO_SPANS = attribution.AttributedText(text=SAID, target=THE_OVER_CAT)
+NO_SPANS = attribution.AttributedText(text=SAID, target=EXPLAINED.target)
 
 SHOWN = {"ExtractAttention", "ModelInfer"}
 """They show what there is."""
