@@ -1,7 +1,7 @@
 """Measures the coverage of intervals against alternatives, by simulation.
 
-`python -m benchmarks intervals` prints the tables of docs/statistics.md: of means, of ratios, of shares over texts, then of the
-agreement of texts' vectors.
+`python -m benchmarks intervals` prints the tables of docs/statistics.md: of means, of ratios, of shares over texts, of the
+agreement of texts' vectors, of what a distillation brought back, and of ratios of median timings.
 The truth is known, since the items are drawn from distributions. A method holds if 95 % of its intervals do.
 """
 
@@ -21,6 +21,7 @@ from bertscope_service.analyses.statistics import Resamples
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
+from benchmarks.micro.measured_intervals import recovery_table, timing_table
 from benchmarks.micro.vector_intervals import vector_table
 
 Floats = NDArray[np.float64]
@@ -260,13 +261,17 @@ def _row(items: int, name: str, methods: Sequence[str], shares: Mapping[str, tup
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks intervals", description=__doc__)
     parser.add_argument("--sets", type=int, default=10_000, help="data sets for each cell (10000)")
-    parser.add_argument("--only", choices=("means", "ratios", "shares", "vectors"), help="one of the tables (all)")
+    parser.add_argument(
+        "--only", choices=("means", "ratios", "shares", "vectors", "recovery", "timings"), help="one of the tables (all)"
+    )
     options = parser.parse_args(arguments)
     for name, lines in (
         ("means", table(options.sets)),
         ("ratios", ratio_table(options.sets)),
         ("shares", share_table(options.sets)),
         ("vectors", vector_table(options.sets)),
+        ("recovery", recovery_table(options.sets)),
+        ("timings", timing_table(options.sets)),
     ):
         if options.only in (None, name):
             for line in lines:

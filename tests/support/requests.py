@@ -67,7 +67,12 @@ def _sample(name: str) -> Mapping[str, Any]:
 
 def _message(method: Method, fields: Mapping[str, Any], folder: Path, hidden: int = 32) -> Message:
     student = folder.with_name(f"student-{secrets.token_hex(4)}")
-    named = {"$folder": str(folder), "$student": str(student), "$hidden": hidden, "$long": f"{WORD} " * 500}
+    named: dict[str, str | int] = {
+        "$folder": str(folder),
+        "$student": str(student),
+        "$hidden": hidden,
+        "$long": f"{WORD} " * 500,
+    }
     request = ParseDict(_filled(fields, named), method.request())
     _fill_tensors(request)
     return request
