@@ -61,8 +61,8 @@ TEXTS = ODD_TEXTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=3
 HOSTED = ("bert", "roberta", "headless", "sorter", "distilled", "tagger", "rater", "topics", "answerer")
 GOOD_NAMES = tuple(f"models/{name}" for name in HOSTED)
 MODELS = st.sampled_from(["", *GOOD_NAMES, "models/bert", "models/", "x", "models/😀"]) | TEXTS
-HARMLESS = ("/", "/nowhere", "/\0")
-"""Folders that requests may name to write to."""
+HARMLESS = ("/", "/\0")
+"""Folders that a request may name to write to: nothing can be written there."""
 
 
 def any_value(field: FieldDescriptor) -> st.SearchStrategy[Any]:
