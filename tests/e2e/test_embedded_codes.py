@@ -4,10 +4,12 @@ from pathlib import Path
 
 import bertscope
 import numpy as np
+import pytest
 
 TEXTS = bertscope.read_texts(Path(__file__).resolve().parents[2] / "examples" / "sentences.txt")
 
 
+@pytest.mark.slow
 def test_embedded_codes_explain_the_embedded_model(target: str) -> None:
     codes = bertscope.embedded_codes()
     with bertscope.Client(target) as client:
