@@ -1,7 +1,6 @@
 """Exported graphs of tiny checkpoints, made once in a test run."""
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Callable
 from functools import partial
@@ -35,11 +34,3 @@ def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
         if not folder.exists():
             make(folder)
     return folder
-
-
-def digest_of(folder: Path) -> str:
-    """Of all files of a folder, by name."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()

@@ -16,8 +16,8 @@ from bertscope.values.bootstrap import mcnemar
 from bertscope.values.intervals import mean_interval, ratio_interval, wilson_interval
 from bertscope_workbench.plots.text_sets import MAX_GROUPS
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import PROVENANCE
-from tests.support.stored_outputs import refusals
 from tests.support.text_sets import comparison
 
 

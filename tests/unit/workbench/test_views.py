@@ -12,7 +12,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import CurvePoint, HeadEffect, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
+from bertscope import CurvePoint, HeadEffect, Provenance, SweepStart, SweepSummary, SweepTable
 from bertscope.questions.attribution import words as words_module
 from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope_workbench.command.options.targets import TargetOptions
@@ -28,14 +28,10 @@ from matplotlib.patches import FancyBboxPatch
 
 from tests.support.drawn import Page, maps_of
 from tests.support.stored_outputs import Name, outcome, printed
+from tests.support.swept_tables import metric_effect
 from tests.support.traces import assembler, effect, end, of, read, start
 
 SUMMARY = SweepSummary(0, 0, 3000, 9000, 2.5, Provenance("models/m", "", "torch", "cpu", "fp32", {}, "zero_based"))
-
-
-def metric_effect(metric: str, difference: float, margin: float | None, p: float | None = None) -> MetricEffect:
-    low, high = (None, None) if margin is None else (difference - margin, difference + margin)
-    return MetricEffect(metric, 0.5 + difference, difference, low, high, p)
 
 
 def table_of(differences: list[list[float]], metric: str = "accuracy", margin: float | None = 0.01) -> SweepTable:
