@@ -16,7 +16,6 @@ PROVENANCE = common_pb2.Provenance(
 STATISTICS = [number for number in statistics_pb2.AttentionStatistic.values() if number]
 PATTERNS = [number for number in statistics_pb2.AttentionPattern.values() if number]
 OTHER_TEXT = statistics_pb2.ATTENTION_STATISTIC_OTHER_TEXT
-ENTROPY = statistics_pb2.ATTENTION_STATISTIC_ENTROPY
 
 
 def sums(values: np.ndarray) -> statistics_pb2.HeadSums:

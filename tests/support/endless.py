@@ -19,10 +19,7 @@ def write_endless(folder: Path, token: str) -> Path:
     scores = np.random.default_rng(0).normal(size=(vocabulary, vocabulary)).astype(np.float32)
     scalar = helper.make_tensor_value_info
     body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["again"], ["and_again"]),
-            helper.make_node("Add", ["sum", "sum"], ["doubled"]),
-        ],
+        [helper.make_node("Identity", ["again"], ["and_again"]), helper.make_node("Add", ["sum", "sum"], ["doubled"])],
         "body",
         [scalar("turn", TensorProto.INT64, []), scalar("again", TensorProto.BOOL, []), scalar("sum", TensorProto.FLOAT, [])],
         [scalar("and_again", TensorProto.BOOL, []), scalar("doubled", TensorProto.FLOAT, [])],

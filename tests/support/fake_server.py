@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -20,12 +21,13 @@ from bertscope.v1 import (
     compression_pb2,
     model_pb2,
 )
-from bertscope.v1.ablation_pb2_grpc import AblationServiceServicer, add_AblationServiceServicer_to_server
-from bertscope.v1.attention_pb2_grpc import AttentionServiceServicer, add_AttentionServiceServicer_to_server
-from bertscope.v1.benchmark_pb2_grpc import BenchmarkServiceServicer, add_BenchmarkServiceServicer_to_server
-from bertscope.v1.classification_pb2_grpc import ClassificationServiceServicer, add_ClassificationServiceServicer_to_server
-from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer, add_ClozeServiceServicer_to_server
-from bertscope.v1.model_pb2_grpc import ModelServiceServicer, add_ModelServiceServicer_to_server
+from bertscope.v1.ablation_pb2_grpc import AblationServiceServicer
+from bertscope.v1.attention_pb2_grpc import AttentionServiceServicer
+from bertscope.v1.benchmark_pb2_grpc import BenchmarkServiceServicer
+from bertscope.v1.classification_pb2_grpc import ClassificationServiceServicer
+from bertscope.v1.cloze_pb2_grpc import ClozeServiceServicer
+from bertscope.v1.model_pb2_grpc import ModelServiceServicer
+from bertscope.values.vectors import tensor
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2_grpc
@@ -124,6 +126,17 @@ def layer_heads(heads: dict[int, list[int]]) -> list[common_pb2.LayerHeads]:
     return [common_pb2.LayerHeads(layer=layer, heads=numbers) for layer, numbers in heads.items()]
 
 
+def streamed(answers: Callable[[Any, Any], Iterator[Any]]) -> Any:
+    """Makes the method of a stream of these answers."""
+
+    def method(self: Any, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        context.add_callback(self.ended.set)
+        self._begin(request, context)
+        yield from self.stream(answers(self, request))
+
+    return method
+
+
 class FakeServer(
     ModelServiceServicer,
     ClozeServiceServicer,
@@ -172,9 +185,8 @@ class FakeServer(
         self._begin(request, context)
         return model_pb2.GetModelResponse(model=self._model(request.name or self.names[0]))
 
-    def LoadModel(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
+    @streamed
+    def LoadModel(self, request):
         stages = model_pb2.LoadProgress.Stage
         for done in (0, 50, 100):
             progress = model_pb2.LoadProgress(stage=stages.STAGE_READING, done_bytes=done, total_bytes=100, detail="weights")
@@ -185,47 +197,22 @@ class FakeServer(
         self._begin(request, context)
         return model_pb2.UnloadModelResponse()
 
-    def CompressModel(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
-        yield from self.stream(self._compression(request))
-
-    def BenchmarkModels(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
-        yield from self.stream(self._benchmark(request))
-
-    def BenchmarkStudies(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
-        yield from self.stream(self._studies(request))
-
     def FillMask(self, request, context):
         self._begin(request, context)
+        make, top_k = cloze_pb2.Prediction, request.top_k if request.HasField("top_k") else 5
+        words = [("france", 0.5), ("italy", 0.25), ("spain", 0.125)][:top_k]
         predictions = [
-            cloze_pb2.Prediction(token=word, pieces=[word], piece_ids=[index], probability=p, log_probability=np.log(p))
-            for index, (word, p) in enumerate([("france", 0.5), ("italy", 0.25), ("spain", 0.125)])
+            make(token=word, pieces=[word], piece_ids=[index], probability=p, log_probability=np.log(p), rank=index + 1)
+            for index, (word, p) in enumerate(words)
         ]
         if request.candidates:
-            predictions = [
-                cloze_pb2.Prediction(token=word, probability=0.1, log_probability=-2.3, candidate_probability=0.5)
-                for word in request.candidates
-            ]
-        else:
-            predictions = predictions[: request.top_k if request.HasField("top_k") else 5]
-            for rank, prediction in enumerate(predictions, start=1):
-                prediction.rank = rank
-        results = [
-            cloze_pb2.FilledText(
-                masks=[
-                    cloze_pb2.FilledMask(
-                        token_index=3, start=text.index("[MASK]"), end=text.index("[MASK]") + 6, predictions=predictions
-                    )
-                ],
-                tokens=7,
-            )
-            for text in request.texts
-        ]
+            fields = {"probability": 0.1, "log_probability": -2.3, "candidate_probability": 0.5}
+            predictions = [make(token=word, **fields) for word in request.candidates]
+        results = []
+        for text in request.texts:
+            start = text.index("[MASK]")
+            mask = cloze_pb2.FilledMask(token_index=3, start=start, end=start + 6, predictions=predictions)
+            results.append(cloze_pb2.FilledText(masks=[mask], tokens=7))
         return cloze_pb2.FillMaskResponse(results=results, provenance=self.source(request))
 
     def ExtractAttention(self, request, context):
@@ -281,25 +268,10 @@ class FakeServer(
         scheme = classification_pb2.LABEL_SCHEME_IOB
         return classification_pb2.ClassifyTokensResponse(results=results, scheme=scheme, provenance=PROVENANCE)
 
-    def SweepHeads(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
-        yield from self.stream(self._sweep(request))
-
-    def SweepSites(self, request, context):
-        context.add_callback(self.ended.set)
-        self._begin(request, context)
-        yield from self.stream(self._site_sweep(request))
-
     def RankHeads(self, request, context):
         self._begin(request, context)
-        tensors = [
-            common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.tobytes())
-            for values in (IMPORTANCE, IMPORTANCE * 2)
-        ]
-        return ablation_pb2.RankHeadsResponse(
-            importance=tensors[0], gradient=tensors[1], items=7, skipped_items=1, loss=1.5, provenance=PROVENANCE
-        )
+        found = {"importance": tensor(IMPORTANCE), "gradient": tensor(IMPORTANCE * 2), "items": 7, "skipped_items": 1}
+        return ablation_pb2.RankHeadsResponse(**found, loss=1.5, provenance=PROVENANCE)
 
     def PruneHeads(self, request, context):
         self._begin(request, context)
@@ -308,7 +280,8 @@ class FakeServer(
             pruned.pruned_heads.add(layer=each.layer, heads=each.heads or range(HEADS))
         return ablation_pb2.PruneHeadsResponse(model=pruned)
 
-    def _sweep(self, request):
+    @streamed
+    def SweepHeads(self, request):
         response = ablation_pb2.SweepHeadsResponse
         sets = EVERY_LAYER if request.scope == ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_LAYER else EVERY_HEAD
         if request.sets:
@@ -352,7 +325,8 @@ class FakeServer(
         )
         yield response(summary=summary)
 
-    def _site_sweep(self, request):
+    @streamed
+    def SweepSites(self, request):
         """Gives each layer and word of a text the effect characters * (layer + 1) * (position + 1) / 100."""
         response, sites = ablation_sites_pb2.SweepSitesResponse, [scope.site for scope in request.scopes]
         pairs = [
@@ -379,7 +353,8 @@ class FakeServer(
         )
         yield response(summary=summary)
 
-    def _compression(self, request):
+    @streamed
+    def CompressModel(self, request):
         kinds = [step.WhichOneof("step") for step in request.steps]
         for done, kind in enumerate([*kinds, "loading"]):
             progress = model_pb2.CompressionProgress(done_steps=done, total_steps=len(kinds) + 1, detail=kind)
@@ -389,7 +364,8 @@ class FakeServer(
             compressed.compression.append(compression_pb2.AppliedStep(step=kind, description=f"did {kind}"))
         yield model_pb2.CompressModelResponse(model=compressed)
 
-    def _benchmark(self, request):
+    @streamed
+    def BenchmarkModels(self, request):
         for done, stage in enumerate(("warming up", "latency at 32 tokens")):
             progress = benchmark_pb2.BenchmarkProgress(stage=stage, done=done / 2)
             yield benchmark_pb2.BenchmarkModelsResponse(progress=progress)
@@ -404,7 +380,8 @@ class FakeServer(
         report.baseline = baseline
         yield benchmark_pb2.BenchmarkModelsResponse(report=report)
 
-    def _studies(self, request):
+    @streamed
+    def BenchmarkStudies(self, request):
         response = benchmark_pb2.BenchmarkStudiesResponse
         for name in request.systems or ("DistilBERT", "WaLDORf"):
             yield response(progress=benchmark_pb2.BenchmarkProgress(stage=name, done=0.5))
@@ -446,12 +423,8 @@ class Waiting(FakeServer):
 def start(fake: FakeServer) -> grpc.Server:
     """Serves on a free port."""
     host = grpc.server(futures.ThreadPoolExecutor(8))
-    add_ModelServiceServicer_to_server(fake, host)
-    add_ClozeServiceServicer_to_server(fake, host)
-    add_AttentionServiceServicer_to_server(fake, host)
-    add_ClassificationServiceServicer_to_server(fake, host)
-    add_AblationServiceServicer_to_server(fake, host)
-    add_BenchmarkServiceServicer_to_server(fake, host)
+    for service in FakeServer.__bases__:
+        getattr(sys.modules[service.__module__], f"add_{service.__name__}_to_server")(fake, host)
     health_pb2_grpc.add_HealthServicer_to_server(fake.health, host)
     fake.target = f"127.0.0.1:{host.add_insecure_port('127.0.0.1:0')}"
     host.start()

@@ -33,17 +33,9 @@ DISTILBERT = {"n_layers": 3, "dim": 32, "n_heads": 4, "hidden_dim": 48, "max_pos
 ALBERT = SHAPE | {"embedding_size": 16, "num_hidden_groups": 1, "inner_group_num": 1}
 BOTTLENECK = {"use_bottleneck": True, "intra_bottleneck_size": 32, "num_feedforward_networks": 2}
 MOBILEBERT = SHAPE | {"hidden_size": 48, "embedding_size": 16, "normalization_type": "no_norm"} | BOTTLENECK
-WINDOWS = {
-    "local_attention": 8,
-    "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")],
-}
+WINDOWS = {"local_attention": 8, "layer_types": [f"{kind}_attention" for kind in ("full", "sliding", "sliding", "full")]}
 LANGUAGES = {"languages": ["en_XX", "de_DE"], "default_language": "de_DE", "adapter_reduction_factor": 2}
-CHARACTERS = {
-    "pronunciation_vocab_size": 12,
-    "pronunciation_embed_dim": 8,
-    "shape_vocab_size": 14,
-    "shape_embed_dim": 6,
-}
+CHARACTERS = {"pronunciation_vocab_size": 12, "pronunciation_embed_dim": 8, "shape_vocab_size": 14, "shape_embed_dim": 6}
 DISTANCES = {
     "relative_attention": True,
     "pos_att_type": ["p2c", "c2p"],
@@ -51,7 +43,6 @@ DISTANCES = {
     "position_biased_input": False,
     "type_vocab_size": 0,
 }
-BUCKETS = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
 CONVOLUTIONS = {"num_attention_heads": 8, "embedding_size": 16, "head_ratio": 2, "conv_kernel_size": 5}
 ENTITIES = {"entity_vocab_size": 7, "entity_emb_size": 8, "type_vocab_size": 2}
 XLM = {

@@ -13,12 +13,7 @@ from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sequences import TokenSequence
 from numpy.typing import NDArray
-from transformers import (
-    AttentionInterface,
-    AttentionMaskInterface,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-)
+from transformers import AttentionInterface, AttentionMaskInterface, AutoModelForMaskedLM, AutoModelForSequenceClassification
 from transformers.masking_utils import eager_mask
 
 CHANGED = "changed_for_tests"
@@ -38,12 +33,9 @@ HeadEdits = Mapping[tuple[int, int], Edit]
 
 def edit(mode: Mode, scale: float = 1.0, mean: NDArray[np.float32] | None = None) -> Edit:
     """A mode as an edit; `mean` is the head's mean context, for MEAN."""
-    return {
-        Mode.ZERO: Edit(),
-        Mode.UNIFORM: Edit(uniform=1.0),
-        Mode.SCALE: Edit(keep=scale),
-        Mode.MEAN: Edit(constant=mean),
-    }[mode]
+    return {Mode.ZERO: Edit(), Mode.UNIFORM: Edit(uniform=1.0), Mode.SCALE: Edit(keep=scale), Mode.MEAN: Edit(constant=mean)}[
+        mode
+    ]
 
 
 def edits_of(heads: HeadSet, mode: Mode, scale: float, means: NDArray[np.float32]) -> dict[tuple[int, int], Edit]:

@@ -11,14 +11,7 @@ from bertscope_service.analyses.attention import AttentionObserver
 from bertscope_service.analyses.observers.attention_statistics import SPECIAL, StatisticsObserver, TokenKinds
 from bertscope_service.analyses.observers.attribution import AttributionObserver
 from bertscope_service.analyses.observers.columns import ColumnObserver
-from bertscope_service.analyses.observers.context_units import (
-    ACTIVATIONS,
-    PRODUCTS,
-    WEIGHTS,
-    Directions,
-    UnitKind,
-    UnitSet,
-)
+from bertscope_service.analyses.observers.context_units import ACTIVATIONS, PRODUCTS, WEIGHTS, Directions, UnitKind, UnitSet
 from bertscope_service.analyses.observers.contexts import ContextsObserver, Search, TextPlaces
 from bertscope_service.analyses.observers.geometry import GeometryObserver, TextVectors
 from bertscope_service.analyses.observers.importance import GradientObserver

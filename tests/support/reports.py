@@ -31,10 +31,7 @@ def speed(length: int, speedup: float | None, caveat: str = "") -> benchmark_pb2
     median = (length or 64) / 10_000 / (speedup or 1)
     ratios = {}
     if speedup is not None:
-        ratios = {
-            "latency_speedup": ratio(speedup, caveat=caveat),
-            "throughput_speedup": ratio(2 * speedup, caveat=caveat),
-        }
+        ratios = {"latency_speedup": ratio(speedup, caveat=caveat), "throughput_speedup": ratio(2 * speedup, caveat=caveat)}
     return benchmark_pb2.Speed(
         length=length,
         p50_seconds=median,

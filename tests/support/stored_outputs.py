@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import datetime
 import difflib
 import enum
 import functools
 import io
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bertscope import Provenance
 from google.protobuf.message import Message
 
 from tests.support.described_figures import described_figure
@@ -128,46 +129,45 @@ class Name(str):
 
 def short(thing: Any) -> str:
     """Returns a thing on one line."""
-    if type(thing).__name__.startswith("Repeated"):  # of protobuf, which has no __iter__
+    kind = type(thing).__name__
+    if kind in ("NAType", "NaTType"):
+        return "-"
+    if kind.startswith("Repeated"):  # of protobuf, which has no __iter__
         thing = list(thing)
-    if thing is None or isinstance(thing, (bool, np.bool_)):
-        return str(thing)
-    if isinstance(thing, Name):
-        return str(thing)
-    if isinstance(thing, enum.Enum):
-        return thing.name
-    if isinstance(thing, (int, np.integer)):
-        return str(int(thing))
-    if isinstance(thing, (float, np.floating)):
-        return numbers([thing])
-    if isinstance(thing, (str, bytes)):
-        return repr(thing)
-    if isinstance(thing, BaseException):
-        return f"{type(thing).__name__}: {thing}"
-    if isinstance(thing, np.ndarray):
-        return f"{thing.dtype}{list(thing.shape)} {numbers(thing)}"
+    for kinds, write in SIMPLE:
+        if isinstance(thing, kinds):
+            return write(thing)
     if _is_call(thing):
         return short(outcome(thing))
     if isinstance(thing, Message) and {"dtype", "shape", "data"} <= set(thing.DESCRIPTOR.fields_by_name):
-        kind = {1: "<f4", 2: "<f2"}.get(thing.dtype)
-        whole = kind is not None and len(thing.data) == np.dtype(kind).itemsize * np.prod(thing.shape)
-        values = numbers(np.frombuffer(thing.data, kind)) if whole else f"{len(thing.data)} bytes"
-        return f"tensor{list(thing.shape)} {values}"
-    if isinstance(thing, (set, frozenset)):
-        return f"{{{', '.join(sorted(map(short, thing)))}}}"
-    if type(thing).__name__ in ("NAType", "NaTType"):
-        return "-"
-    if type(thing).__module__ in ("datetime", "pandas._libs.tslibs.timestamps") or isinstance(thing, type):
-        return str(thing)
+        return _tensor(thing)
     if isinstance(thing, Mapping):
         return f"{{{', '.join(f'{name}: {short(value)}' for name, value in parts_of(thing))}}}"
+    if isinstance(thing, Provenance):
+        return f"Provenance({thing.model})"
     if isinstance(thing, Message) or dataclasses.is_dataclass(thing) or hasattr(thing, "_fields"):
-        if type(thing).__name__ == "Provenance" and not isinstance(thing, Message):
-            return f"Provenance({thing.model})"
-        return f"{type(thing).__name__}({', '.join(f'{name}={short(value)}' for name, value in parts_of(thing))})"
-    if hasattr(thing, "__iter__"):
-        return f"[{', '.join(map(short, thing))}]"
-    return type(thing).__name__
+        return f"{kind}({', '.join(f'{name}={short(value)}' for name, value in parts_of(thing))})"
+    return f"[{', '.join(map(short, thing))}]" if hasattr(thing, "__iter__") else kind
+
+
+SIMPLE: tuple[tuple[Any, Callable[[Any], str]], ...] = (
+    ((type(None), bool, np.bool_, Name, type, datetime.date, datetime.timedelta), str),
+    (enum.Enum, lambda thing: thing.name),
+    ((int, np.integer), lambda thing: str(int(thing))),
+    ((float, np.floating), lambda thing: numbers([thing])),
+    ((str, bytes), repr),
+    (BaseException, lambda thing: f"{type(thing).__name__}: {thing}"),
+    (np.ndarray, lambda thing: f"{thing.dtype}{list(thing.shape)} {numbers(thing)}"),
+    ((set, frozenset), lambda thing: f"{{{', '.join(sorted(map(short, thing)))}}}"),
+)
+"""How things of these types are written, the first that fits."""
+
+
+def _tensor(thing: Any) -> str:
+    kind = {1: "<f4", 2: "<f2"}.get(thing.dtype)
+    whole = kind is not None and len(thing.data) == np.dtype(kind).itemsize * np.prod(thing.shape)
+    values = numbers(np.frombuffer(thing.data, kind)) if whole else f"{len(thing.data)} bytes"
+    return f"tensor{list(thing.shape)} {values}"
 
 
 def _is_call(thing: Any) -> bool:
@@ -217,77 +217,3 @@ def printed(show: Callable[..., object], *given: Any, width: int = 100, **more: 
 COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 STYLES = {"1": "bold", "2": "dim", "3": "italic", "7": "reverse"}
 STYLES |= {str(30 + number): name for number, name in enumerate(COLORS)}
-
-
-def refusals(read: Callable[[list[Any]], Any], *good: Message) -> str:
-    """Breaks one place of good messages at a time, reads them, and returns what is said of which; what is read comes first."""
-    found: dict[str, list[str]] = {}
-    read([_copied(message) for message in good])
-    for index, message in enumerate(good):
-        name = f"{index}." if len(good) > 1 else ""
-        changes: list[tuple[str, list[Message]]] = []
-        if len(good) > 1:
-            changes = [(f"{index} missing", []), (f"{index} twice", [message, message])]
-        changes += [(f"{name}{what}", [broken]) for what, broken in breakages(message)]
-        for what, instead in changes:
-            found_out = outcome(lambda instead=instead, index=index: read([*good[:index], *instead, *good[index + 1 :]]))
-            said = str(found_out) if isinstance(found_out, Name) else "read"
-            found.setdefault(said, []).append(what)
-    lines = []
-    for said, what in sorted(found.items(), key=lambda item: item[0] != "read"):
-        lines += [said, *textwrap.wrap(", ".join(what), 120, initial_indent="    ", subsequent_indent="    ")]
-    return "\n".join(lines)
-
-
-def breakages(message: Message, at: str = "") -> Iterable[tuple[str, Message]]:
-    """Yields copies of a message in which one place is missing, one too many, or beyond all bounds, each with its name."""
-    for field, value in message.ListFields():
-        name = f"{at}{field.name}"
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            continue
-        if field.is_repeated:
-            yield f"{name} -1", _with(message, lambda copy, field=field: getattr(copy, field.name).pop())
-            yield f"{name} +1", _with(message, lambda copy, field=field: _again(getattr(copy, field.name)))
-            if field.message_type is None:
-                for beyond in _beyond(field):
-                    change = lambda copy, field=field, beyond=beyond: getattr(copy, field.name).__setitem__(0, beyond)  # noqa: E731
-                    yield f"{name}[0]={short(beyond)}", _with(message, change)
-            elif field.message_type.name not in ("Provenance", "Token"):
-                for what, inner in breakages(value[0], f"{name}[0]."):
-                    change = lambda copy, field=field, inner=inner: getattr(copy, field.name)[0].CopyFrom(inner)  # noqa: E731
-                    yield what, _with(message, change)
-        elif field.message_type is not None:
-            yield f"no {name}", _with(message, lambda copy, field=field: copy.ClearField(field.name))
-            if field.message_type.name not in ("Provenance", "Timestamp"):
-                for what, inner in breakages(value, f"{name}."):
-                    yield what, _with(message, lambda copy, field=field, inner=inner: getattr(copy, field.name).CopyFrom(inner))
-        else:
-            for beyond in _beyond(field, value):
-                change = lambda copy, field=field, beyond=beyond: setattr(copy, field.name, beyond)  # noqa: E731
-                yield f"{name}={short(beyond) if not isinstance(beyond, bytes) else '-1 byte'}", _with(message, change)
-
-
-def _beyond(field: Any, value: Any = None) -> list[Any]:
-    if field.type == field.TYPE_BYTES:
-        return [value[:-1]]
-    if field.cpp_type in (field.CPPTYPE_FLOAT, field.CPPTYPE_DOUBLE):
-        return [float("nan")]
-    if field.cpp_type in (field.CPPTYPE_STRING, field.CPPTYPE_BOOL):
-        return []
-    return [0, 99] if field.enum_type is not None or value else [99]
-
-
-def _again(values: Any) -> None:
-    values.append(values[0]) if not hasattr(values, "add") else values.add().CopyFrom(values[0])
-
-
-def _copied(message: Message) -> Any:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
-
-
-def _with(message: Message, change: Callable[[Any], object]) -> Message:
-    copy = _copied(message)
-    change(copy)
-    return copy

@@ -217,11 +217,7 @@ class Measurer:
 
     def fields(self, changes: Changes) -> dict[str, Any]:
         means = any(mode == MEAN for mode, _ in changes.values())
-        return {
-            "model": self.model,
-            "interventions": interventions(changes),
-            "reference_texts": REFERENCES if means else (),
-        }
+        return {"model": self.model, "interventions": interventions(changes), "reference_texts": REFERENCES if means else ()}
 
     def logs(self, texts: Sequence[str], changes: Changes = {}) -> list[NDArray[np.float64]]:  # noqa: B006
         """For each text, natural logarithms of probabilities at its masks [masks, vocabulary]."""

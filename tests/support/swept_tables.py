@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from bertscope import (
-    CurvePoint,
-    HeadEffect,
-    HeadRanking,
-    MetricEffect,
-    Provenance,
-    SweepStart,
-    SweepSummary,
-    SweepTable,
-)
+from bertscope import CurvePoint, HeadEffect, HeadRanking, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
 
 SUMMARY = SweepSummary(0, 0, 1, 1, 1.0, Provenance("models/$m$", "", "torch", "cpu", "fp32", {}, "zero_based"))
 
 
-def metric_effect(metric: str, difference: float, margin: float | None = 0.1) -> MetricEffect:
+def metric_effect(metric: str, difference: float, margin: float | None = 0.1, p: float | None = None) -> MetricEffect:
     low, high = (None, None) if margin is None else (difference - margin, difference + margin)
-    return MetricEffect(metric, 0.5 + difference, difference, low, high, None)
+    return MetricEffect(metric, 0.5 + difference, difference, low, high, p)
 
 
 def table_of(differences: dict[tuple[int, ...], float], metric: str = "accuracy", scope: str = "heads") -> SweepTable:

@@ -15,22 +15,20 @@ CLEAN, CORRUPTED = "The keys [MASK] here.", "The key [MASK] here."
 WORDS = ("[CLS]", "The", "keys", "[MASK]", "here", ".", "[SEP]")
 STARTS = (0, 0, 4, 9, 16, 20, 0)
 SOURCE = common_pb2.Provenance(model="models/m", weights_digest="sha256:1", numbering=common_pb2.NUMBERING_ZERO_BASED)
-UNSET: dict[str, Any] = {
-    "model": None,
-    "sites": None,
-    "layers": None,
-    "units": None,
-    "each_unit": False,
-    "positions": None,
-    "direction": None,
-    "change": None,
-    "paths": False,
-    "sender_layers": None,
-    "receiver_layers": None,
-    "interventions": (),
-    "reference_texts": (),
-    "memory_bytes": None,
-}
+UNSET: dict[str, Any] = dict.fromkeys(
+    (
+        "model",
+        "sites",
+        "layers",
+        "units",
+        "positions",
+        "direction",
+        "change",
+        "sender_layers",
+        "receiver_layers",
+        "memory_bytes",
+    )
+) | {"each_unit": False, "paths": False, "interventions": (), "reference_texts": ()}
 
 
 def request(**given: Any) -> ablation_sites_pb2.SweepSitesRequest:

@@ -9,7 +9,8 @@ from bertscope.questions.ablation.assembly import SweepAssembler
 from bertscope.questions.ablation.ranking import read_head_ranking
 from bertscope.v1 import ablation_pb2, common_pb2
 
-from tests.support.stored_outputs import outcome, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import outcome
 from tests.support.swept_tables import curve, table_of
 
 Response = ablation_pb2.SweepHeadsResponse
@@ -34,10 +35,7 @@ def head_set(heads: dict[int, list[int]]) -> ablation_pb2.HeadSet:
 
 
 def effect(
-    heads: dict[int, list[int]],
-    difference: float,
-    metrics: tuple[int, ...] = (ACCURACY, LOSS),
-    margin: float | None = 0.1,
+    heads: dict[int, list[int]], difference: float, metrics: tuple[int, ...] = (ACCURACY, LOSS), margin: float | None = 0.1
 ) -> Response:
     found = ablation_pb2.HeadEffect(heads=head_set(heads), metrics=metric_effects(difference, metrics, margin))
     return Response(effect=found)

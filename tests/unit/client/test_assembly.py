@@ -12,7 +12,8 @@ from bertscope.v1 import attention_pb2, attention_statistics_pb2, common_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.stored_outputs import outcome, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import outcome
 
 DTYPES = {"<f4": common_pb2.DATA_TYPE_FLOAT32, "<f2": common_pb2.DATA_TYPE_FLOAT16}
 
@@ -89,6 +90,7 @@ def test_any_order_and_any_cuts_give_the_same_maps(stream):
 @given(st.integers(0, 30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32))))
 def test_coverage_agrees_with_counting_bytes(size, intervals):
     coverage, counted = Coverage(size), [0] * size
+    assert coverage.complete == (size == 0)
     for start, end in intervals:
         fits = 0 <= start < end <= size and not any(counted[start:end])
         if fits:

@@ -3,18 +3,14 @@
 import bertscope
 import numpy as np
 from bertscope.questions.representations.attribution import asked_attributions, read_attributions
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
+from bertscope.values.vectors import tensor
 from bertscope_workbench.command.views.attribution import attribution_document, print_attribution
 
-from tests.support.stored_outputs import outcome, printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import outcome, printed
 
 GIVEN = lens.AttributedInput(text="A $[MASK] cat.", answer="big", other_answer="old")
-
-
-def matrix(values):
-    array = np.array(values, dtype="<f4")
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=array.shape, data=array.tobytes())
 
 
 def reply(*, ablated=True):
@@ -25,13 +21,13 @@ def reply(*, ablated=True):
         answer=lens.VocabularyEntry(token="big", id=3),
         other_answer=lens.VocabularyEntry(token="old", id=4),
         difference=10.0,
-        heads=matrix([[1, -2, 0], [3, 0, 0.5]]),
+        heads=tensor(np.float32([[1, -2, 0], [3, 0, 0.5]])),
         feed_forward=[4, -1],
         attention_biases=[0.5, 0.5],
         normalisation_shifts=[1, 0],
         embeddings=2,
         head_biases=0.5,
-        ablated=matrix([[2, -4, 0], [6, 0, 1]]) if ablated else None,
+        ablated=tensor(np.float32([[2, -4, 0], [6, 0, 1]])) if ablated else None,
         tokens=6,
         truncated_tokens=1,
     )
@@ -42,7 +38,7 @@ def test_attributions(stored) -> None:
     (found,) = many = read_attributions([GIVEN], reply())
     (alone,) = read_attributions([GIVEN], reply(ablated=False))
     message = reply()
-    message.results[0].ablated.CopyFrom(matrix(np.zeros((2, 3))))
+    message.results[0].ablated.CopyFrom(tensor(np.zeros((2, 3), np.float32)))
     stored(
         attribution=found,
         correlations=[found.correlation(), read_attributions([GIVEN], message)[0].correlation(), lambda: alone.correlation()],

@@ -13,7 +13,7 @@ from bertscope.values.models import read_model
 from bertscope_workbench.command.views import benchmark_files
 
 from tests.support import reports
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 UNSET: dict[str, Any] = dict.fromkeys(field.name for field in dataclasses.fields(Measuring)) | {"others": "wait", "seed": 0}
 

@@ -14,7 +14,8 @@ from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, 
 from bertscope.values.changes import site_message
 from bertscope_workbench.command.commands.codes import document, print_codes
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
 
 LOSSES = bertscope.CodesLosses(loss=2.0, coded=2.5, mean=6.0, zero=7.0, pieces=10)
 FIT = bertscope.CodesFit(

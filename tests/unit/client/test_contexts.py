@@ -10,7 +10,7 @@ from bertscope.questions.representations.context_arrays import ContextReader
 from bertscope.questions.representations.context_requests import find_contexts_request, with_directions
 from bertscope.v1 import representation_contexts_pb2 as pb
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 HEAD, NEURON, DIRECTION = pb.ContextUnits.KIND_HEAD, pb.ContextUnits.KIND_ACTIVATION, pb.ContextUnits.KIND_DIRECTION
 SOURCE = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")

@@ -5,19 +5,14 @@ import math
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.attention.description import (
-    PATTERNS,
-    STATISTICS,
-    document,
-    read_description,
-)
+from bertscope.questions.attention.description import PATTERNS, STATISTICS, document, read_description
 from bertscope.questions.attention.head_distances import average_linkage
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import Numbers, description
-from tests.support.stored_outputs import refusals
 
 NUMBERS = Numbers(9, 3, 4)
 WHOLE = read_description(description(NUMBERS, distances=True))

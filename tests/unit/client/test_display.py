@@ -3,14 +3,10 @@
 import dataclasses
 import re
 import sys
-from typing import Any
 
 import bertscope
 import numpy as np
 import pytest
-from bertscope.values.display import ShownAsTable
-
-from tests.support.made import made
 
 PROVENANCE = bertscope.Provenance(
     "models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {"torch": "2", "numpy": "2"}, "zero_based"
@@ -42,30 +38,6 @@ def test_a_table_shows_its_best_rows_and_how_many_more_there_are(monkeypatch):
     assert_readable(repr(ranking))
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert "importance=float64[12, 12] [0, 0.006993" in repr(ranking)
-
-
-CHECKED = {"KeptProbe", "MapView", "NearestTo", "NoisyWords", "SimilarTo", "SiteDirection", "SiteIntervention"}
-"""Classes that check their fields: they are parts of requests."""
-
-
-def result_classes() -> list[Any]:
-    inputs = {"FieldViolation", "Greedy", "HeadIntervention", "Retries", "Tls"} | CHECKED | set(OBJECTIVES)
-    found = (getattr(bertscope, name) for name in bertscope.__all__ if name not in inputs)
-    return [value for value in found if isinstance(value, type) and dataclasses.is_dataclass(value)]
-
-
-OBJECTIVES = (
-    "ClozePrompts",
-    "Divergence",
-    "LabelSets",
-    "LabelledQuestions",
-    "LabelledTexts",
-    "LabelledWords",
-    "MaskedLmLoss",
-    "MinimalPairs",
-    "RatedTexts",
-    "SimilarTexts",
-)
 
 
 def test_a_client_shows_its_server():
@@ -100,18 +72,3 @@ def test_lists_and_tables_say_how_much_more_there_is(stored) -> None:
     shapes = (1, 1), (1, 11)
     rankings = [bertscope.HeadRanking(np.ones(shape), np.ones(shape), shape[1], 0, 2.5, PROVENANCE) for shape in shapes]
     stored(texts=repr(bertscope.FilledTexts([FILLED] * 300)), maps=repr(maps(20)), rankings="\n".join(map(repr, rankings)))
-
-
-def test_every_result_shows_its_numbers_in_a_few_lines():
-    records = [cls for cls in result_classes() if not issubclass(cls, ShownAsTable) and cls is not bertscope.RelationScore]
-    for result in (FILLED, CLASSIFIED, maps(20), bertscope.ClassifiedTexts([CLASSIFIED] * 9)):
-        assert type(result).__name__ in repr(result)
-        assert_readable(repr(result))
-    for cls in records:
-        shown = repr(made(cls))
-        assert_readable(shown)
-        assert cls.__name__ in shown
-        if cls not in (bertscope.Provenance, bertscope.TextScore):
-            types = [str(field.type) for field in dataclasses.fields(cls)]
-            if any(kind in each for each in types for kind in ("float", "NDArray", "PerHead")):
-                assert re.search(r"0\.4375|0\.0169|0\.333", shown), shown

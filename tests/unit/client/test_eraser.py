@@ -14,7 +14,8 @@ from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.erase import document, print_eraser
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
 
 TEXTS = [bertscope.ProbeText("The cat sat", [("noun", 4, 7), ("verb", 8, 11)])]
 

@@ -16,8 +16,8 @@ from bertscope.questions.facts.questions import asked_facts, query_facts_request
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
 from bertscope_workbench.plots.facts import plot_facts
 
+from tests.support.broken_replies import refusals
 from tests.support.fake_server import PROVENANCE
-from tests.support.stored_outputs import refusals
 
 Fact, Relation, Template = bertscope.Fact, bertscope.FactRelation, bertscope.FactTemplate
 FactRelation, FactResult = bertscope.FactRelation, bertscope.FactResult
@@ -94,14 +94,6 @@ def test_the_person_name_filter_asks_about_each_part_once() -> None:
     )
     results = read_facts_reply(relations_by_name(relations), questions, texts)
     assert guessed(numbers, results) == {0}
-
-
-def test_a_fact_of_the_only_relation_needs_no_name() -> None:
-    asked = asked_facts(Fact("Dante", "Rome"), relations_by_name(BORN))
-    assert [fact.relation for fact in asked.items] == ["born"]
-    endless = asked_facts((Fact("x", "y", "born") for _ in iter(int, 1)), RELATIONS)
-    assert endless.total is None
-    assert next(endless.items).subject == "x"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])

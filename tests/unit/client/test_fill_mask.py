@@ -13,7 +13,8 @@ from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.readers.items.naming import with_places
 
-from tests.support.stored_outputs import outcome, printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import outcome, printed
 
 PAIR, PLAIN = ClozeItem("The [MASK] saw.", "It [MASK]."), ClozeItem("A.", "B.")
 

@@ -12,21 +12,13 @@ from bertscope.questions.representations.geometry_replies import read_geometry
 from bertscope.questions.representations.geometry_requests import describe_geometry_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
+from bertscope.values.vectors import tensor
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 LAYERS, SIZE = (0, 2), 6
-DEFAULTS = {
-    "model": None,
-    "layers": None,
-    "pieces": False,
-    "special_tokens": False,
-    "words": ["cat", "Dog"],
-    "second_moments": True,
-    "interventions": (),
-    "reference_texts": (),
-    "truncate": False,
-}
+DEFAULTS = dict.fromkeys(("pieces", "special_tokens", "truncate"), False) | dict.fromkeys(("model", "layers"))
+DEFAULTS |= {"words": ["cat", "Dog"], "second_moments": True, "interventions": (), "reference_texts": ()}
 REQUEST = describe_geometry_request(**DEFAULTS)
 RANDOM = np.random.default_rng(7)
 TEXTS = [RANDOM.normal(0.5, 1, (len(LAYERS), count, SIZE)) for count in (5, 1, 4)]
@@ -74,7 +66,7 @@ def reply(texts: list[np.ndarray], digest: str = "0") -> geometry_pb2.DescribeGe
             similarity_squares=sum(mean**2 for mean in means),
             text_direction_squares=sum(unit(text[index]).sum(0) ** 2 for text in texts),
             pair_similarities=sum(pairs(text[index]) for text in compared),
-            second_moments=common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=moments.shape, data=moments.tobytes()),
+            second_moments=tensor(moments),
         )
     return found
 

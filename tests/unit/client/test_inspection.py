@@ -8,21 +8,13 @@ from bertscope.questions.inspection.assembly import InspectionAssembler
 from bertscope.questions.inspection.views import inspect_request
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
+from bertscope.values.vectors import tensor
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
-DEFAULTS: dict[str, Any] = {
-    "model": None,
-    "top_k": None,
-    "candidates": (),
-    "interventions": (),
-    "reference_texts": (),
-    "truncate": False,
-    "compare_untouched": True,
-    "divergences": False,
-    "maps": bertscope.MapView({1: [0, 2]}, pixels=2, format="uint8"),
-    "words": False,
-}
+DEFAULTS: dict[str, Any] = dict.fromkeys(("truncate", "divergences", "words"), False) | dict.fromkeys(("model", "top_k"))
+DEFAULTS |= dict.fromkeys(("candidates", "interventions", "reference_texts"), ())
+DEFAULTS |= {"compare_untouched": True, "maps": bertscope.MapView({1: [0, 2]}, pixels=2, format="uint8")}
 REQUEST = inspect_request("A [MASK].", **DEFAULTS)
 CELLS = np.arange(8, dtype=np.uint8).reshape(2, 2, 2) * 30
 
@@ -60,9 +52,8 @@ def header(**changed: Any) -> inspection.InspectResponse:
 
 
 def distances(*shape: int) -> inspection.InspectResponse:
-    values = np.linspace(0, 1, int(np.prod(shape)), dtype="<f4")
-    tensor = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape, data=values.tobytes())
-    return inspection.InspectResponse(distances=inspection.InspectionDistances(moved=tensor))
+    moved = tensor(np.linspace(0, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape))
+    return inspection.InspectResponse(distances=inspection.InspectionDistances(moved=moved))
 
 
 def chunk(offset: int, data: bytes, index: int = 0) -> inspection.InspectResponse:

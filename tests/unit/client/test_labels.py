@@ -14,7 +14,8 @@ from bertscope.values.messages import with_items
 from bertscope_workbench.command.commands.answer import fields, print_answer
 from bertscope_workbench.command.options.texts import answers_document
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
 
 PASSAGE = "東京 is large 😀 [bold]."
 

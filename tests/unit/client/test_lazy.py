@@ -78,17 +78,3 @@ def test_threads_that_share_a_result_get_the_same_objects(read, expected):
             found = [future.result() for future in [pool.submit(use) for _ in range(8)]]
             assert all(each is found[0] for each in found)
             assert result == expected
-
-
-@RESULTS
-def test_a_result_is_a_frozen_object_that_keeps_no_message(read, expected):
-    result = read()
-    for each in (result, expected):
-        with pytest.raises(AttributeError, match=f"'{type(expected).__name__}' object has no attribute 'mask'"):
-            each.mask  # noqa: B018
-        assert not hasattr(each, "__array__")
-    for field in dataclasses.fields(expected):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(result, field.name, getattr(expected, field.name))
-    assert result == expected
-    assert vars(result) == {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}

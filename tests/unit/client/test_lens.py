@@ -11,7 +11,8 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope_workbench.command.views.lens import document, print_lens
 
-from tests.support.stored_outputs import Name, printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import Name, printed
 
 LAYERS = (0, 2)
 INPUT = lens.LensInput(text="The $cat sat on [MASK].", text_pair="It purred.")

@@ -10,7 +10,8 @@ from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import common_pb2
 from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
 
 TARGET = bertscope.Answer("paris")
 METHOD = attribution.ATTRIBUTION_METHOD_INTEGRATED_GRADIENTS

@@ -11,23 +11,14 @@ from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.intervals import share_interval
+from bertscope.values.vectors import tensor
 from bertscope_workbench.command.commands.probe import document, print_probe
 from bertscope_workbench.plots.probes import plot_probe
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
+from tests.support.treebank import TREE
 
-TREE = """\
-# text = The cat doesn't sleep.
-1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
-2\tcat\tcat\tNOUN\tNN\t_\t5\tnsubj\t_\t_
-3\tdoes\tdo\tAUX\tVBZ\t_\t5\taux\t_\tSpaceAfter=No
-4\tn't\tnot\tPART\tRB\t_\t5\tadvmod\t_\t_
-5\tsleep\tsleep\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
-6\t.\t.\tPUNCT\t_\t_\t5\tpunct\t_\t_
-
-1\tround\tround\tX\tX\t_\t2\tdep\t_\t_
-2\tround\tround\tX\tX\t_\t1\tdep\t_\t_
-"""
 TEXT = bertscope.ProbeText("The cat sleeps.", [("NOUN", 4, 7), ("DET", 0, 3)])
 
 
@@ -87,22 +78,16 @@ def test_labels_of_a_treebank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
         problems={label: list(map(str, texts.problems)) for label, texts in found.items()},  # heads in a circle have no depth
         request=request(dev=[other], l2=0),
         pairs=request(train=[*found["arc"][:1], pair]),
-        refused=[
-            lambda: request(train=[]),
-            lambda: request(train=["a text"]),
-            lambda: request(labels=["NOUN"]),
-        ],
+        refused=[lambda: request(train=[]), lambda: request(train=["a text"]), lambda: request(labels=["NOUN"])],
     )
 
 
-def tensor(*shape: int) -> common_pb2.Tensor:
-    values = np.arange(np.prod(shape), dtype="<f4")
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape, data=values.tobytes())
-
-
 def weights_of(layer: int, *, units: int = 0) -> probes.TrainProbeResponse:
-    first = {"weights": tensor(4, units or 2), "biases": tensor(units or 2)}
-    rest = {"output_weights": tensor(units, 2), "output_biases": tensor(2)} if units else {}
+    def numbers(*shape: int) -> common_pb2.Tensor:
+        return tensor(np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+
+    first = {"weights": numbers(4, units or 2), "biases": numbers(units or 2)}
+    rest = {"output_weights": numbers(units, 2), "output_biases": numbers(2)} if units else {}
     return probes.TrainProbeResponse(weights=probes.ProbeWeights(layer=layer, **first, **rest))
 
 

@@ -9,7 +9,7 @@ from bertscope.questions.probes.application_requests import apply_probe_request
 from bertscope.questions.probes.probe_application import asked_span_texts, read_applied, with_probe, with_span_texts
 from bertscope.v1.representation_probe_application_pb2 import ApplyProbeRequest, ApplyProbeResponse
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 WEIGHTS = {layer: (np.full((4, 2), layer, np.float32), np.zeros(2, np.float32)) for layer in (3, 0)}
 PROBE = bertscope.KeptProbe(("DET", "NOUN"), WEIGHTS, "first", "models/m", "sha256:0")

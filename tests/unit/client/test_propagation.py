@@ -31,7 +31,3 @@ def test_without_a_token_only_the_context_goes() -> None:
     call = copy_context()
     call.run(TRACE.set, "a")
     assert call.run(metadata) == (("traceparent", "a"),)
-
-
-def test_nothing_changes_for_who_does_not_ask_for_it() -> None:
-    assert propagating(token, None) is token

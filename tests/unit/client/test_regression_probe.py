@@ -9,12 +9,13 @@ import pytest
 from bertscope.questions.probes.probe_requests import with_valued_texts
 from bertscope.questions.probes.regression_replies import RegressionAssembler
 from bertscope.questions.probes.requests import train_probe_request
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
+from bertscope.values.vectors import tensor
 from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
 from bertscope_workbench.plots.probes import plot_regression_probe
 
 from tests.support.stored_outputs import printed
+from tests.support.treebank import TREE
 
 TEXT = bertscope.ValuedText("The bag weighs 37 kilograms.", [(37, 15, 17), (2.5, (4, 7), (8, 14))])
 GOLD = np.arange(20.0)
@@ -66,9 +67,7 @@ def test_a_request_has_numbers_and_no_labels(stored) -> None:
 
 
 def test_probes_of_numbers(stored, tmp_path: Path) -> None:
-    ones = np.ones((4, 1), "<f4")
-    weights = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=(4, 1), data=ones.tobytes())
-    biases = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=(1,), data=ones[:1].tobytes())
+    weights, biases = tensor(np.ones((4, 1), np.float32)), tensor(np.ones(1, np.float32))
     sent = [
         probes.TrainProbeResponse(weights=probes.ProbeWeights(layer=layer, weights=weights, biases=biases)) for layer in (0, 2)
     ]
@@ -97,13 +96,6 @@ def test_probes_of_numbers(stored, tmp_path: Path) -> None:
     )
 
 
-TREE = """\
-# text = The cat sleeps
-1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
-2\tcat\tcat\tNOUN\tNN\t_\t3\tnsubj\t_\t_
-3\tsleeps\tsleep\tVERB\tVB\t_\t0\troot\t_\t_
-
-"""
 LINES = """\
 {"text": "37 bags", "spans": [{"start": 0, "end": 2, "value": 37}]}
 {"text": "37 bags", "spans": [{"start": 0, "end": 2}]}

@@ -8,8 +8,9 @@ from bertscope.questions.attention.relation_replies import read_feature_scores, 
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.intervals import ratio_interval
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import feature_scores, relation_scores
-from tests.support.stored_outputs import outcome, refusals
+from tests.support.stored_outputs import outcome
 
 MESSAGE = relation_scores({"nsubj": 2, "det": 1}, 3, 4)
 SCORES = read_relation_scores(MESSAGE)
@@ -62,16 +63,6 @@ def test_all_pairs_are_looked_up_by_the_best_head_of_each_relation():
     offsets = sum(max(each.pairs for each in relation.offsets) for relation in MESSAGE.relations)
     assert SCORES.combined_offset_accuracy(select="same") == offsets / 120
     assert np.isnan(read_relation_scores(relation_scores({}, 1, 1)).combined_accuracy())
-
-
-def test_intervals_are_the_same_for_a_seed_and_within_bounds():
-    found, pairs = np.random.default_rng(2).integers(0, 8, 40).astype(float), np.full(40, 7.0)
-    first = ratio_interval(found, pairs, (0, 1), seed=3)
-    assert first == ratio_interval(found, pairs, (0, 1), seed=3) != ratio_interval(found, pairs, (0, 1), seed=4)
-    narrow = ratio_interval(found, pairs, (0, 1), seed=3, confidence=0.5)
-    wide = ratio_interval(np.arange(12.0) % 2, np.ones(12), (0, 1), seed=3, confidence=0.999)
-    assert narrow is not None and first is not None and first.low < narrow.low
-    assert wide is None or 0 <= wide.low < wide.high <= 1
 
 
 def test_texts_that_are_all_alike_have_the_adjusted_interval():

@@ -10,7 +10,7 @@ from bertscope.questions.representations.comparison import (
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 REQUEST = geometry_pb2.CompareRepresentationsRequest()
 CHANGED = geometry_pb2.CompareRepresentationsRequest(interventions=[common_pb2.HeadIntervention()])

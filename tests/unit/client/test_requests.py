@@ -47,12 +47,7 @@ def test_what_is_sent(stored) -> None:
     inputs = ["a", ("a", "b"), ["a", "b"], [("a", "b"), "c"], (("a", "b"), ("c", "d"))]
     stored(
         names=[
-            [
-                fill_mask(model=model),
-                model_name("name", model),
-                unload_model_request(model),
-                load_model(model),
-            ]
+            [fill_mask(model=model), model_name("name", model), unload_model_request(model), load_model(model)]
             for model in ("models/x", "x")
         ],
         texts=[

@@ -12,8 +12,8 @@ from bertscope.rpc.sections import EAGER_TEXTS
 from bertscope.v1 import cloze_scores_pb2 as scores_pb2
 from bertscope_workbench.plots.scores import MAX_ROWS, WORDS_IN_ROW
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import PROVENANCE
-from tests.support.stored_outputs import refusals
 
 LONG = "The old man walked to the market every day. " * 60
 

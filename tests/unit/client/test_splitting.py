@@ -61,35 +61,6 @@ def test_no_call_takes_longer_than_it_may_whatever_the_server(seconds_of: float,
     assert max(seconds for _, seconds in found) <= DEFAULT_TIMEOUT / 2
 
 
-@pytest.mark.parametrize(("power", "ascending"), [(1.0, False), (2.0, True)])
-def test_texts_sorted_by_length_are_divided_as_well(power: float, ascending: bool) -> None:
-    """Layers take time proportional to the length of a text, maps to its square."""
-    texts = ["river " * 12] * 1000 + [LONG] * 200 + ["river " * 384] * 50
-    found = simulated(parts_of(texts if ascending else texts[::-1]), 0.3, power=power)
-    assert sum(texts for texts, _ in found) == 1250
-    assert max(seconds for _, seconds in found) <= DEFAULT_TIMEOUT * 2 / 3
-
-
-def test_a_list_of_little_work_is_one_call() -> None:
-    parts = parts_of(["A short text."] * 20)
-    only = parts.only()
-    assert only is not None and len(only.items) == 20
-    assert parts.take() is None
-
-
-def test_texts_are_read_only_as_they_are_needed() -> None:
-    taken = []
-
-    def read() -> Iterator[str]:
-        for number in range(1000):
-            taken.append(number)
-            yield LONG
-
-    parts = Parts(read(), None, Limit(), pace=pace())
-    part = parts.take()
-    assert part is not None and len(taken) == len(part.items) < 20
-
-
 def test_reference_texts_are_work_of_every_call_and_take_at_most_half_of_it() -> None:
     reference = (LONG,) * 64
     paced = pace(reference_texts=reference)
@@ -97,20 +68,6 @@ def test_reference_texts_are_work_of_every_call_and_take_at_most_half_of_it() ->
     assert paced.work([LONG]) == fixed + text_work(LONG)
     paced.answered(paced.work([LONG]), 100.0)
     assert sum(map(text_work, paced.some(iter([LONG] * 1000)))) >= fixed
-
-
-def test_the_first_of_many_calls_is_repeated_if_the_server_is_busy() -> None:
-    busy = bertscope.ResourceExhausted("the queue is full", reason="QUEUE_FULL")
-    busy.retry_after = 0.5
-    parts = parts_of([LONG] * 100)
-    part = parts.take()
-    assert part is not None
-    assert parts.refused(part, busy, attempts=4) == ([Part(0, part.items, 1)], 0.5)
-    parts = parts_of(["A short text."])
-    only = parts.only()
-    assert only is not None
-    with pytest.raises(bertscope.ResourceExhausted):
-        parts.refused(only, busy, attempts=4)
 
 
 def test_texts_of_a_call_that_missed_its_deadline_are_asked_again_in_smaller_calls() -> None:
@@ -128,14 +85,6 @@ def test_texts_of_a_call_that_missed_its_deadline_are_asked_again_in_smaller_cal
     (again, _), _ = parts.refused(pieces[0], late, attempts=3)
     with pytest.raises(bertscope.DeadlineExceeded):
         parts.refused(again, late, attempts=3)
-
-
-def test_one_text_that_misses_its_deadline_is_an_error() -> None:
-    parts = parts_of([LONG])
-    only = parts.only()
-    assert only is not None
-    with pytest.raises(bertscope.DeadlineExceeded):
-        parts.refused(only, bertscope.DeadlineExceeded("too late"), attempts=4)
 
 
 def test_calls_of_fast_servers_are_large_and_of_short_time_limits_small() -> None:

@@ -4,30 +4,17 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope.questions.probes.structural_probes import (
-    StructuralProbeAssembler,
-    with_trees,
-)
+from bertscope.questions.probes.structural_probes import StructuralProbeAssembler, with_trees
 from bertscope.questions.probes.structural_requests import train_structural_probe_request
 from bertscope.v1 import representation_structural_probes_pb2 as structural
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope_workbench.command.commands.structural_probe import document, print_structural_probe
 from bertscope_workbench.plots.structural_probes import plot_structural_probe
 
-from tests.support.stored_outputs import printed, refusals
+from tests.support.broken_replies import refusals
+from tests.support.stored_outputs import printed
+from tests.support.treebank import TREE
 
-TREE = """\
-# text = The cat doesn't sleep.
-1\tThe\tthe\tDET\tDT\t_\t2\tdet\t_\t_
-2\tcat\tcat\tNOUN\tNN\t_\t5\tnsubj\t_\t_
-3\tdoes\tdo\tAUX\tVBZ\t_\t5\taux\t_\tSpaceAfter=No
-4\tn't\tnot\tPART\tRB\t_\t5\tadvmod\t_\t_
-5\tsleep\tsleep\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No
-6\t.\t.\tPUNCT\t_\t_\t5\tpunct\t_\t_
-
-1\tround\tround\tX\tX\t_\t2\tdep\t_\t_
-2\tround\tround\tX\tX\t_\t1\tdep\t_\t_
-"""
 SPLIT = """\
 1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
 1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_

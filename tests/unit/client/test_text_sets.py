@@ -16,8 +16,8 @@ from bertscope.values.bootstrap import mcnemar
 from bertscope.values.intervals import mean_interval, ratio_interval, wilson_interval
 from bertscope_workbench.plots.text_sets import MAX_GROUPS
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import PROVENANCE
-from tests.support.stored_outputs import refusals
 from tests.support.text_sets import comparison
 
 
@@ -33,19 +33,18 @@ def test_wilsons_interval() -> None:
         wilson_interval(1, 2, confidence=1.0)
 
 
-@pytest.mark.slow
 def test_the_interval_of_a_mean_over_groups() -> None:
     numbers = np.random.default_rng(3)
-    one, other = numbers.normal(0.2, 0.1, 300), numbers.normal(0.4, 0.3, 50)
+    one, other = numbers.normal(0.2, 0.1, 100), numbers.normal(0.4, 0.3, 50)
     # One group is the mean of ratio_interval with ones below; several add their variances.
     plain = mean_interval([one], (-1.0, 1.0), seed=5)
-    ratio = ratio_interval(one, np.ones(300), (-1.0, 1.0), seed=6)
+    ratio = ratio_interval(one, np.ones(100), (-1.0, 1.0), seed=6)
     assert plain is not None
     assert ratio is not None
     assert plain == pytest.approx(ratio, abs=2e-3)
     both = mean_interval([one, other], (-1.0, 1.0))
     assert both is not None
-    error = np.sqrt(one.var(ddof=1) / 300 + other.var(ddof=1) / 50) / 2
+    error = np.sqrt(one.var(ddof=1) / 100 + other.var(ddof=1) / 50) / 2
     assert both.high - both.low == pytest.approx(2 * 1.96 * error, rel=0.1)
     assert mean_interval([one, other[:1]], (-1.0, 1.0)) is None
     # Values that are all alike: as one of ratio_interval.

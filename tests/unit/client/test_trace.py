@@ -10,7 +10,7 @@ from bertscope.questions.ablation.trace_assembly import begin
 from bertscope.questions.ablation.traced_pairs import asked_pairs
 from bertscope.v1 import ablation_sites_pb2, site_pb2
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 from tests.support.traces import CLEAN, CORRUPTED, PART, TARGET, assembler, effect, end, of, read, request, start, tokens
 
 
@@ -144,10 +144,7 @@ def test_a_stream_becomes_a_trace(stored) -> None:
         without_a_ratio=read_effect(effect(0, 2, 1, ratios=0)),
         of_no_pair=read_effect(ablation_sites_pb2.SiteEffect()),
         broken=refusals(lambda messages: read(messages, assembler()).end(), start(1), of(effect(0, 2, 8)), end()),
-        others=[
-            lambda: read([start(1, pairs=2)], assembler()).end(),
-            lambda: read([*PART, *PART], assembler()).end(),
-        ],
+        others=[lambda: read([start(1, pairs=2)], assembler()).end(), lambda: read([*PART, *PART], assembler()).end()],
     )
 
 

@@ -13,7 +13,7 @@ from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1.representation_probes_pb2 import ProbeProgress
 from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest, TrainLensResponse
 
-from tests.support.stored_outputs import refusals
+from tests.support.broken_replies import refusals
 
 SIZE = 2
 MAPS = {layer: np.full((SIZE + 1, SIZE), layer, np.float32) for layer in (3, 0)}

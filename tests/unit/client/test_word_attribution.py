@@ -15,9 +15,10 @@ from bertscope.questions.attribution.words import word_columns
 from bertscope.rpc.sections import PART_WORK
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.values.score_targets import target_message
+from bertscope.values.vectors import tensor
 
+from tests.support.broken_replies import refusals
 from tests.support.descriptions import PROVENANCE
-from tests.support.stored_outputs import refusals
 
 TARGET = bertscope.Answer("are", "is")
 TEXT = "The keys [MASK] old."
@@ -26,16 +27,8 @@ LONG = "The old man walked to the market every day. " * 12
 
 def request(**fields: Any) -> attribution_pb2.AttributeWordsRequest:
     none = dict.fromkeys(("model", "absent", "exact_units", "pairs", "steps", "max_steps", "tolerance"))
-    given = {
-        "method": "shapley",
-        "unit": "word",
-        "seed": 0,
-        "first_pair": 0,
-        "interactions": False,
-        "interventions": (),
-        "reference_texts": (),
-    }
-    return attribute_words_request(**none | given | {"truncate": False} | fields)  # type: ignore[arg-type]
+    given = {"method": "shapley", "unit": "word", "seed": 0, "first_pair": 0, "interactions": False, "truncate": False}
+    return attribute_words_request(**none | given | {"interventions": (), "reference_texts": ()} | fields)  # type: ignore[arg-type]
 
 
 def game(asked: attribution_pb2.AttributeWordsRequest) -> attribution_pb2.AttributeWordsResponse:
@@ -59,7 +52,7 @@ def game(asked: attribution_pb2.AttributeWordsRequest) -> attribution_pb2.Attrib
             pairs=0 if exact else pairs,
             sums=() if exact else sums,
             sums_of_squares=() if exact else squares,
-            interactions=tensor(np.eye(len(words))[::-1]) if asked.interactions else None,
+            interactions=tensor(np.eye(len(words), dtype=np.float32)[::-1]) if asked.interactions else None,
             tokens=len(words) + 2,
         )
     return response
@@ -71,11 +64,6 @@ def common_words(text: str) -> Any:
         start = text.index(word, start)
         yield common_pb2.Token(text=word, start=start, end=start + len(word), word=index)
         start += len(word)
-
-
-def tensor(values: Any) -> common_pb2.Tensor:
-    array = np.ascontiguousarray(values, "<f4")
-    return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=array.shape, data=array.tobytes())
 
 
 def answered(texts: Any, target: Any = TARGET, spans: Any = None, **fields: Any) -> bertscope.WordAttributions:

@@ -113,20 +113,19 @@ def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.Mo
         Samples("bank", 0).result()
 
 
-@pytest.mark.parametrize("count", [3, 30])
-def test_words_that_are_no_different_from_others_have_no_adjusted_variance(count: int) -> None:
+def test_words_that_are_no_different_from_others_have_no_adjusted_variance() -> None:
     """However few their vectors are: less the share of all random words, three vectors had .28 too much."""
     found = []
     for seed in range(20):
         numbers = np.random.default_rng(seed)
         samples = Samples("word", seed)
-        names = ["word"] * count + ["other"] * (200 - count)
+        names = ["word"] * 3 + ["other"] * 197
         for index, name in enumerate(names):
             vectors = numbers.normal(0.2, 1, (len(LAYERS), 1, 32)).astype(np.float32)
             tokens = (token(name, 0),)
             samples.add(HiddenStates(index, name, None, tokens, vectors, LAYERS, 0, SOURCE, "word", "mean"))
         result = samples.result()
         found.append(result.share("word", adjusted=True))
-        assert count > 5 or (result.share("word") - result.baseline > 0.1).all()
+        assert (result.share("word") - result.baseline > 0.1).all()
     # Of 40 numbers, each of three vectors with a standard deviation of about .04.
     assert abs(np.mean(found)) < 0.025

@@ -1,17 +1,14 @@
 """The command line by itself: commands, arguments, help, one line and an exit code for each failure, signals and progress."""
 
-import dataclasses
 import importlib.util
 import inspect
 import io
 import json
-import os
 import shlex
 import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import Annotated
 
 import bertscope
 import numpy as np
@@ -19,9 +16,7 @@ import pytest
 import typer
 from bertscope.rpc import channel
 from bertscope_workbench.command import commands
-from bertscope_workbench.command import groups as option_groups
 from bertscope_workbench.command.app import FIRST, app, run
-from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.models import one_model, side_by_side
 from bertscope_workbench.command.parts.score_models import print_models
@@ -29,7 +24,6 @@ from bertscope_workbench.command.parts.score_pairs import summary_columns
 from bertscope_workbench.command.views import output, progress
 from bertscope_workbench.command.views.wording import in_options
 from rich.console import Console
-from typer.testing import CliRunner
 
 from tests.support.patience import wait_until
 from tests.support.stored_outputs import outcome, printed
@@ -52,11 +46,6 @@ def test_a_command_is_listed_as_it_is():
         assert listed.hidden == real.hidden
 
 
-def test_an_unknown_command_is_none():
-    assert GROUP.get_command(None, "fil") is None
-    assert "fil" not in GROUP.commands
-
-
 def imported_by(arguments: list[str]) -> list[str]:
     """Returns the modules that a process has imported once it ran a command."""
     code = (
@@ -65,16 +54,9 @@ def imported_by(arguments: list[str]) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "converted"),
-    [(["fill", "--model", "m", "a", "b", "--json", "--columns", "text=a"], False), (["fill", "a", "--top-k", "0"], True)],
-)
-def test_only_values_that_are_no_texts_are_converted(arguments, converted):
-    """Typer converts values by pydantic, whose import takes as long as all else that a short command does."""
-    assert ("pydantic" in imported_by(arguments)) is converted
-
-
 def test_only_the_command_that_runs_is_imported():
+    """Typer converts values that are no texts by pydantic, whose import takes as long as all else that a short command does."""
+    assert "pydantic" not in imported_by(["fill", "--model", "m", "a", "b", "--json", "--columns", "text=a"])
     for arguments, imported in ((["--help"], set()), (["token", "--help"], {"token"})):
         modules = imported_by(arguments)
         prefix = f"{commands.__name__}."
@@ -101,29 +83,6 @@ def test_serve_hands_over_all_its_arguments(arguments, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", lambda name: types.SimpleNamespace(run=main))
     assert run(["serve", *arguments]) == 7
     assert seen == [arguments]
-
-
-def test_choices_of_the_client_are_written_with_dashes():
-    seen = []
-
-    @dataclasses.dataclass(frozen=True)
-    class Group:
-        """One option."""
-
-        scoring: Annotated[bertscope.Scoring, option_groups.option("--scoring", "How."), option_groups.DASHED] = "within_word"
-
-    def command(
-        group: Group,
-        order: Annotated[bertscope.Order | None, option_groups.option("--order", "Which."), option_groups.DASHED] = None,
-    ) -> None:
-        seen.append((group.scoring, order))
-
-    application = Commands()
-    application.command()(command)
-    for arguments in ([], ["--scoring", "whole-word", "--order", "best-remaining"]):
-        assert CliRunner().invoke(application, arguments).exit_code == 0
-    assert seen == [("within_word", None), ("whole_word", "best_remaining")]
-    assert CliRunner().invoke(application, ["--order", "best_remaining"]).exit_code == 2
 
 
 def test_json_is_json_whatever_the_numbers(capsys):
@@ -187,12 +146,6 @@ def test_a_file_that_cant_be_written_is_told_before_anything_is_measured(capsys,
         assert (code, says in error) == (2, True), error
         assert f"{arguments[-1]} " in error
         assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="this system has no folder that takes no files from anybody")
-def test_a_folder_that_takes_no_files_is_told_before_anything_is_measured(capsys):
-    code, error = fails(capsys, "benchmark", "--model", "m", "--output", "/proc/x.html", *NOBODY)
-    assert (code, "--output /proc/x.html: it can't be written" in error) == (2, True)
 
 
 def test_options_may_be_repeated_where_they_hold_several_values_or_none(capsys, asked_once):
@@ -356,9 +309,3 @@ def test_without_a_terminal_there_is_a_line_now_and_then(log, monkeypatch):
     with progress.benchmarking("measuring"):
         wait_until(lambda: "measuring, 0 %, 0:00:0" in log.getvalue(), "a share is told")
     assert "\x1b" not in log.getvalue()
-
-
-def test_short_work_says_nothing(log):
-    with progress.studying() as show:
-        show("training", 3, 10)
-    assert log.getvalue() == ""

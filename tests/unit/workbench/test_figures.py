@@ -48,14 +48,6 @@ def test_descriptions(stored) -> None:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("picture", ["patterns", "statistics", "clusters"])
-def test_large_figures_are_written(tmp_path, picture):
-    found = read_description(description(Numbers(2, 24, 16), pairs=False, distances=True))
-    bertscope.save_description(found, tmp_path / "figure.svg", picture, dark=True)
-    assert (tmp_path / "figure.svg").stat().st_size > 5000
-
-
 WEIGHTS = np.array([[0.5, 0.4, 0.005], [0.0, 0.25, 0.0], [0.1, 0.2, 0.3]], np.float32)
 
 
@@ -64,8 +56,8 @@ def of_weights(weights, quantity="weights"):
     return replace(maps, attention=np.array(weights, np.float32)[None, None], quantity=quantity)
 
 
-@pytest.mark.parametrize("length", [2, MAX_LABELS])
-def test_labels_stay_on_the_page_and_apart(length):
+def test_labels_stay_on_the_page_and_apart():
+    length = MAX_LABELS
     names = [f"unexpectedly{number}" for number in range(length - 1)] + ["a" * 90]
     figure = bertscope.plot_attention(maps_of(names), layer=0, head=1, title="t")
     renderer = FigureCanvasAgg(figure).get_renderer()
@@ -181,12 +173,6 @@ def test_trees(stored) -> None:
         dark_heads=bertscope.plot_trees(TREES_OF_HEADS, dark=True),
         nothing=lambda: bertscope.plot_trees(scores([[0]], [[0]], (), 0, 0, 0)),
     )
-
-
-def test_a_large_figure_is_written(tmp_path):
-    values = np.arange(24 * 16).reshape(24, 16)
-    bertscope.save_trees(scores(values, values, tuple(range(16)), 400), tmp_path / "trees.svg")
-    assert (tmp_path / "trees.svg").stat().st_size > 5000
 
 
 CODED = (bertscope.LayerCode(0, 500.0, 4.0, 1500.0, 4 / 3), bertscope.LayerCode(6, 250.0, 8.0, 1600.0, 1.25))

@@ -90,10 +90,7 @@ def test_texts(read, stored) -> None:
 
 
 GLUE = "index\tsentence1\tsentence2\tgold\n0\ta\tb\t1\n1\tc\td\t0\n2\tbroken\n"
-LABELS = [
-    "text\tlabel\na\t0\nb\tpositive\nc\t 1 \nd\t1.0\ne\t99999999999\n",
-    "text\tlabel\na\t-1\n",
-]
+LABELS = ["text\tlabel\na\t0\nb\tpositive\nc\t 1 \nd\t1.0\ne\t99999999999\n", "text\tlabel\na\t-1\n"]
 LABELS_OF_JSON = [
     '{"text": "a", "label": 0}\n{"text": "b", "text_pair": "c", "label": "0"}\n',
     '{"text": "a", "label": true}\n',

@@ -110,20 +110,6 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return found.to_dict("records")
 
 
-def test_a_row_has_the_number_the_columns_the_answer_and_where_it_comes_from(path: Path, whole: bytes) -> None:
-    write(path, Server())
-    rows = rows_of(path)
-    assert [row["item"] for row in rows] == list(range(1, 24))
-    assert [row["text"] for row in rows] == TEXTS
-    row = rows[4]
-    pieces = json.loads(row["pieces"]) if path.suffix == ".csv" else list(row["pieces"])
-    assert pieces == TEXTS[4].split()[:2]
-    assert row["length"] == len(TEXTS[4]) / 3
-    assert (row["model"], row["weights"], row["runtime"], row["precision"]) == ("models/m", WEIGHTS["a"], "torch", "fp32")
-    assert json.loads(row["versions"]) == {"bertscope": "1.0", "torch": "2.15.0"}
-    assert (row["options"], row["bertscope"]) == ('{"k": 2, "question": "lengths"}', bertscope.__version__)
-
-
 @pytest.mark.parametrize(
     ("at", "event"), [(1, KeyboardInterrupt()), (9, bertscope.InternalError("a bug")), (22, OSError(errno.EIO, "no"))]
 )

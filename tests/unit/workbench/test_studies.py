@@ -9,6 +9,7 @@ from pathlib import Path
 import bertscope
 import pytest
 from bertscope_workbench.studies.data import find_data
+from bertscope_workbench.studies.inquiry import Rejected
 from bertscope_workbench.studies.page import study_page
 from bertscope_workbench.studies.report import Picture, Question, Section, Study, Table
 from bertscope_workbench.studies.words import ALL, PAPER, with_all_roles
@@ -111,3 +112,11 @@ def test_the_page_escapes_all_texts_and_loads_nothing() -> None:
 def test_a_section_without_numbers_is_named_as_left_out(stored) -> None:
     section = Section(Question("4.3", "Change", "How much?", "d", "p"), left_out=["no fine-tuned copy is named"])
     stored(texts=[text.strip() for text in Page(study_page(Study("t", "s", [], [section], []))).texts if text.strip()][1:])
+
+
+def test_rejected_texts_are_one_line_and_none_are_no_line() -> None:
+    rejected = Rejected()
+    assert rejected.lines() == []
+    for word in ("long", "empty"):
+        rejected(0, bertscope.InvalidArgument(f"texts[0] is {word}"))
+    assert rejected.lines("pairs") == ["2 pairs that the server did not take; the first: texts[0] is long"]

@@ -248,8 +248,6 @@ def test_diagnostics_are_read_as_published(here: Path, stored) -> None:
     stored(items=items, refused=lambda: read("diagnostics", "role", here))
 
 
-LAMA = '{"sub_label": "Rome", "obj_label": "Italy", "uuid": "1"}\n{"sub_label": "Bonn", "obj_label": "Germany"}\n'
-TEMPLATES = '{"relation": "P1", "template": "[X] is in [Y] .", "template_negated": "[X] is not in [Y] ."}\n'
 SENTENCE = '{"masked_sentences": ["Birds can [MASK] ."], "obj_label": "fly", "pred": "CapableOf"}\n'
 MISPRIMED = '{"masked_sentences": ["%s"], "obj_label": "fly", "masked_misprimed": ["%s"]}\n'
 BORN = '{"pred": "/people/person/place_of_birth", "sub_label": "%s", "obj_label": "Bonn", "judgments": [%s]}\n'

@@ -12,7 +12,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope import CurvePoint, HeadEffect, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
+from bertscope import CurvePoint, HeadEffect, Provenance, SweepStart, SweepSummary, SweepTable
 from bertscope.questions.attribution import words as words_module
 from bertscope.v1 import ablation_sites_pb2, site_pb2
 from bertscope_workbench.command.options.targets import TargetOptions
@@ -21,21 +21,17 @@ from bertscope_workbench.command.views.attention import print_maps, shares
 from bertscope_workbench.command.views.sweep import print_sweep
 from bertscope_workbench.command.views.trace import print_trace
 from bertscope_workbench.command.views.word_attribution import document, print_attribution
+from bertscope_workbench.plots import word_attribution
 from bertscope_workbench.plots.attention_page import place_of
-from bertscope_workbench.plots.word_attribution import MAX_LINES
 from bertscope_workbench.readers import files
 from matplotlib.patches import FancyBboxPatch
 
 from tests.support.drawn import Page, maps_of
 from tests.support.stored_outputs import Name, outcome, printed
+from tests.support.swept_tables import metric_effect
 from tests.support.traces import assembler, effect, end, of, read, start
 
 SUMMARY = SweepSummary(0, 0, 3000, 9000, 2.5, Provenance("models/m", "", "torch", "cpu", "fp32", {}, "zero_based"))
-
-
-def metric_effect(metric: str, difference: float, margin: float | None, p: float | None = None) -> MetricEffect:
-    low, high = (None, None) if margin is None else (difference - margin, difference + margin)
-    return MetricEffect(metric, 0.5 + difference, difference, low, high, p)
 
 
 def table_of(differences: list[list[float]], metric: str = "accuracy", margin: float | None = 0.01) -> SweepTable:
@@ -164,7 +160,7 @@ def few_words_have_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words_module, "FEWEST_UNITS", 1)
 
 
-def test_the_words_of_a_figure_do_not_overlap_and_end_in_it() -> None:
+def test_the_words_of_a_figure_do_not_overlap_and_end_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     words = [f"word{'y' * (number % 9)}" for number in range(60)]
     values = np.linspace(-1, 1, 60)
     sampled = {"pairs": 5, "sums": 5 * values, "sums_of_squares": 5 * values**2 + 1}
@@ -176,10 +172,10 @@ def test_the_words_of_a_figure_do_not_overlap_and_end_in_it() -> None:
         assert top < below or right <= left
     assert max(right for *_, right in boxes) <= figure.get_figwidth()
     assert any(text.get_text().startswith("±") for text in figure.axes[0].texts)
-    many = ["abcdefghij"] * 400
-    figure = bertscope.plot_word_attribution(attribution(" ".join(many), many, np.ones(400)))
+    monkeypatch.setattr(word_attribution, "MAX_LINES", 3)
+    figure = bertscope.plot_word_attribution(attribution(" ".join(words), words, values))
     assert "more lines are not shown" in figure.get_suptitle()
-    assert len({round(patch.get_y(), 3) for patch in figure.axes[0].patches}) == MAX_LINES  # type: ignore[attr-defined]
+    assert len({round(patch.get_y(), 3) for patch in figure.axes[0].patches}) == 3  # type: ignore[attr-defined]
 
 
 INTERACTIONS = np.array([[0, 0.5, -2], [0.5, 0, 1], [-2, 1, 0]], np.float32)
