@@ -24,7 +24,8 @@ pytestmark = pytest.mark.usefixtures("brief")
 BY_PATH = {method.path: method for method in METHODS.values()}
 each_tool = pytest.mark.parametrize("name", operations())
 OURS = {BY_PATH[operation.path].name: operation.name for operation in operations().values()}
-refused_ones = [(OURS[bad.method.name], bad.request) for bad in refused_requests() if bad.method.name in OURS]
+refused_ones = [*{OURS[bad.method.name]: bad.request for bad in refused_requests() if bad.method.name in OURS}.items()]
+"""One for each tool."""
 BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
 """The protocol with a handshake, and the one without."""
 

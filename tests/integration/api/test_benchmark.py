@@ -316,14 +316,6 @@ INVALID, UNIMPLEMENTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMP
     ("models", "fields", "code", "reason", "named"),
     [
         (("bert", "gone"), {}, grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND", []),
-        (("bert", "bert"), {}, INVALID, "DUPLICATE", ["models[1]"]),
-        (("bert",), {"measurement": {"lengths": [65]}}, INVALID, "LENGTH_OUT_OF_RANGE", ["measurement.lengths[0]"]),
-        (("bert", "headless"), {"agreement_texts": TEXTS}, UNIMPLEMENTED, "NO_MASKED_LM_HEAD", []),
-        (("bert", "headless"), {"objective": masked_lm(["The cat."])}, UNIMPLEMENTED, "NO_MASKED_LM_HEAD", []),
-        (("bert",), {"objective": labelled()}, UNIMPLEMENTED, "NO_CLASSIFICATION_HEAD", []),
-        (("sorter", "distilled"), {"agreement_texts": TEXTS}, INVALID, "LABELS_DIFFER", ["agreement_texts"]),
-        (("sorter",), {"agreement_texts": TEXTS, "top_k": 4}, INVALID, "TOP_K_OUT_OF_RANGE", ["top_k"]),
-        (("bert", "roberta"), {"agreement_texts": TEXTS}, INVALID, "VOCABULARIES_DIFFER", ["agreement_texts"]),
         (("bert", "twin"), {"agreement_texts": ["The cat.", "🂡🂡"]}, INVALID, "NO_WORD", ["agreement_texts[1]"]),
     ],
 )
