@@ -6,7 +6,7 @@
                   "change": {"texts": ["no mask"]}}, ...]}         fields of the request that are replaced; null leaves one out
 
 In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside it, "$hidden" the size of the model's states,
-and "$long" a text that no tiny model reads. A tensor without data is full of zeros.
+and "$long", also within a text, what no tiny model reads. A tensor without data is full of zeros.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def _filled(value: Any, named: Mapping[str, str | int]) -> Any:
         return {key: _filled(one, named) for key, one in value.items()}
     if isinstance(value, list):
         return [_filled(one, named) for one in value]
-    return named.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return named[value] if value in named else value.replace("$long", str(named["$long"]))
 
 
 def _fill_tensors(message: Message) -> None:

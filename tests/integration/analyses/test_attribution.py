@@ -14,7 +14,6 @@ from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import InvalidArgument
 
-from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject
 from tests.support.runner import run_rows
 from tests.support.tiny import ARCHITECTURES
@@ -43,18 +42,17 @@ def flat(scores: AttributionScores) -> np.ndarray:
 
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("subject", ARCHITECTURES, indirect=True)
-def test_terms_sum_to_the_difference_of_transformers_logits(subject: Subject, export_cache: Path) -> None:
+def test_terms_sum_to_the_difference_of_transformers_logits(subject: Subject, encoder: Encoder) -> None:
     """By both runtimes, padded and alone, and under gates; runtimes agree on every term."""
     if subject.architecture == "mobilebert":
-        for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-            decomposition = decomposition_of(encoder)
-            assert decomposition is not None
-            assert decomposition.refusal(Part.STREAM)
+        decomposition = decomposition_of(encoder)
+        assert decomposition is not None
+        assert decomposition.refusal(Part.STREAM)
         return
-    plan, exported = plan_of(subject), load_exported(subject.folder, export_cache)
+    plan = plan_of(subject)
     for edits in ("none", "mixed"):
         gates = None if edits == "none" else subject.gates(EDITS[edits])
-        by_runtime = [attribute(encoder, plan, gates) for encoder in (subject.encoder, exported)]
+        by_runtime = [attribute(one, plan, gates) for one in (subject.encoder, encoder)]
         for found in (*by_runtime, attribute(subject.encoder, plan, gates, batch=1)):
             for text, scores, first in zip(plan.texts, found, by_runtime[0], strict=True):
                 sequence = text.tokenized.sequence

@@ -1,15 +1,14 @@
 """Candidates of several pieces against transformers, and logits by both runtimes."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from bertscope_service.analyses.cloze import ClozePlan, ClozeQuery
 from bertscope_service.analyses.observers.masks import MaskScores
+from bertscope_service.encoders.base import Encoder
 from bertscope_service.errors import InvalidArgument
 
-from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 
@@ -63,22 +62,21 @@ def answers(plan: ClozePlan, scores: list[MaskScores]) -> list[FilledText]:
     return texts
 
 
-def test_logits_are_the_models_own(subject: Subject, export_cache: Path) -> None:
+def test_logits_are_the_models_own(subject: Subject, encoder: Encoder) -> None:
     """By both runtimes, for the likeliest entries and for candidates; there is none for words of several pieces."""
     words = CANDIDATES[:5]
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        for top_k, candidates in ((7, ()), (0, words)):
-            query = ClozeQuery(TEXTS, top_k, candidates, truncate=False, logits=True)
-            plan = ClozePlan(query, subject.tokenizer)
-            answers = plan.answer(run_rows(encoder, plan.rows))
-            for tokenized, masks in zip(plan.texts, answers, strict=True):
-                expected = subject.reference.alone(tokenized.sequence).logits[0]
-                for mask in masks:
-                    assert mask.logits is not None
-                    for word, logit in zip(mask.words, mask.logits, strict=True):
-                        assert (logit is None) == (len(word.pieces) > 1)
-                        if logit is not None:
-                            assert logit == pytest.approx(float(expected[mask.position, word.pieces[0]]), abs=2e-4)
+    for top_k, candidates in ((7, ()), (0, words)):
+        query = ClozeQuery(TEXTS, top_k, candidates, truncate=False, logits=True)
+        plan = ClozePlan(query, subject.tokenizer)
+        answers = plan.answer(run_rows(encoder, plan.rows))
+        for tokenized, masks in zip(plan.texts, answers, strict=True):
+            expected = subject.reference.alone(tokenized.sequence).logits[0]
+            for mask in masks:
+                assert mask.logits is not None
+                for word, logit in zip(mask.words, mask.logits, strict=True):
+                    assert (logit is None) == (len(word.pieces) > 1)
+                    if logit is not None:
+                        assert logit == pytest.approx(float(expected[mask.position, word.pieces[0]]), abs=2e-4)
 
 
 def refusal(subject: Subject, texts: Sequence[str], *, top_k: int = 5, candidates: Sequence[str] = ()) -> InvalidArgument:

@@ -278,6 +278,7 @@ def test_places_under_interventions(subject: Subject, hooked: Hooked, texts: dic
         assert np.abs(found.sums - np.sum(expected(found.set, texts).values, axis=0)).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert", "modernbert"])
 def test_onnx_runtime_gives_the_same(name: str, checkpoint: Callable[[str], Path], export_cache: Path) -> None:
     subject = Subject(name, checkpoint(name))

@@ -20,7 +20,6 @@ from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
 from tests.support.decoding import Definition
-from tests.support.exports import load_exported
 from tests.support.reference import HeadEdits, Reference, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -166,12 +165,12 @@ def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expecte
 
 
 @pytest.mark.parametrize("scoring", [Scoring.LEFT_TO_RIGHT, Scoring.CONFIDENCE_FIRST])
-def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, export_cache: Path) -> None:
+def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, encoder: Encoder) -> None:
     """Every step against transformers in float64; on both runtimes, in batches and alone."""
     definition, most = Definition(subject.folder), 2
     asked = query(subject, [Fact(0, "France", ("a", "the"), ("Rome",))], scoring=scoring)
     asked = replace(asked, max_pieces=most, top_k=most)
-    for encoder, batch in ((subject.encoder, 9), (load_exported(subject.folder, export_cache), 5)):
+    for batch in (9, 5):
         plan = DecodedFactPlan(asked, subject.tokenizer)
         while plan.rows:
             plan.advance(run_rows(encoder, plan.rows, batch=batch))

@@ -1,7 +1,6 @@
 """Geometry of hidden states against its definition: brute force over all pairs of vectors, from transformers' states."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from bertscope_service.encoders.edits import Edits
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
-from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
@@ -108,12 +106,11 @@ def check(subject: Subject, plan: GeometryPlan, found: Geometry, states: Sequenc
 
 
 @pytest.mark.parametrize("changed", [{}, {"pieces": True, "special_tokens": True}], ids=["words", "pieces"])
-def test_sums_are_their_definitions(subject: Subject, changed: dict[str, bool], export_cache: Path) -> None:
+def test_sums_are_their_definitions(subject: Subject, changed: dict[str, bool], encoder: Encoder) -> None:
     plan = plan_of(subject, **changed)
     states = [list(subject.reference.run([text.sequence]).hidden) for text in plan.texts]
     rows = [[layer[0] for layer in text] for text in states]
-    exported = load_exported(subject.folder, export_cache)
-    for encoder, batch in ((subject.encoder, 6), (subject.encoder, 1), (exported, 4)):
+    for batch in (6, 1):
         check(subject, plan, described(plan, encoder, batch=batch), rows)
 
 

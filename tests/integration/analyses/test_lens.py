@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.torch.architectures import PRE_NORM
 from bertscope_service.errors import InvalidArgument
 
-from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -78,44 +76,42 @@ def expected_logs(subject: Subject, hidden: Sequence[torch.Tensor], *, normalise
 
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("normalise", [False, True])
-def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, export_cache: Path, normalise: bool) -> None:
+def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, encoder: Encoder, normalise: bool) -> None:
     """By both runtimes, padded and alone."""
     plan = LensPlan(query(subject, normalise=normalise), subject.tokenizer)
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        padded, alone = read(encoder, plan), read(encoder, plan, batch=1)
-        for text, scores, single in zip(plan.texts, padded, alone, strict=True):
-            hidden = [state[0] for state in subject.reference.run([text.tokenized.sequence]).hidden]
-            logs = torch.stack(expected_logs(subject, hidden, normalise=normalise))[:, list(text.positions)].transpose(0, 1)
-            asked = torch.tensor([[text.pieces[at].id, *ids] for at, ids in zip(text.positions, _ids(text), strict=True)])
-            wanted = logs.gather(2, asked[:, None].expand(-1, logs.shape[1], -1))
-            np.testing.assert_allclose(scores.asked_logs, wanted, atol=2e-3)
-            np.testing.assert_allclose(scores.top_logs, logs.topk(5).values, atol=2e-3)
-            np.testing.assert_allclose(scores.top_logs, logs.gather(2, torch.from_numpy(scores.top_ids)), atol=2e-3)
-            np.testing.assert_allclose(scores.entropies, -(logs.exp() * logs).sum(-1), atol=2e-3)
-            last = logs[:, -1:]
-            np.testing.assert_allclose(scores.divergences, (last.exp() * (last - logs)).sum(-1), atol=2e-3)
-            assert (scores.divergences[:, -1] == 0).all()
-            np.testing.assert_allclose(single.asked_logs, scores.asked_logs, atol=2e-4)
-            np.testing.assert_allclose(single.divergences, scores.divergences, atol=2e-4)
+    padded, alone = read(encoder, plan), read(encoder, plan, batch=1)
+    for text, scores, single in zip(plan.texts, padded, alone, strict=True):
+        hidden = [state[0] for state in subject.reference.run([text.tokenized.sequence]).hidden]
+        logs = torch.stack(expected_logs(subject, hidden, normalise=normalise))[:, list(text.positions)].transpose(0, 1)
+        asked = torch.tensor([[text.pieces[at].id, *ids] for at, ids in zip(text.positions, _ids(text), strict=True)])
+        wanted = logs.gather(2, asked[:, None].expand(-1, logs.shape[1], -1))
+        np.testing.assert_allclose(scores.asked_logs, wanted, atol=2e-3)
+        np.testing.assert_allclose(scores.top_logs, logs.topk(5).values, atol=2e-3)
+        np.testing.assert_allclose(scores.top_logs, logs.gather(2, torch.from_numpy(scores.top_ids)), atol=2e-3)
+        np.testing.assert_allclose(scores.entropies, -(logs.exp() * logs).sum(-1), atol=2e-3)
+        last = logs[:, -1:]
+        np.testing.assert_allclose(scores.divergences, (last.exp() * (last - logs)).sum(-1), atol=2e-3)
+        assert (scores.divergences[:, -1] == 0).all()
+        np.testing.assert_allclose(single.asked_logs, scores.asked_logs, atol=2e-4)
+        np.testing.assert_allclose(single.divergences, scores.divergences, atol=2e-4)
 
 
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("normalise", [False, True])
-def test_maps_come_before_the_head_and_its_normalisation(subject: Subject, export_cache: Path, normalise: bool) -> None:
+def test_maps_come_before_the_head_and_its_normalisation(subject: Subject, encoder: Encoder, normalise: bool) -> None:
     """Of transformers' own states, by both runtimes; the last state has no map."""
     shape, generator = subject.encoder.shape, torch.Generator().manual_seed(5)
     size = (shape.hidden_size + 1, shape.hidden_size)
     maps = {layer: torch.randn(size, generator=generator) / shape.hidden_size**0.5 for layer in range(shape.layers)}
     translators = Translators({layer: values.numpy() for layer, values in maps.items()})
     plan = LensPlan(replace(query(subject, normalise=normalise), translators=translators), subject.tokenizer)
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        for text, scores in zip(plan.texts, read(encoder, plan), strict=True):
-            hidden = [state[0] for state in subject.reference.run([text.tokenized.sequence]).hidden]
-            moved = [state @ maps[layer][:-1] + maps[layer][-1] for layer, state in enumerate(hidden[:-1])]
-            logs = torch.stack(expected_logs(subject, [*moved, hidden[-1]], normalise=normalise))
-            logs = logs[:, list(text.positions)].transpose(0, 1)
-            np.testing.assert_allclose(scores.top_logs, logs.topk(5).values, atol=2e-3)
-            np.testing.assert_allclose(scores.entropies, -(logs.exp() * logs).sum(-1), atol=2e-3)
+    for text, scores in zip(plan.texts, read(encoder, plan), strict=True):
+        hidden = [state[0] for state in subject.reference.run([text.tokenized.sequence]).hidden]
+        moved = [state @ maps[layer][:-1] + maps[layer][-1] for layer, state in enumerate(hidden[:-1])]
+        logs = torch.stack(expected_logs(subject, [*moved, hidden[-1]], normalise=normalise))
+        logs = logs[:, list(text.positions)].transpose(0, 1)
+        np.testing.assert_allclose(scores.top_logs, logs.topk(5).values, atol=2e-3)
+        np.testing.assert_allclose(scores.entropies, -(logs.exp() * logs).sum(-1), atol=2e-3)
 
 
 def _ids(text: object) -> list[list[int]]:
@@ -158,15 +154,14 @@ def test_bad_input_names_the_field(subject: Subject) -> None:
 
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("subject", ["bert", "modernbert", "mobilebert"], indirect=True)
-def test_only_models_whose_layers_end_otherwise_have_no_last_normalisation(subject: Subject, export_cache: Path) -> None:
-    for encoder in (subject.encoder, load_exported(subject.folder, export_cache)):
-        decomposition = decomposition_of(encoder)
-        assert decomposition is not None
-        assert (decomposition.refusal(Part.LAST) is None) == (subject.architecture != "mobilebert")
-        hidden = [torch.randn(2, encoder.shape.hidden_size)]
-        if subject.architecture != "mobilebert":
-            wanted = last_norm(subject)(hidden[0])
-            torch.testing.assert_close(decomposition.normalise_last(hidden[0]), wanted, atol=1e-5, rtol=1e-5)
+def test_only_models_whose_layers_end_otherwise_have_no_last_normalisation(subject: Subject, encoder: Encoder) -> None:
+    decomposition = decomposition_of(encoder)
+    assert decomposition is not None
+    assert (decomposition.refusal(Part.LAST) is None) == (subject.architecture != "mobilebert")
+    hidden = [torch.randn(2, encoder.shape.hidden_size)]
+    if subject.architecture != "mobilebert":
+        wanted = last_norm(subject)(hidden[0])
+        torch.testing.assert_close(decomposition.normalise_last(hidden[0]), wanted, atol=1e-5, rtol=1e-5)
     assert (subject.architecture in PRE_NORM) == (subject.architecture == "modernbert")
 
 

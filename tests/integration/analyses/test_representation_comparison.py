@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from bertscope_service.analyses.representation_comparison import (
 from bertscope_service.encoders.base import Encoder
 from numpy.typing import NDArray
 
-from tests.support.exports import load_exported
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
@@ -84,12 +82,11 @@ def assert_close(found: Array, expected: Array) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
 
 
-def test_sums_are_their_definition(subject: Subject, export_cache: Path) -> None:
+def test_sums_are_their_definition(subject: Subject, encoder: Encoder) -> None:
     plan = plan_of(subject)
     expected = expected_sums(subject, plan)
     assert len(plan.compared) >= 3
-    exported = load_exported(subject.folder, export_cache)
-    for encoder, batch in ((subject.encoder, 5), (subject.encoder, 1), (exported, 3)):
+    for batch in (5, 1):
         found = compared(plan, encoder, batch)
         assert_close(found.shared, expected)
         assert_close(found.own, np.diag(expected))

@@ -26,7 +26,6 @@ from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.compressed import made
-from tests.support.exports import load_exported
 from tests.support.reference import Reference, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import SENTENCES
@@ -93,14 +92,14 @@ def test_states_equal_those_of_transformers_to_the_bit(subject: Subject, monkeyp
     subject.reference.model.set_attn_implementation("eager")
 
 
-def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, export_cache: Path) -> None:
+def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, encoder: Encoder) -> None:
     texts = plan_of(subject).texts
-    for encoder in (subject.encoder, subject.load(pack=True), load_exported(subject.folder, export_cache)):
-        batch = extract(encoder, texts)
+    for one in (encoder, subject.load(pack=True)):
+        batch = extract(one, texts)
         for text, together in zip(texts, batch, strict=True):
             wanted = expected(subject.reference, text)
             assert_near(together, wanted)
-            assert_near(extract(encoder, [text])[0], wanted)
+            assert_near(extract(one, [text])[0], wanted)
 
 
 def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None:
@@ -230,21 +229,21 @@ def quantity_plan(
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_are_what_the_modules_of_transformers_read(
-    subject: Subject, quantity: StateQuantity, export_cache: Path, monkeypatch: pytest.MonkeyPatch
+    subject: Subject, quantity: StateQuantity, encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone and in a padded batch, in one step and in a step for each layer, packed, and contexts by ONNX Runtime, too."""
     encoders: list[Encoder] = [subject.encoder, subject.load(pack=True)]
     if quantity is StateQuantity.HEAD_CONTEXTS:
-        encoders.append(load_exported(subject.folder, export_cache))
-    for step_bytes, encoder in [(1 << 30, encoder) for encoder in encoders] + [(1, subject.encoder)]:
+        encoders.append(encoder)
+    for step_bytes, one in [(1 << 30, one) for one in encoders] + [(1, subject.encoder)]:
         monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
-        texts = quantity_plan(subject, encoder, quantity).texts
-        for text, together in zip(texts, extract(encoder, texts), strict=True):
+        texts = quantity_plan(subject, one, quantity).texts
+        for text, together in zip(texts, extract(one, texts), strict=True):
             wanted = read_by(subject, quantity, partial(subject.reference.run, [text.sequence]))
             assert text.bytes == together.nbytes
             assert (*text.shape[:2], math.prod(text.shape[2:])) == wanted.shape
             assert_near(together, wanted)
-            assert_near(extract(encoder, [text])[0], wanted)
+            assert_near(extract(one, [text])[0], wanted)
 
 
 @pytest.mark.parametrize("quantity", READERS)

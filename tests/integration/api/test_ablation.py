@@ -462,12 +462,3 @@ def test_the_model_that_ranks_is_as_before(lab: Host, bert: Measurer) -> None:
     before = bert.logs(MASKED)
     rank(lab, objective=EVERY_WORD)
     assert all((one == other).all() for one, other in zip(bert.logs(MASKED), before, strict=True))
-
-
-@pytest.mark.parametrize("objective", [minimal_pairs(), divergence()], ids=["pairs", "divergence"])
-def test_objectives_without_a_loss_have_no_gradient(lab: Host, objective: ablation.Objective) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        rank(lab, objective=objective)
-    assert failures[0].info.reason == "OBJECTIVE_WITHOUT_LOSS"
-    assert failures[0].fields == ["objective"]
-    assert "set masked_lm_loss, cloze, classification" in failures[0].message

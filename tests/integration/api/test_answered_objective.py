@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import bertscope
-import grpc
 import pytest
-from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import question_answering_pb2 as answering
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
 from bertscope_workbench.command.app import run
 
-from tests.support.harness import CALL_SECONDS, Host, refused
-from tests.support.sweeps import ZERO
+from tests.support.harness import Host
 
 QUESTION = "Where is the café?"
 PASSAGES = (
@@ -69,36 +62,6 @@ def test_questions_without_an_answer(lab: Host) -> None:
             asked = bertscope.LabelledQuestions([(QUESTION, PASSAGES[0], [])], no_answer_threshold=threshold)
             baseline = client.sweep_heads(asked, model="answerer", sets=[{0: 0}]).table().baseline
             assert baseline["accuracy"] == baseline["answer_f1"] == right
-
-
-def labelled(passage: str = "The cat sat.", *spans: dict[str, int], **fields: Any) -> ablation.Objective:
-    item = ablation.LabelledQuestion(
-        input=answering.Question(question="Who?", passage=passage), answers=[common.CharacterSpan(**span) for span in spans]
-    )
-    return ablation.Objective(question_answering=ablation.LabelledQuestions(questions=[item], **fields))
-
-
-BAD = {
-    "no answer": ("questions[0].answers", "ANSWERS_OUT_OF_RANGE", labelled()),
-    "too many": ("questions[0].answers", "ANSWERS_OUT_OF_RANGE", labelled("a", *[{"end": 1}] * 1001, no_answer_threshold=0)),
-    "beyond the passage": ("questions[0].answers[1].end", "SPAN_OUT_OF_RANGE", labelled("ab", {"end": 1}, {"end": 3})),
-    "empty": ("questions[0].answers[0]", "EMPTY_SPAN", labelled("ab", {"start": 1, "end": 1})),
-    "of another text": ("questions[0].answers[0].segment", "SEGMENT_OUT_OF_RANGE", labelled("ab", {"end": 1, "segment": 1})),
-    "blank": ("questions[0].answers[0]", "NO_PIECE", labelled("a  b", {"start": 1, "end": 2})),
-    "stride too large": ("stride", "STRIDE_OUT_OF_RANGE", labelled("cat " * 70, {"end": 3}, stride=64)),
-}
-
-
-@pytest.mark.parametrize(("field", "reason", "objective_"), BAD.values(), ids=BAD)
-def test_what_can_not_be_measured(
-    lab: Host, field: str, reason: str, objective_: ablation.Objective, check_alive: Callable[[Host], None]
-) -> None:
-    request = ablation.SweepHeadsRequest(model="models/answerer", objective=objective_, mode=ZERO)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(lab.ablation.SweepHeads(request, timeout=CALL_SECONDS))
-    assert failures[0].info.reason == reason
-    assert failures[0].fields == [f"objective.question_answering.{field}"]
-    check_alive(lab)
 
 
 def test_the_command_measures_a_file(

@@ -1,7 +1,6 @@
 """ScoreFeatures through gRPC: the scores of the definitions, and what can't be scored is refused by its field."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import grpc
 import numpy as np
@@ -80,27 +79,3 @@ def test_the_reply_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> No
     with refused(INVALID) as failures:
         host.attention.ScoreFeatures(relations.ScoreFeaturesRequest(texts=[text()], features=["a"]), timeout=CALL_SECONDS)
     assert (failures[0].fields, failures[0].info.reason) == (["texts"], "REPLY_TOO_LARGE")
-
-
-BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "no feature": ("features", "EMPTY_NAME", {"features": []}),
-    "named like a special token": ("features[1]", "DUPLICATE", {"features": ["a", "[SEP]"], "special_tokens": True}),
-    "no span": ("texts", "NO_SPAN", {"texts": [text(spans=[])] * 2}),
-    "feature index": (
-        "texts[1].spans[1].feature",
-        "FEATURE_OUT_OF_RANGE",
-        {"texts": [text(), text(spans=[(1, 0, 3), (2, 0, 3)])]},
-    ),
-    "outside": ("texts[0].spans[0].span.end", "SPAN_OUT_OF_RANGE", {"texts": [text(spans=[(0, 4, 19)])]}),
-    "empty span": ("texts[0].spans[0].span", "EMPTY_SPAN", {"texts": [text(spans=[(0, 4, 4)])]}),
-    "no second text": ("texts[0].spans[0].span.segment", "SEGMENT_OUT_OF_RANGE", {"texts": [text(spans=[(0, 0, 3, 1)])]}),
-}
-
-
-@pytest.mark.parametrize(("field", "reason", "fields"), BAD.values(), ids=BAD)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    request = relations.ScoreFeaturesRequest(**{"texts": [text()], "features": ["a", "b"], **fields})
-    with refused(INVALID) as failures:
-        host.attention.ScoreFeatures(request, timeout=CALL_SECONDS)
-    assert failures[0].fields == [field]
-    assert failures[0].info.reason == reason

@@ -71,14 +71,6 @@ def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
     np.testing.assert_allclose(words.values, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("quantity", OF_LAYERS)
-def test_heads_of_what_a_layer_has_once(host: Host, quantity: int) -> None:
-    with refused(INVALID) as failures:
-        extract(host, quantity=quantity, heads=[0])
-    assert (failures[0].fields, failures[0].info.reason) == (["heads"], "HEADS_UNUSED")
-    assert "leave heads out" in failures[0].message
-
-
 def test_value_zeroing_of_too_many_pairs_of_tokens(launch: Callable[..., Host]) -> None:
     host = launch(max_request_tokens=600)
     zeroing = statistics.ATTENTION_QUANTITY_VALUE_ZEROING

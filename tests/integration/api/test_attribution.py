@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
@@ -21,7 +21,6 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
-from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import target_pb2
 from transformers import (
     AutoModel,
@@ -391,80 +390,8 @@ def test_pieces_and_the_models_own_choice(lab: Host) -> None:
     assert [unit.text for unit in found.units] == ["the", "cat", "sat", "outside", "."] or len(found.units) > 5
 
 
-def input_with(**changes: Any) -> attribution.AttributedText:
-    return attribution.AttributedText(**{"text": MASKED, "target": CASES["entry"].target} | changes)
-
-
 def mask_target(**fields: Any) -> Target:
     return Target(mask=target_pb2.MaskTarget(**{"answer": "cat"} | fields))
-
-
-LABEL = Target(label=target_pb2.LabelTarget(label="no such label"))
-FIRST = common.CharacterSpan(start=0, end=3)
-
-
-@pytest.mark.parametrize(
-    ("model", "changes", "fields", "field", "reason"),
-    [
-        ("bert", {"target": None}, {}, "inputs[0].target", None),
-        ("bert", {"target": Target()}, {}, "inputs[0].target", "TARGET_MISSING"),
-        ("bert", {"text": "A cat."}, {}, "inputs[0]", "NO_MASK"),
-        ("bert", {"text": "A [MASK] [MASK]."}, {}, "inputs[0].target.mask.mask", "SEVERAL_MASKS"),
-        ("bert", {"target": mask_target(mask=1)}, {}, "inputs[0].target.mask.mask", "MASK_OUT_OF_RANGE"),
-        ("bert", {"target": mask_target(answer="unplayable")}, {}, "inputs[0].target.mask.answer", "NOT_ONE_PIECE"),
-        ("bert", {"target": mask_target(other="cat")}, {}, "inputs[0].target.mask.other", "SAME_ANSWER"),
-        ("bert", {"text": "[MASK]"}, {}, "inputs[0]", "NO_UNITS"),
-        ("bert", {"spans": [span(MASKED, "[MASK]")]}, {}, "inputs[0].spans[0]", "NO_UNITS"),
-        ("bert", {"spans": [FIRST, FIRST]}, {}, "inputs[0].spans[1]", "SPANS_OVERLAP"),
-        ("bert", {"spans": [common.CharacterSpan(start=1, end=2)]}, {}, "inputs[0].spans[0]", "NO_PIECE"),
-        ("bert", {}, {"interactions": True, "exact_units": 3}, "interactions", "INTERACTIONS_NOT_EXACT"),
-        ("bert", {}, {"interactions": True, "method": 2}, "interactions", "INTERACTIONS_NOT_EXACT"),
-        ("bert", {}, {"absent": attribution.ABSENT_TEXT_ZERO}, "absent", "ABSENT_UNSUPPORTED"),
-        ("bert", {}, {"absent": DELETED, "method": 3}, "absent", "ABSENT_UNSUPPORTED"),
-        ("bert", {}, {"absent": MASK, "method": 5}, "absent", "ABSENT_UNSUPPORTED"),
-        ("bert", {"target": masked(None, LOG)[0]}, {"method": 5}, "inputs[0].target.scale", "SCALE_UNSUPPORTED"),
-        ("bert", {}, {"method": 3, "steps": 20, "max_steps": 10}, "max_steps", "MAX_STEPS_OUT_OF_RANGE"),
-        ("bert", {"text": f"{MASKED} {PLAIN} {OTHER}"}, {"pairs": 10_000, "exact_units": 0}, "inputs[0]", "TOO_MANY_TOKENS"),
-        ("sorter", {"target": LABEL}, {}, "inputs[0].target.label.label", "UNKNOWN_LABEL"),
-        (
-            "sorter",
-            {"target": Target(label=target_pb2.LabelTarget(label=LABELS[0], other=LABELS[0]))},
-            {},
-            "inputs[0].target.label.other",
-            "SAME_LABEL",
-        ),
-        (
-            "rater",
-            {"target": Target(value=target_pb2.ValueTarget(), scale=LOG)},
-            {},
-            "inputs[0].target.scale",
-            "SCALE_UNSUPPORTED",
-        ),
-        (
-            "answerer",
-            {"text_pair": PASSAGE, "target": Target(answer=target_pb2.AnswerTarget(answer=FIRST))},
-            {},
-            "inputs[0].target.answer.answer.segment",
-            "SEGMENT_OUT_OF_RANGE",
-        ),
-        (
-            "tagger",
-            {"target": Target(word_label=target_pb2.WordLabelTarget(word=common.CharacterSpan(start=9, end=200)))},
-            {},
-            "inputs[0].target.word_label.word.end",
-            "SPAN_OUT_OF_RANGE",
-        ),
-    ],
-)
-def test_what_cannot_be_attributed_is_refused_by_its_field(
-    lab: Host, model: str, changes: dict[str, Any], fields: dict[str, Any], field: str, reason: str | None
-) -> None:
-    request = Request(model=f"models/{model}", inputs=[input_with(**changes)], **fields)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
-    assert [*failures[0].fields] == [field]
-    assert reason in (None, failures[0].info.reason)
-    assert ";" in failures[0].message
 
 
 def test_a_model_without_a_mask_token_is_told_what_it_can_do(
@@ -489,33 +416,6 @@ def test_a_model_without_a_mask_token_is_told_what_it_can_do(
     assert failures[0].info.reason == "ABSENT_UNSUPPORTED"
     assert failures[0].message.endswith("the model has no mask token, so use a method with gradients")
     assert found.absent == ZERO and len(found.results[0].values) > 3
-
-
-HEADLESS: Sequence[tuple[str, Target, str]] = [
-    ("sorter", CASES["entry"].target, "NO_MASKED_LM_HEAD"),
-    ("bert", CASES["label"].target, "NO_CLASSIFICATION_HEAD"),
-    ("rater", CASES["label"].target, "NO_CLASSIFICATION_HEAD"),
-    ("sorter", CASES["word's label"].target, "NO_TOKEN_CLASSIFICATION_HEAD"),
-    ("tagger", CASES["answer"].target, "NO_QUESTION_ANSWERING_HEAD"),
-    ("topics", CASES["value"].target, "NO_REGRESSION_HEAD"),
-    ("answerer", CASES["next sentence"].target, "NO_NEXT_SENTENCE_HEAD"),
-    (
-        "bert",
-        Target(
-            similarity=target_pb2.SimilarityTarget(other=common.TextInput(text=OTHER), pooling=states.STATE_POOLING_DECLARED)
-        ),
-        "NO_DECLARED_POOLING",
-    ),
-]
-
-
-@pytest.mark.parametrize(("model", "target", "reason"), HEADLESS, ids=[f"{model}-{reason}" for model, _, reason in HEADLESS])
-def test_a_model_without_the_head_is_refused_by_name(lab: Host, model: str, target: Target, reason: str) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        request = Request(model=f"models/{model}", inputs=[input_with(target=target)])
-        lab.attribution.AttributeWords(request, timeout=CALL_SECONDS)
-    assert failures[0].info.reason == reason
-    assert f"models/{model}" in failures[0].message
 
 
 @pytest.mark.slow

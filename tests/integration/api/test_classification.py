@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +97,3 @@ def test_a_long_text_is_cut_only_when_asked(zoo: Host, name: str, folders: dict[
         classify(zoo, name, [("a", None), (text, None)])
     assert failures[0].fields == ["inputs[1]"]
     assert "truncate" in failures[0].message
-
-
-BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "no token": ("inputs[0].text", "EMPTY_TEXT", {"inputs": [text_input("\u200b\u0301")]}),
-}
-
-
-@pytest.mark.parametrize(("field", "reason", "fields"), BAD.values(), ids=BAD)
-def test_what_can_not_be_answered(
-    lab: Host, check_alive: Callable[[Host], None], field: str, reason: str, fields: dict[str, Any]
-) -> None:
-    request = classification.ClassifyRequest(model="models/sorter", **{"inputs": [text_input("The cat sat.")]} | fields)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        lab.classification.Classify(request, timeout=CALL_SECONDS)
-    assert failures[0].fields == [field]
-    assert failures[0].info.reason == reason
-    check_alive(lab)

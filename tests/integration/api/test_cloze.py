@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,7 @@ from bertscope.v1 import common_pb2
 from numpy.typing import NDArray
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.limits import limit_sizes
 
 Intervention = common_pb2.HeadIntervention
@@ -216,27 +215,3 @@ def test_a_cut_text_leaves_room_for_the_longest_candidate_of_any_text(host: Host
         for p in result.masks[0].predictions
     ]
     assert [len(p.pieces) > 1 for p in pieces] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason"),
-    [
-        ({"candidates": ["a"], "piece_ids": [1]}, "piece_ids", "CANDIDATES_TWICE"),
-        ({"candidates": ["a"], "text_candidates": [["a"]]}, "text_candidates", "CANDIDATES_TWICE"),
-        ({"top_k": 3, "piece_ids": [1]}, "top_k", "TOP_K_WITH_CANDIDATES"),
-        ({"top_k": 3, "text_candidates": [["a"]]}, "top_k", "TOP_K_WITH_CANDIDATES"),
-        ({"text_candidates": [["a"], ["b"]]}, "text_candidates", "CANDIDATES_MISCOUNTED"),
-        ({"text_candidates": [["a", "🦖"]]}, "text_candidates[0].words[1]", "CANDIDATE_UNTOKENIZABLE"),
-        ({"piece_ids": [1, 1]}, "piece_ids[1]", "DUPLICATE"),
-        ({"piece_ids": [1, 2**32 - 1]}, "piece_ids[1]", "ID_OUT_OF_RANGE"),
-        ({"piece_ids": [1], "decoding": cloze.MASK_DECODING_BEAM}, "piece_ids", "CANDIDATES_WITH_DECODING"),
-        ({"logits": True, "max_pieces": 2}, "logits", "LOGITS_WITH_DECODING"),
-    ],
-)
-def test_bad_candidates_name_their_field(host: Host, fields: dict[str, Any], field: str, reason: str) -> None:
-    if "text_candidates" in fields:
-        fields = fields | {"text_candidates": [cloze.CandidateList(words=words) for words in fields["text_candidates"]]}
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        fill(host, "bert", TEXTS[:1], **fields)
-    (failure,) = failures
-    assert (failure.info.reason, failure.fields) == (reason, [field])

@@ -137,65 +137,12 @@ def fact(**fields: Any) -> facts.Fact:
     return facts.Fact(**{"subject": "France", "objects": ["the"]} | fields)
 
 
-CANDIDATES = {"scoring": facts.OBJECT_SCORING_CANDIDATES}
-DECODED = {"scoring": facts.OBJECT_SCORING_LEFT_TO_RIGHT}
-TYPED = CANDIDATES | {"relations": [relation(candidates=["the"])], "facts": [fact()]}
 # field, words of the message, fields of the request
-BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "no name": ("relations[0]", "name it", {"relations": [relation(name=" ")]}),
-    "a name twice": ("relations[1]", "once", {"relations": [relation(), relation()]}),
-    "a template twice": (
-        "relations[0].templates[1]",
-        "once",
-        {"relations": [relation(templates=[template("[X] [Y]"), template("[X] [Y]")])]},
-    ),
-    "no subject's place": (
-        "relations[0].templates[0].text",
-        "[X] 0 times",
-        {"relations": [relation(templates=[template("It is [Y].")])]},
-    ),
-    "no object's place": (
-        "relations[0].templates[0].text",
-        "[Y] 0 times",
-        {"relations": [relation(templates=[template("[X] is.")])]},
-    ),
-    "two places": (
-        "relations[0].templates[0].text",
-        "[Y] 2 times",
-        {"relations": [relation(templates=[template("[X] [Y] [Y]")])]},
-    ),
-    "a mask in a template": (
-        "relations[0].templates[0].text",
-        "one mask",
-        {"relations": [relation(templates=[template("[X] [Y] [MASK]")])]},
-    ),
-    "no such relation": ("facts[1].relation", "counted from 0", {"facts": [fact(), fact(relation=2)]}),
-    "a mask in a subject": ("facts[1].subject", "one mask", {"facts": [fact(), fact(subject="a [MASK]")]}),
-    "a mask as a prime": ("facts[0].primes[0]", "one mask", {"facts": [fact(primes=["[MASK]"])]}),
-    "no candidates to score": ("relations[0].candidates", "scores the candidates", CANDIDATES),
-    "a vocabulary and candidates": ("vocabulary", "leave it out", TYPED | {"vocabulary": ["a"]}),
-    "the prior of candidates": ("prior", "leave it out", TYPED | {"prior": True}),
-    "pieces of single entries": ("max_pieces", "leave it out", {"max_pieces": 2}),
-    "candidates of decoding": ("relations[0].candidates", "leave it out", TYPED | DECODED),
-    "the prior of decoding": ("prior", "leave it out", DECODED | {"prior": True}),
-    "too many predictions": (
-        "facts",
-        "more than 500000",
-        {
-            "relations": [relation(templates=[template(f"{n} [X] [Y]") for n in range(100)])],
-            "facts": [fact()] * 60,
-            "top_k": 100,
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize(("field", "words", "fields"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_refused_by_its_field(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
+def test_predictions_are_bounded(host: Host) -> None:
+    templates = [template(f"{number} [X] [Y]") for number in range(100)]
     with refused(INVALID) as failures:
-        query(host, **fields)
-    assert failures[0].fields == [field]
-    assert words in failures[0].message
+        query(host, relations=[relation(templates=templates)], facts=[fact()] * 60, top_k=100)
+    assert (failures[0].fields, failures[0].info.reason) == (["facts"], "TOO_MANY_PREDICTIONS")
 
 
 def test_the_models_own_mask_is_refused_too(host: Host) -> None:

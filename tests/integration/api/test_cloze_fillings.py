@@ -6,18 +6,17 @@ import math
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 from tests.support.decoding import Definition
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 
 TEXT = "The [MASK] sat on the [MASK]."
 BEAM, LEFT_TO_RIGHT = cloze.MASK_DECODING_BEAM, cloze.MASK_DECODING_LEFT_TO_RIGHT
-CONFIDENCE_FIRST, INDEPENDENT = cloze.MASK_DECODING_CONFIDENCE_FIRST, cloze.MASK_DECODING_INDEPENDENT
+CONFIDENCE_FIRST = cloze.MASK_DECODING_CONFIDENCE_FIRST
 
 
 def fill(host: Host, model: str = "bert", texts: Any = (TEXT,), **fields: Any) -> cloze.FillMaskResponse:
@@ -93,23 +92,3 @@ def test_interventions_change_fillings(host: Host) -> None:
     zero = common_pb2.HeadIntervention(layer=1, mode=common_pb2.HeadIntervention.MODE_ZERO)
     plain, changed = fill(host, decoding=BEAM), fill(host, decoding=BEAM, interventions=[zero])
     assert sums(plain.results[0]) != pytest.approx(sums(changed.results[0]), abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason"),
-    [
-        ({"decoding": LEFT_TO_RIGHT, "beam_width": 3}, "beam_width", "BEAM_WIDTH_UNUSED"),
-        ({"beam_width": 3}, "beam_width", "BEAM_WIDTH_UNUSED"),
-        ({"decoding": INDEPENDENT, "max_pieces": 2}, "max_pieces", "MAX_PIECES_WITH_INDEPENDENT"),
-        ({"decoding": BEAM, "candidates": ["a"]}, "candidates", "CANDIDATES_WITH_DECODING"),
-        ({"decoding": BEAM, "top_k": 0}, "top_k", "TOP_K_OUT_OF_RANGE"),
-        ({"decoding": BEAM, "texts": ["no mask"]}, "texts[0]", "NO_MASK"),
-        ({"max_pieces": 10, "texts": ["[MASK]" * 6]}, "texts", "TOO_MANY_TOKENS"),
-    ],
-)
-def test_bad_requests_name_their_field(host: Host, fields: dict[str, Any], field: str, reason: str) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        fill(host, **fields)
-    (failure,) = failures
-    assert failure.info.reason == reason
-    assert failure.fields == [field]

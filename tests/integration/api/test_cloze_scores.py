@@ -129,27 +129,3 @@ def test_the_work_of_a_call_is_bounded(launch: Callable[..., Host]) -> None:
     assert failures[0].info.metadata["limit"] == "1000"
     assert "max_words" in failures[0].message
     assert score(small, [given(SENTENCES[-1], max_words=2)]).results[0].scored_words == 2
-
-
-GOOD = given("The cat sat.")
-BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "nothing to score": ("inputs[1].text", "EMPTY_TEXT", {"inputs": [GOOD, given("[MASK]")]}),
-    "outside": ("inputs[0].spans[0].end", "SPAN_OUT_OF_RANGE", {"inputs": [given(GOOD.text, None, [(4, 13)])]}),
-    "empty span": ("inputs[0].spans[1]", "EMPTY_SPAN", {"inputs": [given(GOOD.text, None, [(0, 3), (4, 4)])]}),
-    "no second text": ("inputs[0].spans[0].segment", "SEGMENT_OUT_OF_RANGE", {"inputs": [given(GOOD.text, None, [(0, 3, 1)])]}),
-    "overlap": ("inputs[1].spans[0]", "SPANS_OVERLAP", {"inputs": [GOOD, given(GOOD.text, None, [(5, 8), (0, 6)])]}),
-    "no piece": ("inputs[0].spans[0]", "NO_PIECE", {"inputs": [given("The [MASK] sat.", None, [(4, 10)])]}),
-    "cut away": (
-        "inputs[0].spans[1]",
-        "SPAN_TRUNCATED",
-        {"inputs": [given("cat " * 100, None, [(0, 3), (396, 399)])], "truncate": True},
-    ),
-}
-
-
-@pytest.mark.parametrize(("field", "reason", "fields"), BAD.values(), ids=BAD)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(INVALID) as failures:
-        score(host, **{"inputs": [GOOD], **fields})
-    assert failures[0].fields == [field]
-    assert failures[0].info.reason == reason

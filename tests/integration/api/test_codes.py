@@ -188,22 +188,6 @@ def test_interventions_change_what_is_coded(host: Host) -> None:
     assert plain.explained != changed.explained
 
 
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
-        ("layer", "LAYER_OUT_OF_RANGE", {"layer": 5}),
-        ("active", "ACTIVE_OUT_OF_RANGE", {"active": 25}),
-        ("active", "ACTIVE_OUT_OF_RANGE", {"active": 4097}),
-        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
 @pytest.fixture(scope="module")
 def trained(host: Host) -> bertscope.SparseCodes:
     return train(host, epochs=5)[1]

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import representation_eraser_pb2 as erasers
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from tests.support.erasers import TEST, TRAIN, applied, arrays, erase
-from tests.support.harness import Host, refused
+from tests.support.harness import Host
 from tests.support.probes import LABELS, vectors
 
 Request = erasers.TrainEraserRequest
@@ -127,34 +126,3 @@ def test_a_file_gives_the_same(host: Host, monkeypatch: pytest.MonkeyPatch, meth
     found = erase(host, **fields, memory_bytes=needed + states - 1)
     assert found.report.on_disk
     assert found.erasers == wanted.erasers
-
-
-def changed(index: int, **fields: Any) -> probes.ProbeText:
-    """A text one of whose spans differs."""
-    text = probes.ProbeText()
-    text.CopyFrom(TRAIN[0])
-    for name, value in fields.items():
-        own = text.spans[index]
-        getattr(own, name).CopyFrom(value) if name == "other" else setattr(own, name, value)
-    return text
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason", "remedy"),
-    [
-        ({"rank": 3}, "rank", "RANK_WITHOUT_INLP", "leave it out"),
-        ({"rank": 33, "method": "METHOD_INLP"}, "rank", "RANK_OUT_OF_RANGE", "use 1 to 32"),
-        ({"train": [changed(1, other=TRAIN[0].spans[0].span)]}, "train[0].spans[1].other", "PAIRS_UNSUPPORTED", "leave it out"),
-        ({"train": [changed(1, label=3)]}, "train[0].spans[1].label", "LABEL_OUT_OF_RANGE", "labels has 3 entries"),
-        ({"train": TRAIN[:1], "test": []}, "train", "TOO_FEW_TEXTS", "give more"),
-        ({"train": TRAIN[:1], "method": "METHOD_INLP"}, "train", "TOO_FEW_TEXTS", "give more"),
-        ({"layers": [5]}, "layers[0]", "LAYER_OUT_OF_RANGE", "0 to 4"),
-        ({"memory_bytes": 1000}, "memory_bytes", "MEMORY_TOO_SMALL", "fewer layers"),
-        ({"test": [probes.ProbeText(input=TRAIN[0].input)]}, "test", "NO_SPAN", "at least one"),
-    ],
-)
-def test_bad_input_gets_a_reason(host: Host, fields: dict[str, Any], field: str, reason: str, remedy: str) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        erase(host, **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-    assert remedy in failures[0].message

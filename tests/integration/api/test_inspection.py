@@ -153,30 +153,6 @@ def test_calls_that_share_batches_give_the_same_numbers(host: Host) -> None:
 
 
 VIEW = inspection.MapView
-RANGE = inspection.UnitRange
-BAD = [
-    ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 0}),
-    ("candidates[0]", "CANDIDATE_OF_SEVERAL_PIECES", {"candidates": ["unhappy"]}),
-    ("maps[0].rows", "UNITS_OUT_OF_RANGE", {"maps": [VIEW(rows=RANGE(start=3, end=3))]}),
-    ("maps[0].columns", "UNITS_OUT_OF_RANGE", {"maps": [VIEW(columns=RANGE(start=3, end=300))]}),
-    ("maps[0].heads[0].layer", "LAYER_OUT_OF_RANGE", {"maps": [VIEW(heads=[common_pb2.LayerHeads(layer=99)])]}),
-    (
-        "maps[0].untouched",
-        "UNTOUCHED_NOT_RUN",
-        {
-            "interventions": [common_pb2.HeadIntervention(mode=common_pb2.HeadIntervention.MODE_ZERO)],
-            "maps": [VIEW(untouched=True)],
-        },
-    ),
-]
-
-
-@pytest.mark.parametrize(("field", "reason", "fields"), BAD, ids=[f"{field} {reason}" for field, reason, _ in BAD])
-def test_refused(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    request = inspection.InspectRequest(**{"model": "models/bert", "input": common_pb2.TextInput(text=TEXT), **fields})
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.inspection.Inspect(request, timeout=CALL_SECONDS))
-    assert (failures[0].info.reason, failures[0].fields) == (reason, [field])
 
 
 def test_whole_maps_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

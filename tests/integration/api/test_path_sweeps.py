@@ -97,25 +97,6 @@ def test_noise_and_chosen_layers(zoo: Host, folders: dict[str, Path]) -> None:
         assert small[name].sum == pytest.approx(both[name].sum, abs=1e-4)
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "scopes": ({"scopes": [sites.SiteScope(site=site_pb2.SITE_STATE)]}, "CHANGE_UNUSABLE"),
-    "positions": ({"positions": sites.POSITION_SCOPE_EACH}, "CHANGE_UNUSABLE"),
-    "interventions": ({"interventions": [common.HeadIntervention(mode=common.HeadIntervention.MODE_ZERO)]}, "CHANGE_UNUSABLE"),
-    "change": ({"change": site_pb2.SiteChange(scale=2.0)}, "CHANGE_UNUSABLE"),
-    "no such sender": ({"paths": sites.PathScope(sender_layers=[4])}, "LAYER_OUT_OF_RANGE"),
-    "no such receiver": ({"paths": sites.PathScope(receiver_layers=[5])}, "LAYER_OUT_OF_RANGE"),
-    "downwards alone": ({"paths": sites.PathScope(sender_layers=[3], receiver_layers=[1])}, "LAYER_OUT_OF_RANGE"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_path(zoo: Host, name: str) -> None:
-    fields, reason = REFUSED[name]
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        sweep(zoo, **({"pairs": [PAIR], "paths": sites.PathScope()} | fields))
-    assert failures[0].info.reason == reason
-
-
 def test_other_layers_are_refused_by_name(zoo: Host) -> None:
     with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
         sweep(zoo, model="models/modernbert", pairs=[PAIR], paths=sites.PathScope())

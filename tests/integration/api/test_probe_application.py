@@ -5,15 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_probe_application_pb2 as application
 from bertscope.v1 import representation_probes_pb2 as probes
 
-from tests.support.harness import CALL_SECONDS, Host, refused
-from tests.support.requests import some_probe, zeros
+from tests.support.harness import Host
+from tests.support.requests import zeros
 
 CLASSES = {"cat": "noun", "dog": "noun", "the": "article", "a": "article", "on": "preposition", "of": "preposition"}
 
@@ -127,53 +125,11 @@ def test_a_model_with_other_weights_is_an_error_unless_allowed(
     assert len(found.spans) == 6
 
 
-CAT = application.ProbedText(
-    input={"text": "the cat"}, spans=[application.ProbedSpan(span=common_pb2.CharacterSpan(start=4, end=7), label=1)]
-)
-PROBE = some_probe(32)
 BAD = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
 BAD.weights.data = np.full((32, 2), np.nan, "<f4").tobytes()
 HALF = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
 HALF.biases.dtype = common_pb2.DATA_TYPE_FLOAT16
 HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2), output_biases=zeros(2))
 HIDDEN.layer = 1
-HALF_HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2))
-NO_UNITS = probes.ProbeWeights(weights=zeros(32, 0), biases=zeros(0), output_weights=zeros(0, 2), output_biases=zeros(2))
-WORD = common_pb2.CharacterSpan(start=4, end=7)
-PAIR = application.ProbedText(input=CAT.input, spans=[application.ProbedSpan(span=WORD, other=WORD)])
-OUTSIDE = application.ProbedText(
-    input=CAT.input, spans=[application.ProbedSpan(span=WORD, other=common_pb2.CharacterSpan(start=4, end=99))]
-)
 SHORT = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
 SHORT.biases.data = b"1234"
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("inputs", "NO_SPAN", {"inputs": [application.ProbedText(input={"text": "the cat"})]}),
-        ("probes[1]", "DUPLICATE", {"probes": [PROBE, PROBE]}),
-        ("probes[0]", "LAYER_OUT_OF_RANGE", {"probes": [some_probe(32, 99)]}),
-        ("probes[0].weights.shape", "PROBE_MISMATCH", {"probes": [some_probe(16)]}),
-        ("probes[0].weights.shape", "PROBE_MISMATCH", {"labels": ["a", "b", "c"]}),
-        ("probes[0].biases.dtype", "PROBE_MISMATCH", {"probes": [HALF]}),
-        ("probes[0].biases.data", "PROBE_MISMATCH", {"probes": [SHORT]}),
-        ("probes[0].weights", "PROBE_NOT_FINITE", {"probes": [BAD]}),
-        ("probes[1].output_weights", "PROBE_MISMATCH", {"probes": [PROBE, HIDDEN]}),
-        ("probes[1].output_weights", "PROBE_MISMATCH", {"probes": [HIDDEN, some_probe(32, 2)]}),
-        ("probes[0].output_biases", "PROBE_MISMATCH", {"probes": [HALF_HIDDEN]}),
-        ("probes[0].biases.shape", "PROBE_MISMATCH", {"probes": [NO_UNITS]}),
-        ("probes[0].weights.shape", "PROBE_MISMATCH", {"inputs": [PAIR]}),
-        ("inputs[0].spans[1].other", "PAIRS_MIXED", {"inputs": [
-            application.ProbedText(input=CAT.input, spans=[*PAIR.spans, *CAT.spans])], "probes": [some_probe(64)]}),
-        ("inputs[0].spans[0].other.end", "SPAN_OUT_OF_RANGE", {"inputs": [OUTSIDE], "probes": [some_probe(64)]}),
-        ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 3}),
-        ("inputs[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"labels": ["a", "b"], "inputs": [
-            application.ProbedText(input=CAT.input, spans=[application.ProbedSpan(span=CAT.spans[0].span, label=2)])]}),
-    ],
-)  # fmt: skip
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    usual = {"inputs": [CAT], "probes": [PROBE], "labels": ["a", "b"]}
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        host.representation.ApplyProbe(application.ApplyProbeRequest(**usual | fields), timeout=CALL_SECONDS)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)

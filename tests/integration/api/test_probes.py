@@ -246,35 +246,6 @@ def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
     return probes.ProbeText(input={"text": "the cat"}, spans=[{"span": {"start": start, "end": end}, "label": label}])
 
 
-def overlapping(count: int) -> probes.ProbeText:
-    """A text of 60 pieces, and so many spans of all of them."""
-    text = " ".join(["the"] * 60)
-    return probes.ProbeText(input={"text": text}, spans=[{"span": {"end": len(text)}}] * count)
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("train", "ONE_CLASS", {"train": [one(0), one(0)]}),
-        ("train[0].spans[0].label", "LABEL_OUT_OF_RANGE", {"train": [one(3), one(0)]}),
-        ("test[0].spans[0].span.end", "SPAN_OUT_OF_RANGE", {"test": [one(0, 0, 8)]}),
-        ("train[1].spans", "TOO_MANY_TOKENS", {"train": [*texts(1, 9), overlapping(10_000)]}),
-        ("test", "NO_SPAN", {"test": [probes.ProbeText(input={"text": "the cat"})]}),
-        ("dev", "NO_DEV", {"dev": [], "train": [one(0)]}),
-        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
-        ("hidden_units", "NOT_CONVEX", {"hidden_units": 5, "ending": 2}),
-        ("mix", "NOT_CONVEX", {"mix": True, "ending": 2}),
-        ("patience", "PATIENCE_WITHOUT_DEV", {"ending": 2, "patience": 4}),
-        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1000}),
-        ("memory_bytes", "MEMORY_OUT_OF_RANGE", {"memory_bytes": 2**60}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
 def test_room_for_states_is_shared_by_all_calls() -> None:
     space = StateSpace(1000, 500)
     with space.hold(600, 300, 1000) as on_disk:

@@ -144,27 +144,6 @@ def one(value: float | None, *, label: int = 0) -> probes.ProbeText:
     return probes.ProbeText(input={"text": "the cat"}, spans=[span])
 
 
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("labels", "ONE_CLASS", {"train": [one(None), one(None)], "dev": [], "test": []}),
-        ("train[1].spans[0].value", "VALUES_MIXED", {"train": [one(1), one(None)]}),
-        ("train[0].spans[0].value", "VALUES_MIXED", {"train": [one(1), one(2)], "labels": ["a", "b"]}),
-        ("test[0].spans[0].value", "VALUES_MIXED", {"test": [one(None)]}),
-        ("train[1].spans[0].label", "VALUES_MIXED", {"train": [one(1), one(2, label=1)]}),
-        ("train", "ONE_VALUE", {"train": [one(7), one(7)]}),
-        ("train", "ONE_VALUE", {"train": [one(1), one(1 + 1e-15)]}),
-        ("train", "ONE_VALUE", {"train": [one(0), one(1e-9)], "test": [one(1e9)]}),
-        ("mix", "MIX_OF_NUMBERS", {"mix": True}),
-        ("hidden_units", "NOT_CONVEX", {"hidden_units": 5, "ending": 2}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, **PARTS | fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
 def test_an_eraser_takes_no_numbers(host: Host) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         list(host.representation.TrainEraser(TrainEraserRequest(train=TRAIN, labels=["a", "b"])))

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES[:5], "The cat.", "A cat sat on the other cat."]
@@ -82,18 +81,3 @@ def test_layers_are_those_that_were_asked_for(host: Host) -> None:
     other = compare(host, layers=[3, 1], other_layers=[4])
     np.testing.assert_allclose(cka(other), every[[3, 1]][:, [4]], atol=1e-5)
     assert list(compare(host, layers=[2], other_model="models/roberta").other_layers) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
-        ("other_layers[1]", "DUPLICATE", {"other_layers": [1, 1]}),
-        ("other_layers[0]", "LAYER_OUT_OF_RANGE", {"other_layers": [5], "other_model": "models/roberta"}),
-    ],
-)
-def test_bad_fields_are_named(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        compare(host, **fields)
-    assert failures[0].info.reason == reason
-    assert [*failures[0].fields] == [field]

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import grpc
 import numpy as np
-import pytest
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES[:4], "The cat.", "A CAT sat on the cat."]
@@ -54,18 +52,3 @@ def test_replies_of_several_calls_add_up(host: Host) -> None:
         numbers(whole)[:layers], [one + other for one, other in zip(split[0][:layers], split[1][:layers], strict=True)]
     )
     assert_alike(numbers(whole)[layers:], [np.sum([one[layers] for one, has in zip(split, words, strict=True) if has], axis=0)])
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("words[1]", "DUPLICATE", {"words": ["cat", "CAT "]}),
-        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [5]}),
-        ("layers[1]", "DUPLICATE", {"layers": [1, 1]}),
-    ],
-)
-def test_bad_fields_are_named(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        describe(host, **fields)
-    assert failures[0].info.reason == reason
-    assert [*failures[0].fields] == [field]

@@ -1,13 +1,11 @@
 """ReadLayers through gRPC: the last layer is what FillMask answers, and what can't be read is refused by its field."""
 
-import grpc
 import pytest
 from bertscope.v1 import cloze_pb2, common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 
-INVALID = grpc.StatusCode.INVALID_ARGUMENT
 TEXT = "The [MASK] sat on the [MASK]."
 
 
@@ -53,25 +51,3 @@ def test_parts_of_pairs_and_candidates(host: Host) -> None:
         assert len(layer.top) == 5
     everything = read(host, lens.LensInput(text="The cat."), all_pieces=True).results[0]
     assert [position.token.special for position in everything.positions] == [True, False, False, False, True]
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("inputs[0]", "NO_MASK", {"inputs": [lens.LensInput(text="A city.")]}),
-        ("inputs[0].spans[0].end", "SPAN_OUT_OF_RANGE", {"spans": [(0, 99)]}),
-        ("inputs[0].spans[0]", "NO_PIECE", {"spans": [(3, 4)]}),
-        ("inputs[0].spans[1]", "SPANS_OVERLAP", {"spans": [(0, 3), (2, 5)]}),
-        ("layers[1]", "LAYER_OUT_OF_RANGE", {"layers": [4, 5]}),
-        ("layers[1]", "DUPLICATE", {"layers": [4, 4]}),
-        ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 0}),
-        ("candidates[1]", "NOT_ONE_PIECE", {"candidates": ["the", "unplayable"]}),
-    ],
-)
-def test_what_cannot_be_read_is_refused_by_its_field(host: Host, field: str, reason: str, fields: dict[str, object]) -> None:
-    spans = [common_pb2.CharacterSpan(start=start, end=end) for start, end in fields.pop("spans", ())]  # type: ignore[attr-defined]
-    request = {"inputs": [lens.LensInput(text=TEXT, spans=spans)], **fields}
-    with refused(INVALID) as failures:
-        host.representation.ReadLayers(lens.ReadLayersRequest(**request), timeout=CALL_SECONDS)  # type: ignore[arg-type]
-    assert failures[0].info.reason == reason
-    assert [*failures[0].fields] == [field]

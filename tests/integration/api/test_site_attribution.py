@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import common_pb2, site_pb2, target_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 
 NEURONS, HEADS = site_pb2.SITE_ACTIVATIONS, site_pb2.SITE_HEAD_OUTPUT
 TARGET = target_pb2.Target(mask=target_pb2.MaskTarget(answer="cat"))
@@ -62,31 +61,6 @@ def test_one_gradient_is_enough_for_a_preview(host: Host) -> None:
     assert len(found.layer_sums) == 4
     assert found.evaluations == 1 + 4 * 2
     assert np.isfinite([one.value for one in found.site_units]).all()
-
-
-@pytest.mark.parametrize(
-    ("site", "fields", "field", "reason"),
-    [
-        ({"site": site_pb2.SITE_STATE}, {}, "site.codes", "CHANGE_UNUSABLE"),
-        ({"site": NEURONS, "layers": [4]}, {}, "site.layers[0]", "LAYER_OUT_OF_RANGE"),
-        ({"site": NEURONS, "layers": [1, 1]}, {}, "site.layers[1]", "DUPLICATE"),
-        ({"site": NEURONS}, {"method": 1}, "method", "SITE_WITHOUT_WORDS"),
-        ({"site": NEURONS}, {"method": 5}, "method", "SITE_WITHOUT_WORDS"),
-        ({"site": NEURONS}, {"absent": 1}, "absent", "SITE_WITHOUT_WORDS"),
-        ({"site": NEURONS}, {"unit": 2}, "unit", "SITE_WITHOUT_WORDS"),
-        ({"site": NEURONS}, {"interactions": True}, "interactions", "SITE_WITHOUT_WORDS"),
-        (
-            {"site": NEURONS, "positions": site_pb2.Positions(tokens=site_pb2.TokenIndexes(tokens=[99]))},
-            {},
-            "site.positions.tokens",
-            "POSITION_OUT_OF_RANGE",
-        ),
-    ],
-)
-def test_bad_input_gets_a_reason(host: Host, site: dict[str, Any], fields: dict[str, Any], field: str, reason: str) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        ask(host, attribution.AttributedSite(**site), **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
 
 
 @pytest.mark.parametrize("site", [NEURONS, HEADS])

@@ -208,62 +208,8 @@ def test_every_question_has_the_changes(servers: Host, checkpoints: dict[str, Pa
     assert [without_times(one, method.response) for one in plain] != [without_times(one, method.response) for one in changed]
 
 
-SOURCE = sites.SiteSource(input=common.TextInput(text=OTHER))
-NOTHING = sites.SiteSource(input=common.TextInput(text="The cat."))
-POINTLESS = sites.Addition(vector=tensor(np.zeros(SIZE)), strength=1.0)
-SHORT, THREE = tensor(np.ones(3)), tensor(np.ones((3, SIZE)))
-VECTOR, STATE, HEADS = tensor(np.ones(SIZE)), sites.SITE_STATE, sites.SITE_HEAD_OUTPUT
+VECTOR, STATE = tensor(np.ones(SIZE)), sites.SITE_STATE
 ADD = Change(add=sites.Addition(vector=VECTOR))
-BAD: dict[str, tuple[str, str, Intervention]] = {
-    "no change": ("change", "CHANGE_MISSING", Intervention(site=STATE)),
-    "an empty change": ("change", "CHANGE_MISSING", at(STATE, 0, Change())),
-    "a layer too many": ("layer", "LAYER_OUT_OF_RANGE", at(STATE, 40, ADD)),
-    "the layer behind the heads": ("layer", "LAYER_OUT_OF_RANGE", at(HEADS, 40, ADD)),
-    "units of a state": ("units", "CHANGE_UNUSABLE", at(STATE, 0, ADD, units=[1])),
-    "a head too many": ("units[0]", "HEAD_OUT_OF_RANGE", at(HEADS, 0, Change(scale=0), units=[4])),
-    "a short vector": ("change.add.vector.shape", "VECTOR_SIZE", at(STATE, 0, Change(add=sites.Addition(vector=SHORT)))),
-    "not a number": ("change.set", "VECTOR_NOT_FINITE", at(STATE, 0, Change(set=tensor(np.full(SIZE, np.nan))))),
-    "a vector of more positions": ("", "POSITIONS_MISMATCH", at(STATE, 0, Change(set=THREE), positions=tokens(1))),
-    "a direction of nothing": ("change.add.vector", "VECTOR_NOT_FINITE", at(STATE, 0, Change(add=POINTLESS))),
-    "a projection of units": (
-        "change.erase",
-        "CHANGE_UNUSABLE",
-        at(HEADS, 0, Change(erase=sites.Projection(left=tensor(np.ones((8, 1))), right=tensor(np.ones((1, 8))))), units=[1]),
-    ),
-    "a projection of no rank": (
-        "change.erase.left",
-        "VECTOR_SIZE",
-        at(STATE, 0, Change(erase=sites.Projection(left=VECTOR, right=VECTOR))),
-    ),
-    "a source of other length": ("", "POSITIONS_MISMATCH", at(STATE, 0, Change(source=NOTHING))),
-    "a position behind the text": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(1, 40))),
-    "positions that fall": ("positions.tokens", "POSITION_OUT_OF_RANGE", at(STATE, 0, ADD, positions=tokens(3, 2))),
-    "an empty span": (
-        "positions.spans.spans[0]",
-        "EMPTY_SPAN",
-        at(STATE, 0, ADD, positions=Positions(spans=sites.CharacterSpans(spans=[common.CharacterSpan(start=3, end=3)]))),
-    ),
-    "attention that is scaled": ("change", "CHANGE_UNUSABLE", at(sites.SITE_ATTENTION, 0, Change(scale=0))),
-    "a state that is blocked": ("change", "CHANGE_UNUSABLE", at(STATE, 0, Change(block=tokens(1)))),
-    "a source of a source": (
-        "change.source.interventions",
-        "CHANGE_UNUSABLE",
-        at(STATE, 0, Change(source=sites.SiteSource(input=SOURCE.input, interventions=[at(STATE, 0, Change(source=SOURCE))]))),
-    ),
-    "over four megabytes": ("", "VECTORS_TOO_LARGE", at(STATE, 0, Change(set=tensor(np.ones((33_000, SIZE)))))),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_change_is_refused_by_its_field(host: Host, name: str) -> None:
-    field, told, change = BAD[name]
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        fill(host, TEXT, change)
-    failure = failures[0]
-    path = f"site_interventions[0].{field}".removesuffix(".")
-    assert failure.fields[0] in (path, field, "site_interventions")
-    assert told == failure.info.reason or told in failure.message
-    assert logs(fill(host, TEXT)).shape == (3,)
 
 
 def test_a_text_with_a_bad_position_fails_alone(host: Host) -> None:

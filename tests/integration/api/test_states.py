@@ -47,12 +47,6 @@ def inputs(texts: Sequence[str | tuple[str, str]]) -> list[common_pb2.TextInput]
     return [text_input(text) if isinstance(text, str) else text_input(*text) for text in texts]
 
 
-def marked(*spans: tuple[int, int]) -> dict[str, Any]:
-    """The parts of one text, "a cat"."""
-    given = [common_pb2.CharacterSpan(start=start, end=end) for start, end in spans]
-    return {"inputs": inputs(["a cat"]), "spans": [states.TextSpans(spans=given)], "unit": states.STATE_UNIT_SPAN}
-
-
 def extract(host: Host, model: str, texts: Sequence[str | tuple[str, str]], **fields: Any) -> list[Maps]:
     request = states.ExtractHiddenStatesRequest(model=f"models/{model}", inputs=inputs(texts), **fields)
     return read_maps(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
@@ -93,28 +87,6 @@ def test_a_long_text_is_cut_only_when_asked(host: Host, model: str) -> None:
     assert text.values.shape[1] == 64
     assert text.header.truncated_tokens > 50
     assert short.header.truncated_tokens == 0
-
-
-@pytest.mark.parametrize(
-    ("field", "words", "fields"),
-    [
-        ("inputs[1]", "truncate", {"inputs": inputs(["a", "the cat " * 60])}),
-        ("layers[1]", "has states 0 to 4", {"layers": [4, 5]}),
-        ("layers[2]", "once", {"layers": [1, 0, 1]}),
-        ("pooling", "not pooled", {"pooling": states.STATE_POOLING_MEAN}),
-        ("spans", "of each text", {"unit": states.STATE_UNIT_SPAN}),
-        ("spans", "STATE_UNIT_SPAN", marked((0, 1)) | {"unit": states.STATE_UNIT_TEXT}),
-        ("spans[0].spans[0].end", "code points", marked((0, 6))),
-        ("spans[0].spans[1]", "", marked((0, 5), (2, 5))),
-        ("reference_texts", "MODE_MEAN", {"reference_texts": ["a"]}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, words: str, fields: dict[str, Any]) -> None:
-    request = states.ExtractHiddenStatesRequest(**{"inputs": inputs(["a"])} | fields)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
-    assert failures[0].fields == [field]
-    assert words in failures[0].message
 
 
 def test_states_beyond_float16_are_an_error(launch: Callable[..., Host], tmp_path: Path, checkpoints: dict[str, Path]) -> None:

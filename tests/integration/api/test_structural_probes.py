@@ -3,7 +3,6 @@
 import itertools
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 import torch
@@ -15,7 +14,7 @@ from bertscope_service.probing.tree_scores import Tally
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from tests.support.harness import Host, refused
+from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 
@@ -222,42 +221,3 @@ def adjacency(edges: Any, words: int) -> NDArray[np.float64]:
     for first, second in edges:
         found[first, second] = found[second, first] = 1
     return found
-
-
-def bad(**word: Any) -> structural.TreeText:
-    text = structural.TreeText()
-    text.CopyFrom(TRAIN[0])
-    for name, value in word.items():
-        setattr(text.words[2], name, value)
-    return text
-
-
-def overlapping() -> structural.TreeText:
-    """A text of 45 pieces, and 500 words of all of them."""
-    text = " ".join(["the"] * 45)
-    words = [{"span": {"end": len(text)}, "head": min(index, 1)} for index in range(500)]
-    return structural.TreeText(input={"text": text}, words=words)
-
-
-TWO_ROOTS = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 0}])
-CIRCLE = structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}, {"head": 3}, {"head": 2}])
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("train[0].words", "NOT_A_TREE", {"train": [TWO_ROOTS]}),
-        ("train[0].words", "NOT_A_TREE", {"train": [CIRCLE]}),
-        ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=3)]}),
-        ("train[0].words[2].head", "WORD_HEAD_OUT_OF_RANGE", {"train": [bad(head=8)]}),
-        ("train[11].words", "TOO_MANY_TOKENS", {"train": [overlapping()] * 12}),
-        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
-        ("test", "NO_SPAN", {"test": [structural.TreeText(input=TRAIN[0].input, words=[{"head": 0}])]}),
-        ("rank", "RANK_OUT_OF_RANGE", {"rank": 100_000}),
-        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)

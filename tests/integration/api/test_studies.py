@@ -10,7 +10,7 @@ from bertscope_service.benchmark import studies
 from bertscope_service.benchmark.shapes import Transformer
 from bertscope_service.models import timed_runs as benchmark_runs
 
-from tests.support.harness import CALL_SECONDS, Host, code_of, refused
+from tests.support.harness import CALL_SECONDS, Host, code_of
 
 BRIEF = benchmark.Measurement(
     lengths=[4, 6], batch_sizes=[1, 2], min_runs=3, min_seconds=0, bootstrap=ablation_pb2.Bootstrap(resamples=100)
@@ -70,22 +70,6 @@ def test_a_row_for_each_system_beside_what_was_published(host: Host, stub: bench
 def test_nothing_measured_leaves_the_machine_out(stub: benchmark_pb2_grpc.BenchmarkServiceStub) -> None:
     row, summary = list(stub.BenchmarkStudies(ask("WaLDORf"), timeout=CALL_SECONDS))[-2:]
     assert row.row.not_measured and not summary.summary.HasField("machine")
-
-
-@pytest.mark.parametrize(
-    ("request_", "field"),
-    [
-        (ask("GOBO", "Gobo"), "systems[1]"),
-        (ask("GOBO", measurement=benchmark.Measurement(texts=["A text."])), "measurement.texts"),
-        (ask("GOBO", measurement=benchmark.Measurement(lengths=[513])), "measurement.lengths[0]"),
-    ],
-)
-def test_bad_requests_are_refused_before_anything_is_built(
-    stub: benchmark_pb2_grpc.BenchmarkServiceStub, request_: benchmark.BenchmarkStudiesRequest, field: str
-) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(stub.BenchmarkStudies(request_, timeout=CALL_SECONDS))
-    assert failures[0].fields == [field]
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
@@ -12,7 +11,7 @@ from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2 as common
 from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import CALL_SECONDS, Host
 from tests.support.sweeps import text_input
 from tests.support.tiny import SENTENCES
 
@@ -48,27 +47,6 @@ def test_mentions_are_those_of_transformers(lab: Host, sorters: dict[str, Path],
             shares = [one.probability for one in result.mentions]
             np.testing.assert_allclose(shares, [float(one["score"]) for one in expected], atol=1e-5)
     assert found > 10
-
-
-def marked(*spans: tuple[int, int]) -> list[classification.TaggedInput]:
-    words = [common.CharacterSpan(start=start, end=end) for start, end in spans]
-    return [classification.TaggedInput(input=text_input("The cat sat."), words=words)]
-
-
-BAD: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "top_k": ("top_k", "TOP_K_OUT_OF_RANGE", {"top_k": 6}),
-    "after the end": ("inputs[0].words[1].end", "SPAN_OUT_OF_RANGE", {"inputs": marked((0, 3), (4, 99))}),
-    "overlap": ("inputs[0].words[1]", "SPANS_OVERLAP", {"inputs": marked((0, 3), (2, 7))}),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_requests_name_the_field(lab: Host, name: str) -> None:
-    field, reason, fields = BAD[name]
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        tag(lab, TEXTS, **fields)
-    assert failures[0].fields == [field]
-    assert failures[0].info.reason == reason
 
 
 def test_the_client(lab: Host) -> None:

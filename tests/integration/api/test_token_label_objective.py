@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
-from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import common_pb2 as common
 from bertscope_service.analyses.objectives.token_labels import linearised
 from seqeval.metrics import accuracy_score, f1_score
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.harness import Host
 from tests.support.tiny import SENTENCES, TAGS
 
 ZEROED = {0: [1], 2: [0, 3]}
@@ -98,32 +95,6 @@ def test_labels_without_mentions_have_no_f1(client: bertscope.Client) -> None:
     outside = [bertscope.ProbeText(text, [("O", *place) for place in words_of(text)]) for text in TEXTS]
     sweep = client.sweep_heads(bertscope.LabelledWords(outside), model="tagger", mode="zero", sets=[ZEROED])
     assert list(sweep.table().start.baseline) == ["token_accuracy", "loss"]
-
-
-def sentence(text: str, *words: tuple[int, int, str], **fields: Any) -> ablation.LabelledSentence:
-    marked = [ablation.LabelledWord(span=common.CharacterSpan(start=a, end=b), label=label) for a, b, label in words]
-    return ablation.LabelledSentence(input=common.TextInput(text=text, **fields), words=marked)
-
-
-GOOD = sentence("The cat sat.", (0, 3, "O"))
-BAD: dict[str, tuple[str, str, ablation.LabelledSentence]] = {
-    "no word": ("words", "NO_SPAN", sentence("The cat sat.")),
-    "unknown label": ("words[1].label", "UNKNOWN_LABEL", sentence("The cat sat.", (0, 3, "O"), (4, 7, "B-ORG"))),
-    "order": ("words[1]", "SPANS_OVERLAP", sentence("The cat sat.", (4, 7, "O"), (0, 3, "O"))),
-    "overlap": ("words[1]", "SPANS_OVERLAP", sentence("The cat sat.", (0, 3, "O"), (2, 7, "O"))),
-    "place": ("words[0].span.end", "SPAN_OUT_OF_RANGE", sentence("The cat sat.", (0, 33, "O"))),
-    "no piece": ("words", "NO_SPAN", sentence("The cat sat.", (3, 4, "O"))),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_sentences_name_the_field(lab: Host, name: str) -> None:
-    field, reason, bad = BAD[name]
-    objective = ablation.Objective(token_classification=ablation.LabelledSentences(texts=[GOOD, bad]))
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        lab.ablation.RankHeads(ablation.RankHeadsRequest(model="models/tagger", objective=objective), timeout=CALL_SECONDS)
-    assert failures[0].fields == [f"objective.token_classification.texts[1].{field}"]
-    assert failures[0].info.reason == reason
 
 
 def test_words_that_are_cut_away_are_not_measured(client: bertscope.Client) -> None:

@@ -157,20 +157,6 @@ def test_a_seed_draws_masks_and_a_file_changes_nothing(host: Host) -> None:
     assert dev.masked_pieces == dev.pieces
 
 
-@pytest.mark.parametrize(
-    ("field", "reason", "fields"),
-    [
-        ("dev", "NO_DEV", {"train": TRAIN[:1], "dev": []}),
-        ("layers[0]", "LAYER_OUT_OF_RANGE", {"layers": [4]}),
-        ("memory_bytes", "MEMORY_TOO_SMALL", {"memory_bytes": 1}),
-    ],
-)
-def test_bad_requests(host: Host, field: str, reason: str, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
 SIZE = 32
 
 

@@ -8,34 +8,21 @@ from typing import Any
 
 import grpc
 import pytest
-from bertscope.v1 import ablation_pb2, attention_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import cloze_pb2, model_pb2
 from bertscope_service.api import reply_memory
+from bertscope_service.contract import METHODS
 from google.protobuf.message import Message
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, request
 from tests.support.patience import wait_until
+from tests.support.requests import good
 
 NO_WINDOW = b"\0\x04" + bytes(4)
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""
 
-CALLS: list[tuple[str, Message, bool]] = [
-    ("ClozeService/FillMask", cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."], top_k=20), False),
-    ("ModelService/ListModels", model_pb2.ListModelsRequest(), False),
-    (
-        "AttentionService/ExtractAttention",
-        attention_pb2.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="A cat.")]),
-        True,
-    ),
-    (
-        "AblationService/SweepHeads",
-        ablation_pb2.SweepHeadsRequest(
-            objective=ablation_pb2.Objective(masked_lm_loss=ablation_pb2.MaskedLmLoss(texts=["The cat sat."])),
-            mode=common_pb2.HeadIntervention.MODE_ZERO,
-        ),
-        True,
-    ),
-]
+FILL, QUESTION = "/bertscope.v1.ClozeService/FillMask", cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."], top_k=20)
+CALLS = ("FillMask", "ListModels", "ExtractAttention", "SweepHeads")
 
 
 @pytest.fixture(scope="module")
@@ -59,21 +46,19 @@ def held(host: Host) -> int:
     return host.server._hosting.backend.reply_memory.total
 
 
-@pytest.mark.parametrize(("method", "message", "stream"), CALLS, ids=[name for name, _, _ in CALLS])
+@pytest.mark.parametrize("name", CALLS)
 def test_unread_replies_take_room_until_it_is_full_and_leave_it_free(
-    fresh: Host, monkeypatch: pytest.MonkeyPatch, method: str, message: Message, stream: bool
+    fresh: Host, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    path = f"/bertscope.v1.{method}"
-    kind = fresh.channel.unary_stream if stream else fresh.channel.unary_unary
+    message = good(checkpoints["bert"])[name]
+    method = next(method for method in METHODS.values() if method.name == name)
+    path = method.path
 
     def ask() -> Any:
-        call: Any = kind(path, type(message).SerializeToString)
-        reply = call(message, timeout=CALL_SECONDS)
-        return list(reply) if stream else reply
+        return fresh.ask(method, message.SerializeToString())
 
     assert ask()
     wait_until(lambda: held(fresh) == 0, "what was read takes no room")
-    name = method.rpartition("/")[2]
     sent = fresh.metric("bertscope_sent_bytes_total", method=name)
     with Unread(fresh.target, path, message):
         wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method=name) > sent, "it is answered")
@@ -96,29 +81,26 @@ def test_unread_replies_take_room_until_it_is_full_and_leave_it_free(
 
 
 def test_one_client_has_half_of_the_room(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    method, message, _ = CALLS[0]
-    path = f"/bertscope.v1.{method}"
     sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
-    with Unread(fresh.target, path, message):
+    with Unread(fresh.target, FILL, QUESTION):
         wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
         monkeypatch.setattr(reply_memory, "SMALL_BYTES", 0)
         monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 2 * held(fresh) - 1)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
-            fresh.cloze.FillMask(message, timeout=CALL_SECONDS)
+            fresh.cloze.FillMask(QUESTION, timeout=CALL_SECONDS)
         assert failures[0].info.reason == "REPLIES_FULL"
 
 
 def test_a_server_full_of_large_replies_answers_small_questions(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    method, message, _ = CALLS[0]
     sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
-    with Unread(fresh.target, f"/bertscope.v1.{method}", message):
+    with Unread(fresh.target, FILL, QUESTION):
         wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
         monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 10 * held(fresh))
         monkeypatch.setattr(reply_memory, "SMALL_BYTES", held(fresh) - 1)
         fresh.server._hosting.backend.reply_memory._total += 10 * held(fresh)  # as other clients' replies
         try:
             with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
-                fresh.cloze.FillMask(message, timeout=CALL_SECONDS)
+                fresh.cloze.FillMask(QUESTION, timeout=CALL_SECONDS)
             assert fresh.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS).models
         finally:
             fresh.server._hosting.backend.reply_memory._total = 0

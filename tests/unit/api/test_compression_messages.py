@@ -26,7 +26,6 @@ from bertscope_service.checkpoints.steps import (
     WeightOnly,
 )
 from bertscope_service.encoders.base import Shape
-from bertscope_service.errors import InvalidArgument
 
 SHAPE = Shape("bert", 4, 4, 32, 100, 64, 1000)
 IMPORTANCE = compression.FeedForwardRemoval.CRITERION_IMPORTANCE
@@ -88,28 +87,3 @@ def test_each_step(written: dict[str, Any], step: Step) -> None:
 def test_steps_keep_their_order() -> None:
     found = parse(ONNX, layers(1), heads(heads=[entry(0, 1)]), folder="/models/small")
     assert found == CompressQuery("small", (OnnxExport(), KeepLayers((1,)), RemoveHeads({0: (1,)})), Path("/models/small"))
-
-
-BAD: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any], str, str]] = {
-    "no id": ((ONNX,), {"model_id": ""}, "model_id", "MALFORMED_MODEL_ID"),
-    "relative folder": ((ONNX,), {"folder": "a/b"}, "folder", "FOLDER_NOT_ABSOLUTE"),
-    "an empty step": ((ONNX, {}), {}, "steps[1]", "STEP_MISSING"),
-    "a kind twice": ((ONNX, layers(1), ONNX), {}, "steps[2]", "DUPLICATE_STEP"),
-    "a layer that is not there": ((layers(0, 4),), {}, "steps[0].layers.layers[1]", "LAYER_OUT_OF_RANGE"),
-    "a layer twice": ((layers(0, 0),), {}, "steps[0].layers.layers[1]", "DUPLICATE"),
-    "no heads": ((heads(),), {}, "steps[0].heads.heads", "NO_HEADS"),
-    "heads and share": ((heads(heads=[entry(0, 1)], share=0.5),), {}, "steps[0].heads.share", "HEADS_WITH_SHARE"),
-    "heads and texts": ((heads(heads=[entry(0, 1)], texts=["a"]),), {}, "steps[0].heads.texts", "TEXTS_UNUSED"),
-    "share without texts": ((heads(share=0.5),), {}, "steps[0].heads.texts", "NO_TEXT"),
-    "a head that is not there": ((heads(heads=[entry(0, 4)]),), {}, "steps[0].heads.heads[0].heads[0]", "HEAD_OUT_OF_RANGE"),
-    "a layer's heads twice": ((heads(heads=[entry(0), entry(0)]),), {}, "steps[0].heads.heads[1].layer", "DUPLICATE"),
-    "magnitude of texts": ((units(share=0.5, texts=["a"]),), {}, "steps[0].feed_forward.texts", "TEXTS_UNUSED"),
-    "importance of nothing": ((units(share=0.5, criterion=IMPORTANCE),), {}, "steps[0].feed_forward.texts", "NO_TEXT"),
-}
-
-
-@pytest.mark.parametrize(("steps", "fields", "field", "reason"), BAD.values(), ids=BAD)
-def test_what_is_refused(steps: tuple[dict[str, Any], ...], fields: dict[str, Any], field: str, reason: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        parse(*steps, **fields)
-    assert (caught.value.field, caught.value.reason) == (field, reason)
