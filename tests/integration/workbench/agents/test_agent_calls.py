@@ -22,7 +22,7 @@ from tests.support.requests import SAID, good, refused_requests
 pytestmark = pytest.mark.usefixtures("brief")
 
 BY_PATH = {method.path: method for method in METHODS.values()}
-ASKED = "fill_mask extract_attention sweep_heads rank_heads inspect find_contexts train_probe unload_model".split()
+ASKED = ["fill_mask", "extract_attention", "sweep_heads", "rank_heads", "inspect", "find_contexts", "train_probe", "unload_model"]
 """Tools of every shape of reply: one message, tensors in chunks, events, progress, nothing."""
 OURS = {BY_PATH[operation.path].name: operation.name for operation in operations().values()}
 refused_ones = [*{OURS[bad.method.name]: bad.request for bad in refused_requests() if bad.method.name in OURS}.items()]
