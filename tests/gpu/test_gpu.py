@@ -122,21 +122,6 @@ async def extract(channel: Any, texts: Sequence[str], **request: Any) -> list[ND
 TEXTS = [text.replace("the", "[MASK]", 1) if "the" in text else f"{text} [MASK]" for text in SENTENCES[:-1]]
 
 
-def test_server_fills_masks(bert: Subject) -> None:
-    async def run() -> Any:
-        async with serving(bert.folder, precision="fp32") as channel:
-            return await fill(channel, texts=TEXTS, top_k=5)
-
-    reply = asyncio.run(run())
-    assert len(reply.results) == len(TEXTS)
-    for text, result in zip(TEXTS, reply.results, strict=True):
-        logits = bert.reference.run([bert.tokenizer.encode(text).sequence]).logits[0]
-        (mask,) = result.masks
-        best = logits[mask.token_index].log_softmax(dim=-1).topk(5)
-        assert [p.log_probability for p in mask.predictions] == pytest.approx(best.values.tolist(), abs=1e-3)
-        assert {p.piece_ids[0] for p in mask.predictions} == set(best.indices.tolist())
-
-
 @pytest.mark.parametrize("step_bytes", [1, 1 << 24])
 def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
     """All layers in one step, and one after the other from states kept on the device."""

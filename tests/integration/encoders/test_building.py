@@ -75,18 +75,6 @@ def test_every_kind_of_model_is_what_transformers_reads(architecture: str, tmp_p
         assert_same(read_checkpoint(folder, architecture, dtype), model, missing)
 
 
-@pytest.mark.parametrize("architecture", THREE[:2])
-def test_shards_are_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(architecture, tmp_path / "model")
-    kind = KINDS[architecture].class_of(Head.MASKED_LM)
-    sharded = write_checkpoint(architecture, tmp_path / "sharded")
-    (sharded / "model.safetensors").unlink()
-    kind.from_pretrained(folder).save_pretrained(sharded, max_shard_size="40KB")
-    assert len(list(sharded.glob("*.safetensors"))) > 1
-    model, missing = theirs(sharded, kind, torch.float32)
-    assert_same(read_checkpoint(sharded, architecture, torch.float32), model, missing)
-
-
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 
 

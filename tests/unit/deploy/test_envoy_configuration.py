@@ -96,13 +96,6 @@ def test_every_call_can_be_made_over_http_and_none_by_the_path_of_another() -> N
     assert set(TRANSCODER["services"]) == {service for service, _ in OURS}
 
 
-def test_a_request_is_the_body_and_its_model_may_stand_in_the_path() -> None:
-    for name in OURS:
-        for verb, path in http_rules(METHODS[name]):
-            assert METHODS[name].options.Extensions[annotations_pb2.http].body == ("*" if verb == "post" else "")
-            assert path.count("{") == (path.count("{model=models/*}") + path.count("{name=models/*}"))
-
-
 def test_it_listens_on_this_machine_only() -> None:
     for place in (CONFIGURATION["admin"], LISTENER):
         assert place["address"]["socket_address"]["address"] == "127.0.0.1"

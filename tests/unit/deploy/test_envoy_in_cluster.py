@@ -27,12 +27,6 @@ def configuration(envoy: dict[str, dict[str, Any]]) -> Any:
     return yaml.safe_load(envoy["ConfigMap"]["data"]["envoy.yaml"])
 
 
-def manager_of(configuration: Any) -> Any:
-    """The settings of its one listener."""
-    (listener,) = configuration["static_resources"]["listeners"]
-    return listener["filter_chains"][0]["filters"][0]["typed_config"]
-
-
 def test_its_pods_are_found_and_get_in(cluster: Cluster, envoy: dict[str, dict[str, Any]]) -> None:
     labels = envoy["Deployment"]["spec"]["template"]["metadata"]["labels"]
     for selector in (
@@ -82,18 +76,6 @@ def test_it_asks_all_pods_that_are_ready(cluster: Cluster, configuration: Any) -
     address = endpoint["endpoint"]["address"]["socket_address"]
     (headless,) = (one for one in cluster.of("Service") if one["spec"].get("clusterIP") == "None")
     assert address == {"address": headless["metadata"]["name"], "port_value": cluster.ports["grpc"]}
-
-
-def test_it_finds_its_files(envoy: dict[str, dict[str, Any]], configuration: Any) -> None:
-    pod = envoy["Deployment"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    (mount,) = container["volumeMounts"]
-    (volume,) = pod["volumes"]
-    assert (
-        container["workingDir"] == mount["mountPath"] and volume["configMap"]["name"] == envoy["ConfigMap"]["metadata"]["name"]
-    )
-    named = {one["typed_config"].get("proto_descriptor") for one in manager_of(configuration)["http_filters"]} - {None}
-    assert named == envoy["ConfigMap"]["binaryData"].keys()
 
 
 def test_its_pods_have_no_rights_and_its_image_is_that_of_the_tests(envoy: dict[str, dict[str, Any]]) -> None:

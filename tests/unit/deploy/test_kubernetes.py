@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,7 +18,7 @@ from pydantic import ValidationError
 
 from tests.support.kubernetes import KUBERNETES, OVERLAY, PAGE, ROOT, Cluster, built
 from tests.support.metric_names import METRIC_NAMES
-from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations, validate, versions
+from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations
 from tools.deploy.programs import NotInstalled, run
 
 COMPONENTS = KUBERNETES / "components"
@@ -57,19 +55,6 @@ def settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings()
 
 
-@cache
-def validate_everywhere(manifest: str) -> None:
-    """Hold an object, as JSON, against all schemas; overlays have most of theirs in common."""
-    for version in versions():
-        validate(json.loads(manifest), version)
-
-
-def test_every_object_is_valid(cluster: Cluster) -> None:
-    assert cluster.manifests
-    for manifest in cluster.all:
-        validate_everywhere(json.dumps(manifest))
-
-
 def test_every_component_is_part_of_what_is_checked() -> None:
     files = [path.read_text(encoding="utf-8") for path in KUBERNETES.glob("overlays/*/kustomization.yaml")]
     used = set(re.findall(r"/components/([\w-]+)", "".join([*files, OVERLAY])))
@@ -96,15 +81,6 @@ def test_ports_are_the_server_s_own(cluster: Cluster) -> None:
     for policy in cluster.of("NetworkPolicy"):
         for rule in policy["spec"].get("ingress", []):
             assert all(port["port"] in cluster.ports for port in rule["ports"])
-
-
-def test_one_service_balances_and_one_tells_all_addresses(cluster: Cluster) -> None:
-    assert {one["metadata"]["name"]: one["spec"].get("clusterIP") for one in cluster.of("Service")} == {
-        "bertscope": None,
-        "bertscope-headless": "None",
-    }
-    for name in ("bertscope.bertscope.svc:50051", "dns:///bertscope-headless.bertscope.svc:50051"):
-        assert name in PAGE
 
 
 def test_every_variable_is_a_setting_or_tells_the_probes_how_to_connect(cluster: Cluster, settings: Settings) -> None:
@@ -163,19 +139,6 @@ def test_what_the_image_writes_to_is_writable_and_nothing_else(cluster: Cluster)
     writable = {mount["mountPath"] for mount in cluster.container["volumeMounts"] if mount["name"] in kept}
     assert writable == {"/models", "/tmp"}
     assert set(re.findall(r"=(/models)/", DOCKERFILE)) == {"/models"}
-
-
-def test_pods_share_a_volume_that_many_nodes_may_write(cluster: Cluster) -> None:
-    claims = {claim["metadata"]["name"]: claim for claim in cluster.of("PersistentVolumeClaim")}
-    named = {volume.get("persistentVolumeClaim", {}).get("claimName") for volume in cluster.pod["volumes"]} - {None}
-    assert named == claims.keys()
-    assert all(claim["spec"]["accessModes"] == ["ReadWriteMany"] for claim in claims.values())
-
-
-def test_pods_ask_for_the_disk_that_they_use_and_spread_over_zones(cluster: Cluster) -> None:
-    assert cluster.container["resources"]["requests"]["ephemeral-storage"]
-    spread = [one["topologyKey"] for one in cluster.pod["topologySpreadConstraints"]]
-    assert spread == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
 
 
 def test_pods_have_no_rights(cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -52,39 +51,6 @@ def test_every_metric_asked_for_exists() -> None:
 
 def test_every_metric_is_shown() -> None:
     assert {HISTOGRAM_SUFFIX.sub("", name) for query in queries() for name in named(query)} >= METRIC_NAMES
-
-
-def test_panels_say_what_they_show() -> None:
-    for panel in GRAPHS:
-        assert panel["title"] and panel["description"]
-        assert panel["fieldConfig"]["defaults"]["unit"], panel["title"]
-        assert panel["targets"] and all(target["expr"] for target in panel["targets"]), panel["title"]
-        references = [target["refId"] for target in panel["targets"]]
-        assert len(references) == len(set(references)), panel["title"]
-
-
-def test_panels_have_ids_and_titles_of_their_own() -> None:
-    for field in ("id", "title"):
-        values = [panel[field] for panel in PANELS]
-        assert len(values) == len(set(values))
-
-
-def test_panels_do_not_overlap() -> None:
-    places = {panel["title"]: panel["gridPos"] for panel in PANELS}
-    for title, place in places.items():
-        assert 0 <= place["x"] < place["x"] + place["w"] <= 24, title
-    for (first, a), (second, b) in combinations(places.items(), 2):
-        apart_across = a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
-        apart_down = a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"]
-        assert apart_across or apart_down, f"{first!r} overlaps {second!r}"
-
-
-def test_dashboard_finds_its_data_source() -> None:
-    provisioned = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yaml").read_text(encoding="utf-8"))
-    (source,) = provisioned["datasources"]
-    (variable,) = (entry for entry in DASHBOARD["templating"]["list"] if entry["type"] == "datasource")
-    assert variable["current"]["value"] == source["uid"]
-    assert source["url"] == "http://prometheus:9090"
 
 
 def test_alerts_say_how_urgent_they_are_and_what_happened() -> None:
