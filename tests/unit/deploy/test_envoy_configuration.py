@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from bertscope_service import contract
 from google.api import annotations_pb2
@@ -46,25 +45,20 @@ def http_rules(method: MethodDescriptorProto) -> list[tuple[str, str]]:
     return [(one.WhichOneof("pattern"), one.get or one.post) for one in (rule, *rule.additional_bindings)]
 
 
-@pytest.mark.parametrize(("service", "method"), METHODS, ids=".".join)
-def test_only_what_reads_is_asked_again(service: str, method: str) -> None:
-    path = f"/{service}/{method}"
-    policy = route_of(path).get("retry_policy", HOST["retry_policy"])
-    assert ("retry_on" in policy) == contract.METHODS[path].idempotent
-
-
-def test_what_the_contract_does_not_know_is_not_asked_again() -> None:
+def test_only_what_reads_is_asked_again() -> None:
+    """And nothing that the contract does not know."""
+    for service, method in METHODS:
+        path = f"/{service}/{method}"
+        policy = route_of(path).get("retry_policy", HOST["retry_policy"])
+        assert ("retry_on" in policy) == contract.METHODS[path].idempotent, path
     assert route_of("/bertscope.v1.ClozeService/Unknown")["retry_policy"] == {}
 
 
-@pytest.mark.parametrize("path", contract.METHODS)
-def test_only_short_calls_are_counted(path: str) -> None:
-    method = contract.METHODS[path]
-    short = method.work is contract.Work.INTERACTIVE and not method.streaming
-    assert route_of(path).get("priority", "DEFAULT") == ("DEFAULT" if short else "HIGH")
-
-
-def test_probes_by_health_and_unknown_calls_are_not_counted() -> None:
+def test_only_short_calls_are_counted() -> None:
+    """Neither probes by health nor unknown calls."""
+    for path, method in contract.METHODS.items():
+        short = method.work is contract.Work.INTERACTIVE and not method.streaming
+        assert route_of(path).get("priority", "DEFAULT") == ("DEFAULT" if short else "HIGH"), path
     for path in (*(method.path for method in contract.HEALTH), "/bertscope.v1.ClozeService/Unknown"):
         assert route_of(path)["priority"] == "HIGH"
 
