@@ -51,7 +51,6 @@ DISTANCES = {
     "position_biased_input": False,
     "type_vocab_size": 0,
 }
-BUCKETS = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True}
 CONVOLUTIONS = {"num_attention_heads": 8, "embedding_size": 16, "head_ratio": 2, "conv_kernel_size": 5}
 ENTITIES = {"entity_vocab_size": 7, "entity_emb_size": 8, "type_vocab_size": 2}
 XLM = {
