@@ -68,7 +68,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         given = item.get_closest_marker("slow") or item.get_closest_marker("every_architecture")
         if named - set(THREE[:most]) and given is None:
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.other_architecture)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -41,8 +41,3 @@ def test_every_call_is_measured_beside_the_echo(capsys: pytest.CaptureFixture[st
         )
     }
     assert all(cell["cpu_us"] > 0 and cell["ratio"] > 0 for cell in found["clients"])
-
-
-def test_a_call_that_does_not_exist_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["--only", "Nothing"]) == 2
-    assert "no call is named 'Nothing'" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """What the comparison with other servers says of what their callers saw, and what it does without an installer."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,6 @@ from benchmarks.lib.texts import write_small_bert
 from benchmarks.peers.cloze_clients import POSITION
 from benchmarks.peers.cloze_graphs import write_cloze_graphs
 from benchmarks.peers.compare import Cell, Compared
-from benchmarks.peers.environments import UnavailableError, interpreter
 from benchmarks.peers.graph import Graph
 from benchmarks.peers.load import Reading
 from benchmarks.peers.models import feeds
@@ -43,13 +41,6 @@ def test_a_call_adds_its_median_less_that_of_the_bare_run_of_the_same_round() ->
     row = Row("2x128", TITLES, SINGLE)
     assert row.is_single
     assert row.added() == ["2x128, 32 tokens: a call adds", "0.40 ms (0.30 to 0.50)", "1.40 ms (1.30 to 1.50)", "-"]
-
-
-def test_without_uv_a_peer_is_unavailable_and_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(UnavailableError, match="pip install uv"):
-        interpreter(tmp_path / "peer", ["nothing"])
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from bertscope_workbench.primer.claim import Claim, ClaimTest, read_claims
 from bertscope_workbench.primer.estimates import Measured, shares
 from bertscope_workbench.primer.verdicts import conclude, judge
 
-from benchmarks.serving.primer import findings, simulation_table, verdict_table, wrong_verdicts
+from benchmarks.serving.primer import findings, verdict_table, wrong_verdicts
 
 SIMULATIONS = 100
 CLAIM = read_claims()[0]
@@ -53,9 +53,3 @@ def test_faults_are_named() -> None:
     assert lines[0].endswith(": other")
     assert lines[1].endswith(": trained")
     assert verdict_table(primer).row_count == len(claims) + 1
-
-
-def test_a_table_of_simulations_has_the_tests_with_items() -> None:
-    claims = [replace(CLAIM, name=name, verdict="all", tests=(above(0.1),)) for name in ("a", "b")]
-    constant = shares([True] * 30, 0.5, data="made")
-    assert simulation_table(primer_of(claims, [RIGHT, constant]), 20).row_count == 1 + 2

@@ -1,12 +1,9 @@
 """What the comparison with Ray Serve makes of its readings."""
 
-from io import StringIO
-
 import pytest
-from rich.console import Console
 
 from benchmarks.peers.load import Reading
-from benchmarks.ray_serve.command import Cell, Row, table
+from benchmarks.ray_serve.command import Cell, Row
 
 READINGS = {
     "ours": [Reading(100, 10, 20), Reading(120, 8, 16), Reading(80, 12, 24)],
@@ -20,14 +17,3 @@ def test_ratios_are_taken_round_by_round() -> None:
     assert row.ratio("one", "ours") == pytest.approx((0.5, 1 / 3, 0.5))
     assert row.ratio("two", "one") == pytest.approx((1.8, 1.75, 2.0))
     assert row.middle("two", lambda reading: reading.p95) == 24
-
-
-def test_the_table_has_a_line_for_each_side() -> None:
-    console = Console(width=160, record=True, file=StringIO())
-    console.print(table([Row(Cell(8, 1), READINGS)], rounds=3))
-    lines = [line.split("│") for line in console.export_text().splitlines() if line.startswith("│")]
-    assert [[cell.strip() for cell in line[3:6]] for line in lines] == [
-        ["ours", "100.0", "10.0"],
-        ["one", "40.0", "22.0"],
-        ["two", "80.0", "12.0"],
-    ]

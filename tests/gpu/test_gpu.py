@@ -19,7 +19,7 @@ from tests.support.family import THREE
 from tests.support.hungry_rows import MIB, engine_with_memory
 from tests.support.integer_products import drawn, exact
 from tests.support.on_gpu import DEVICE, rows_of, serving, some_gates
-from tests.support.reference import Subject, assert_close, assert_equal
+from tests.support.reference import Subject, assert_close
 from tests.support.tiny import SENTENCES
 
 ROUNDING = {"bf16": 2**-8, "fp16": 2**-11}
@@ -46,17 +46,6 @@ def test_same_numbers_as_on_the_cpu(subject: Subject, watch: bool, gated: bool) 
     expected = rows_of(subject.run(subject.sequences, gates, watch=watch))
     for ours, theirs in zip(found, expected, strict=True):
         assert_close(ours, theirs)
-
-
-def test_gates_touch_no_other_row(bert: Subject) -> None:
-    subject, watch = bert, False
-    encoder = on_gpu(subject)
-    gated = rows_of(subject.run(subject.sequences, some_gates(subject), encoder=encoder, watch=watch))
-    plain = rows_of(subject.run(subject.sequences, encoder=encoder, watch=watch))
-    for ours, theirs in zip(gated[::2], plain[::2], strict=True):
-        assert_equal(ours, theirs)
-    for ours, theirs in zip(gated[1:-2:2], plain[1:-2:2], strict=True):
-        assert float((ours[-1] - theirs[-1]).abs().max()) > 0.01
 
 
 @pytest.mark.parametrize(("precision", "watch"), [("bf16", True), ("fp16", False)])
@@ -120,40 +109,6 @@ async def extract(channel: Any, texts: Sequence[str], **request: Any) -> list[ND
 
 
 TEXTS = [text.replace("the", "[MASK]", 1) if "the" in text else f"{text} [MASK]" for text in SENTENCES[:-1]]
-
-
-def test_server_fills_masks(bert: Subject) -> None:
-    async def run() -> Any:
-        async with serving(bert.folder, precision="fp32") as channel:
-            return await fill(channel, texts=TEXTS, top_k=5)
-
-    reply = asyncio.run(run())
-    assert len(reply.results) == len(TEXTS)
-    for text, result in zip(TEXTS, reply.results, strict=True):
-        logits = bert.reference.run([bert.tokenizer.encode(text).sequence]).logits[0]
-        (mask,) = result.masks
-        best = logits[mask.token_index].log_softmax(dim=-1).topk(5)
-        assert [p.log_probability for p in mask.predictions] == pytest.approx(best.values.tolist(), abs=1e-3)
-        assert {p.piece_ids[0] for p in mask.predictions} == set(best.indices.tolist())
-
-
-@pytest.mark.parametrize("step_bytes", [1, 1 << 24])
-def test_server_streams_maps(bert: Subject, monkeypatch: pytest.MonkeyPatch, step_bytes: int) -> None:
-    """All layers in one step, and one after the other from states kept on the device."""
-    from bertscope_service.analyses import layer_steps
-
-    monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
-
-    async def run() -> list[NDArray[np.float32]]:
-        async with serving(bert.folder, precision="fp32") as channel:
-            return await extract(channel, SENTENCES, layers=[3, 0, 2], heads=[2, 1])
-
-    found = asyncio.run(run())
-    assert len(found) == len(SENTENCES)
-    for text, maps in zip(SENTENCES, found, strict=True):
-        expected = bert.reference.run([bert.tokenizer.encode(text).sequence]).maps
-        for place, layer in enumerate((3, 0, 2)):
-            np.testing.assert_allclose(maps[place], expected[layer][0, [2, 1]].numpy(), rtol=0, atol=1e-4)
 
 
 def test_answers_under_load_are_those_of_one_call_at_a_time(bert: Subject) -> None:

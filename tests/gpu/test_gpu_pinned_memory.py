@@ -15,7 +15,6 @@ from bertscope_service.encoders.device_memory import pinned_memory, release_cach
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine import batch, runs
-from bertscope_service.observability.device_memory import DeviceMemory
 
 from tests.support.hungry_rows import engine_with_memory
 from tests.support.on_gpu import DEVICE
@@ -58,15 +57,6 @@ async def give_back_after_answers(encoder: TorchEncoder, monkeypatch: pytest.Mon
         for _ in range(2):  # it is given back behind the first one's answer
             await run([1])
         assert pinned_memory().unused < kept // 2
-
-
-def test_the_metric_says_what_is_used_and_what_is_kept(encoder: TorchEncoder) -> None:
-    held = answers(encoder, QUESTION, sequences(encoder))
-    (family,) = (one for one in DeviceMemory(pinned_memory).collect() if one.name == "bertscope_pinned_memory_bytes")
-    found = {sample.labels["state"]: sample.value for sample in family.samples}
-    assert (found["used"], found["unused"]) == pinned_memory()
-    assert found["used"] > 0
-    del held
 
 
 @pytest.mark.parametrize(("processors", "sleeps"), [(4, True), (5, False)])

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.observers import attention_statistics, masks, reading
-from bertscope_service.encoders import placement
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
-from bertscope_service.errors import Overloaded
 
 from tests.support.hungry_rows import MIB, engine_with_memory
 from tests.support.on_gpu import DEVICE
@@ -55,33 +53,6 @@ def test_tensors_that_were_left_on_the_host(
         ask(encoder, question)
 
 
-def test_an_index_that_was_left_on_the_host(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA takes it, by a copy that waits."""
-    expected, place = ask(encoder), reading.place_arrays
-
-    def places_stay(device: torch.device, *arrays: np.ndarray[Any, Any]) -> tuple[torch.Tensor, ...]:
-        return *stay(device, *arrays[:3]), *place(device, *arrays[3:])
-
-    monkeypatch.setattr(reading, "place_arrays", places_stay)
-    with watching() as seen:
-        found = ask(encoder)
-    assert [np.array_equal(*pair) for pair in zip(found, expected, strict=True)] == [True] * len(expected)
-    assert {what for what, _ in seen.waits} == {"index from the host"}
-
-
-def test_a_copy_from_pageable_memory(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    def from_pageable(device: torch.device, *arrays: np.ndarray[Any, Any]) -> tuple[torch.Tensor, ...]:
-        return tuple(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays)
-
-    monkeypatch.setattr(placement, "place_arrays", from_pageable)
-    with watching() as seen:
-        ask(encoder)
-    assert {what for what, _ in seen.waits} == {"copy from pageable memory"}
-    assert {where.partition(":")[0] for _, where in seen.waits} <= {"encoders/placement.py"} | {
-        where.partition(":")[0] for _, where in seen.waits if where.startswith("tests/")
-    }
-
-
 def test_results_that_are_read_before_they_are_there(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ask(encoder)
     monkeypatch.setattr(driver.Event, "synchronize", lambda self: None)
@@ -109,12 +80,6 @@ def test_an_observer_that_waits(
     assert all("test_pretended_gpu.py" in where or "masks.py" in where for _, where in seen.waits)
 
 
-def test_an_observer_that_reads_a_tensor_of_the_device(encoder: TorchEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(lambda logits: logits.numpy(), monkeypatch)
-    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
-        ask(encoder, "FillMask")
-
-
 def make(mistake: Callable[[torch.Tensor], object], monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets an observer make a mistake with its logits."""
     read = masks.MaskObserver.read
@@ -124,13 +89,6 @@ def make(mistake: Callable[[torch.Tensor], object], monkeypatch: pytest.MonkeyPa
         return read(logits, *rest)
 
     monkeypatch.setattr(masks.MaskObserver, "read", staticmethod(wrong))
-
-
-def test_tensors_of_two_gpus() -> None:
-    one, other = (torch.ones(2, dtype=torch.float32, device=f"cuda:{index}") for index in range(2))
-    with pytest.raises(RuntimeError, match=f"{TWO_DEVICES}.*cuda:0 and cuda:1"):
-        one + other
-    assert (one + other.to("cuda:0")).device == DEVICE
 
 
 SAID = {
@@ -153,17 +111,6 @@ def test_no_memory_for_a_batch_halves_it(encoder: TorchEncoder, error: Exception
     asyncio.run(run())
 
 
-def test_no_memory_for_one_row_is_an_error_that_passes(encoder: TorchEncoder) -> None:
-    async def run() -> None:
-        async with engine_with_memory(encoder, 600 * MIB) as ask_engine:
-            with GPU.failing(SAID["cublas"], after=9), pytest.raises(Overloaded) as caught:
-                await ask_engine([MIB])
-            assert caught.value.reason == "DEVICE_MEMORY"
-            assert len(await ask_engine([MIB])) == 1
-
-    asyncio.run(run())
-
-
 def test_an_error_that_the_device_does_not_recover_from(encoder: TorchEncoder) -> None:
     """All work that follows fails; the engine says so, and ends."""
     error = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
@@ -176,15 +123,3 @@ def test_an_error_that_the_device_does_not_recover_from(encoder: TorchEncoder) -
                         await ask_engine([MIB])
 
     asyncio.run(run())
-
-
-def test_a_wait_is_an_error_while_pytorch_is_told_so(encoder: TorchEncoder) -> None:
-    expected = ask(encoder)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        for result, same in zip(ask(encoder), expected, strict=True):
-            np.testing.assert_array_equal(result, same)
-        with pytest.raises(RuntimeError, match="synchronizing"):
-            torch.ones(1, device=DEVICE).item()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")

@@ -1,8 +1,7 @@
 """Fixtures: every architecture, by us and by transformers."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -27,13 +26,6 @@ BERT alone where nothing of it depends on the architecture. Parity with transfor
 
 everywhere = pytest.mark.parametrize("subject", FAMILY, indirect=True)
 """Runs a test on every architecture that is hosted, for parity with transformers."""
-
-
-def everywhere_with(values: Iterable[Any], *chosen: Any) -> list[Any]:
-    """Values of a parameter of a test, of which `make test` runs the chosen ones on every architecture, the others on three."""
-    every = pytest.mark.every_architecture
-    tuples = {value: value if isinstance(value, tuple) else (value,) for value in values}
-    return [pytest.param(*given, marks=every if value in chosen else ()) for value, given in tuples.items()]
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)

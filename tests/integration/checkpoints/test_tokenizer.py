@@ -247,17 +247,6 @@ def test_a_word_without_pieces(checkpoint: Callable[[str], Path], word: str, bef
 
 
 @on_three_tokenizers
-def test_words_as_one_writes_them(subject: Subject) -> None:
-    for piece in subject.pieces("The cat sat."):
-        if not piece.special and piece.text not in "▁Ġ":
-            assert subject.ours.word(piece.id).casefold() in "the cat sat."
-    assert subject.ours.mask_id is not None
-    assert subject.ours.word(subject.ours.mask_id) == subject.ours.mask_token
-    beyond = subject.ours.size + 3
-    assert subject.ours.piece(beyond) == subject.ours.word(beyond) == f"[{beyond}]"
-
-
-@on_three_tokenizers
 @EXAMPLES
 @given(first=LENGTHS, second=LENGTHS)
 @example(first=60, second=1)

@@ -38,8 +38,7 @@ from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidA
 from safetensors import SafetensorError
 
 from tests.support.compressed import DIGEST, made
-from tests.support.pruned import gates, load, run, weights
-from tests.support.reference import assert_close
+from tests.support.pruned import load, run, weights
 from tests.support.tiny import SENTENCES, write_checkpoint
 
 ALL: tuple[Step, ...] = (
@@ -64,19 +63,6 @@ def test_steps_at_once_are_steps_one_after_another(architecture: str, tmp_path: 
     one, other = (load(architecture, path) for path in (folder, at_once))
     assert (one.shape, one.capabilities) == (other.shape, other.capabilities)
     assert one.shape.layers == 2
-
-
-def test_heads_follow_their_layers(bert: Path, tmp_path: Path) -> None:
-    """Heads that are gone have the new layer's number, and their own."""
-    found = load("bert", made(bert, tmp_path / "made", RemoveHeads({1: (2,), 3: (0, 1)}), KeepLayers((1, 2, 3))))
-    assert found.shape.pruned == {0: (2,), 2: (0, 1)}
-    layers = load("bert", made(bert, tmp_path / "layers", KeepLayers((1, 2, 3))))
-    batch = [sequence_of(bert, text) for text in SENTENCES[:3]]
-    closed = gates(layers, {0: (2,), 2: (0, 1)})
-    for one, other in zip(run(found, batch), run(layers, batch, [closed] * 3), strict=True):
-        assert_close(one, other, 1e-5)
-    later = load("bert", made(bert, tmp_path / "later", KeepLayers((1, 2, 3)), RemoveHeads({0: (2,), 2: (0, 1)})))
-    assert later.shape == found.shape
 
 
 def sequence_of(folder: Path, text: str) -> Any:

@@ -105,27 +105,6 @@ def test_an_empty_folder_is_filled_and_another_is_not(bert: Path, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
 
-@pytest.mark.parametrize("folder", ["/proc/bertscope/pruned", "config.json/pruned", "a\0b"])
-def test_a_folder_that_can_not_be_written(bert: Path, copy: Path, tmp_path: Path, folder: str) -> None:
-    with pytest.raises(FailedPrecondition) as caught:
-        prune(bert, {1: (2,)}, copy / folder)
-    assert caught.value.reason == "FOLDER_UNWRITABLE"
-    assert "\n" not in caught.value.message
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("a bug")])
-def test_a_broken_write_leaves_nothing_behind(
-    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(shutil, "copyfile", fail)
-    with pytest.raises(FailedPrecondition if isinstance(error, OSError) else KeyError):
-        prune(bert, {1: (2,)}, tmp_path / "new" / "pruned")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     ("written", "words"),
     [

@@ -12,7 +12,7 @@ import pytest
 from bertscope_service.api.model_rendering import render_model
 from bertscope_service.checkpoints.sources import Progress, inspect
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, InvalidArgument, ServiceError
+from bertscope_service.errors import FailedPrecondition, ServiceError
 from bertscope_service.models import loading, runtimes
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Registry
@@ -138,24 +138,6 @@ def test_a_pruned_model_can_be_pruned(models: Models, bert: Path, tmp_path: Path
     further = models.prune(thrice, {2: (3,)}, model_id="further")
     assert further.encoder.shape.pruned == {0: (1,), 1: (0, 2), 2: (3,)}
     assert_same_as_closed(further, whole, {0: (1,), 1: (0, 2), 2: (3,)})
-
-
-def test_folders_that_are_refused(models: Models, bert: Path, tmp_path: Path) -> None:
-    whole = models.load(bert)
-    relative = models.refusal(InvalidArgument, whole, PARTS, Path("a/b"))
-    assert (relative.reason, vars(relative)["field"]) == ("RELATIVE_FOLDER", "folder")
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "file").touch()
-    assert models.refusal(AlreadyExists, whole, PARTS, tmp_path / "full").reason == "FOLDER_NOT_EMPTY"
-    assert models.refusal(FailedPrecondition, whole, PARTS, Path("/proc/no/folder")).reason == "FOLDER_UNWRITABLE"
-
-
-def test_no_temporary_folder(models: Models, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = models.load(bert)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    error = models.refusal(FailedPrecondition, whole)
-    assert error.reason == "FOLDER_UNWRITABLE"
-    assert "TMPDIR" in error.message
 
 
 def test_a_source_that_changed_is_refused(models: Models, bert: Path, tmp_path: Path) -> None:

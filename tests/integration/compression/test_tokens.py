@@ -7,10 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from bertscope_service.checkpoints.manifest import read_manifest
 from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import EliminateTokens, Int8, KeepLayers
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -21,9 +19,8 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
-from transformers.models.bert.configuration_bert import BertConfig
 
-from tests.support.pruned import gates, load
+from tests.support.pruned import load
 from tests.support.reference import assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
@@ -211,18 +208,6 @@ def labels_are(dropping: Dropping) -> None:
     assert_close(list(found.double()), expected)
 
 
-def test_it_is_shown_as_what_it_is(dropping: Dropping) -> None:
-    has = dropping.encoder.capabilities
-    assert has.drops_tokens
-    assert not (has.observable or has.prunable or has.differentiable)
-    state = dropping.encoder.begin(dropping.batch[:1])
-    closed = dropping.encoder.place_edits([gates(dropping.encoder, {0: (1,)})])
-    with pytest.raises(ValueError, match="neither gates nor watchers"):
-        dropping.encoder.advance(state, 1, closed)
-    (applied,) = (read_manifest(dropping.folder) or pytest.fail("no manifest")).steps
-    assert applied.numbers["mean_kept_share"] == pytest.approx(np.mean(dropping.shares))
-
-
 @torch.no_grad()
 def test_a_dropped_token_has_no_scores(bert: Path, tmp_path: Path) -> None:
     encoder = load("bert", make(bert, tmp_path / "made", EliminateTokens(SHARES)))
@@ -273,10 +258,3 @@ def test_shares_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, shares
     path.write_text(json.dumps(json.loads(path.read_text()) | {"bertscope_kept_shares": list(shares)}))
     with pytest.raises(FailedPrecondition, match="bertscope_kept_shares"):
         load("bert", folder)
-
-
-def test_a_config_keeps_shares_and_the_mask(bert: Path, tmp_path: Path) -> None:
-    folder = make(bert, tmp_path / "made", EliminateTokens(SHARES))
-    config = BertConfig.from_pretrained(folder)
-    assert config.bertscope_kept_shares == list(SHARES)
-    assert config.mask_token_id == TextTokenizer.load(bert, 64).mask_id

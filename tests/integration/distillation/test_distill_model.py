@@ -254,10 +254,8 @@ def test_others_get_their_answers_meanwhile(school: Host, tmp_path: Path) -> Non
 
 
 REFUSED = {
-    "no folder": ({"folder": ""}, INVALID, "FOLDER_MISSING"),
     "relative folder": ({"folder": "small"}, INVALID, "FOLDER_NOT_ABSOLUTE"),
     "taken": ({"model_id": "bert"}, EXISTS, "MODEL_EXISTS"),
-    "no texts": ({"train": []}, INVALID, "NO_TEXT"),
     "too few to split": ({"dev": [], "train": texts()[:3]}, INVALID, "TOO_FEW_TEXTS"),
     "a label for a masked LM": ({"train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
     "a space for a masked LM": (
@@ -269,7 +267,6 @@ REFUSED = {
     "nothing to learn": ({"objective": Objective(soft=0, states=0)}, INVALID, "NOTHING_TO_LEARN"),
     "layers that don't fit": ({"objective": Objective(teacher_layers=[1])}, INVALID, "LAYERS_MISMATCHED"),
     "a layer that isn't": ({"objective": Objective(teacher_layers=[1, 4])}, INVALID, "LAYER_OUT_OF_RANGE"),
-    "a rate over 1": ({"learning_rate": 2}, INVALID, "LEARNING_RATE_OUT_OF_RANGE"),
     "no head": ({"model": "models/headless"}, UNSUPPORTED, "DISTILLATION_UNSUPPORTED"),
     "fewer pieces": (
         {"steps": [Step(vocabulary=compression.VocabularyReduction(texts=["a"]))]},

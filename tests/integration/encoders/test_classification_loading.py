@@ -14,7 +14,7 @@ from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
 from tests.support.reference import Subject, assert_equal
-from tests.support.tiny import ARCHITECTURES, LABELS, write_checkpoint
+from tests.support.tiny import ARCHITECTURES, write_checkpoint
 
 CLASSIFIER = ("classifier.weight", "classifier.bias")
 HEADS = ("classifier", "pre_classifier", "head.")
@@ -47,15 +47,6 @@ def drop(folder: Path, chosen: Callable[[str], bool]) -> None:
     kept = {name: values for name, values in weights.items() if not chosen(name)}
     assert len(kept) < len(weights)
     save_file(kept, path, {"format": "pt"})
-
-
-def test_labels_come_in_the_order_of_their_numbers(classifier: Subject) -> None:
-    has = classifier.encoder.capabilities
-    assert classifier.encoder.shape.labels == LABELS[:3]
-    assert has.classification
-    assert not has.masked_lm
-    assert has.differentiable
-    assert has.prunable == (classifier.architecture != "albert")
 
 
 @torch.inference_mode()

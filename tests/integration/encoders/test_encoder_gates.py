@@ -41,18 +41,6 @@ def test_open_gates_change_nothing(subject: Subject) -> None:
     assert_equal(subject.run(batch, [opened, closed, opened, None]).row(3), plain.row(3))
 
 
-@on_three
-@pytest.mark.parametrize(("name", "pack"), [("mixed", False), ("mixed", True), ("all-uniform", True)])
-def test_unwatched_layers_obey_gates_too(subject: Subject, name: str, pack: bool) -> None:
-    encoder = subject.load(pack=pack)
-    gates = [subject.gates(EDITS[name]) if index % 2 else None for index in range(len(subject.sequences))]
-    watched = subject.run(subject.sequences, gates)
-    unwatched = subject.run(subject.sequences, gates, encoder=encoder, watch=False)
-    watched.maps = []
-    for index in range(len(subject.sequences)):
-        assert_close(unwatched.row(index), watched.row(index))
-
-
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     encoder = subject.encoder

@@ -94,16 +94,6 @@ def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObje
 
 
 @pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
-def test_company_does_not_matter(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
-    """A text alone, in a padded batch, and in another order; packed weights and others."""
-    rows = range(objective.items)
-    batch = gradients(hosted.encoder, objective, rows)
-    check([gradients(hosted.encoder, objective, [row])[0] for row in rows], batch)
-    check(gradients(hosted.encoder, objective, rows[::-1])[::-1], batch)
-    check(gradients(hosted.load(pack=False), objective, rows), batch)
-
-
-@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
     encoder, sizes = hosted.encoder, list[int]()

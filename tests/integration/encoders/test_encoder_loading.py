@@ -12,7 +12,7 @@ from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.errors import FailedPrecondition
 from safetensors.torch import load_file, save_file
 
-from tests.support.tiny import ARCHITECTURES, corrupt_weights, pickle_only
+from tests.support.tiny import ARCHITECTURES
 
 
 @pytest.fixture(params=ARCHITECTURES)
@@ -41,13 +41,6 @@ def edit_weights(folder: Path, edit: Callable[[dict[str, torch.Tensor]], object]
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
-def some_query(weights: dict[str, torch.Tensor]) -> str:
-    """A weight inside an attention layer."""
-    return next(
-        name for name in sorted(weights) if any(part in name for part in ("query.weight", "q_lin.weight", "Wqkv.weight"))
-    )
-
-
 def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
     architecture, folder = copy
     heads = ("cls.", "lm_head.", "vocab_", "predictions.", "generator_predictions.", "head.")
@@ -57,31 +50,6 @@ def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
 
     edit_weights(folder, drop)
     assert not load(architecture, folder).capabilities.masked_lm
-
-
-def cut_a_matrix(folder: Path) -> None:
-    def cut(weights: dict[str, torch.Tensor]) -> None:
-        name = some_query(weights)
-        weights[name] = weights[name][:, :-1].contiguous()
-
-    edit_weights(folder, cut)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (cut_a_matrix, "SOURCE_UNREADABLE"),
-        (corrupt_weights, "SOURCE_UNREADABLE"),
-        (pickle_only, "PICKLE_REFUSED"),
-        (lambda folder: (folder / "config.json").write_text("{", encoding="utf-8"), "SOURCE_UNREADABLE"),
-    ],
-    ids=["a matrix cut", "a file cut", "pickle", "half a config"],
-)
-@pytest.mark.parametrize("copy", ["bert"], indirect=True)
-def test_a_broken_folder_is_refused(copy: tuple[str, Path], spoil: Callable[[Path], object], reason: str) -> None:
-    architecture, folder = copy
-    spoil(folder)
-    refusal(architecture, folder, reason)
 
 
 @pytest.mark.every_architecture

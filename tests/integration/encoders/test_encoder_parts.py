@@ -199,36 +199,3 @@ def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch:
             expected = oracle.contexts(sequence)
             for layer in range(layers):
                 assert_close([seen[layer][row, :, : len(sequence)].double()], [expected[layer]])
-
-
-def constants(encoder: TorchEncoder) -> list[HeadEdits]:
-    """Constant contexts in one head, in a whole layer, in several layers, and beside all other modes."""
-    last = encoder.shape.layers - 1
-    return [
-        {(1, 2): constant(encoder, 1)},
-        {(last, 0): constant(encoder, 2)},
-        {(0, head): constant(encoder, head) for head in range(4)},
-        {(layer, layer % 4): constant(encoder, layer) for layer in range(last + 1)},
-        {(0, 1): ZERO, (0, 2): constant(encoder, 5), (1, 1): UNIFORM, (1, 2): constant(encoder, 6), (last, 3): SCALED},
-    ]
-
-
-@on_three
-@pytest.mark.parametrize("pack", [False, True], ids=["plain", "packed"])
-@torch.inference_mode()
-def test_constant_contexts(subject: Subject, oracle: Oracle, packed: TorchEncoder, pack: bool) -> None:
-    """In a padded batch, beside rows that stay as they were to the bit."""
-    encoder, batch = packed if pack else subject.encoder, subject.sequences
-    edits: list[HeadEdits | None] = [None] * len(batch)
-    edits[1::2] = [constants(encoder)[index % 5] for index in range(len(edits) // 2)]
-    gated = [None if row is None else gates(encoder, row) for row in edits]
-    for watch in (False, True):
-        found = subject.run(batch, gated, encoder=encoder, watch=watch)
-        plain = subject.run(batch, encoder=encoder, watch=watch)
-        for row, sequence in enumerate(batch):
-            if edits[row] is None:
-                assert_equal(found.row(row), plain.row(row))
-                continue
-            expected = oracle.scores(sequence, edits[row])
-            assert_close([found.logits[row, : len(sequence)].double()], [expected])
-            assert float((plain.logits[row, : len(sequence)] - expected).abs().max()) > 0.01

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
-from tests.support.subjects import THREE, everywhere_with
+from tests.support.subjects import THREE
 from tests.support.tiny import FAMILY, LABELS, TASKS, write_checkpoint
 
 HEADS: dict[str, dict[str, Any]] = {
@@ -45,8 +45,16 @@ def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.T
     return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
 
 
-@pytest.mark.parametrize("capability", everywhere_with(HEADS, "regression"))
-@pytest.mark.parametrize("architecture", FAMILY)
+OTHERS = [name for name in HEADS if name != "regression"]
+CASES = [
+    *(pytest.param(name, "regression", marks=pytest.mark.every_architecture) for name in FAMILY),
+    *product(THREE, OTHERS),
+    *((name, capability) for name, capability in zip(FAMILY, cycle(OTHERS), strict=False) if name not in THREE),
+]
+"""Architectures with the heads that are compared: all heads on the three that differ most, two on each other."""
+
+
+@pytest.mark.parametrize(("architecture", "capability"), CASES)
 @torch.inference_mode()
 def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path: Path) -> None:
     written = HEADS[capability]

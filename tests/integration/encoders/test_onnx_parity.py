@@ -13,7 +13,6 @@ from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
 
 from tests.support.exports import load_exported
-from tests.support.quick import slow_but
 from tests.support.reference import EDITS, Subject, all_logits, assert_close
 from tests.support.tiny import FAMILY
 
@@ -26,7 +25,7 @@ ON_TWO = ("bert", "modernbert")
 
 @pytest.fixture(
     scope="module",
-    params=slow_but(EXPORTABLE, *(name for name in EXPORTABLE if name not in LIKE_OTHERS)),
+    params=[pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else ()) for name in EXPORTABLE],
 )
 def subject(request: pytest.FixtureRequest, checkpoint: Callable[[str], Path]) -> Subject:
     return Subject(request.param, checkpoint(request.param))

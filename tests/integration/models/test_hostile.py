@@ -7,11 +7,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import bertscope_service.analyses.layer_steps
 import grpc
 import huggingface_hub
 import pytest
-from bertscope.v1 import attention_pb2, cloze_pb2, common_pb2, model_pb2
+from bertscope.v1 import cloze_pb2, model_pb2
 
 from tests.support.harness import CALL_SECONDS, Host, held, refused
 from tests.support.patience import wait_until
@@ -38,15 +37,6 @@ def code_of(call: Callable[[], object]) -> grpc.StatusCode:
         assert isinstance(code, Code)
         return code
     return Code.OK
-
-
-ODD = ["~nobody/x", "a..b/c", "aé/b", "a" * 97 + "/b", "/" + "x" * 300]
-
-
-@pytest.mark.parametrize("source", ODD)
-def test_an_odd_source(host: Host, source: str) -> None:
-    expected = {Code.INVALID_ARGUMENT, Code.FAILED_PRECONDITION, Code.UNAVAILABLE}
-    assert code_of(lambda: load(host, model_id="odd", source=source)) in expected
 
 
 @pytest.mark.parametrize("character", ["x", "😀", "\n"])
@@ -106,19 +96,3 @@ def test_later_calls_get_not_found_while_a_model_is_unloaded(launch: Callable[..
         gate.let_through()
         assert running.result().results
         unloading.result()
-
-
-def test_a_stream_that_began_is_not_turned_away(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bertscope_service.analyses.layer_steps, "STEP_BYTES", 1)
-    host = launch(queue_tokens=40, batch_tokens=1)
-    text = common_pb2.TextInput(text="the cat sat on the mat and the dog ran to the old house " * 2)
-    with held(host) as gate:
-        request = attention_pb2.ExtractAttentionRequest(inputs=[text])
-        stream = host.attention.ExtractAttention(request, timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived == 1, "its first step runs")
-        others = [host.cloze.FillMask.future(GOOD, timeout=CALL_SECONDS) for _ in range(6)]
-        wait_until(lambda: host.metric("bertscope_queue_rows", device="cpu") == 6, "the queue is full")
-        gate.let_through()
-        assert next(stream).HasField("header")
-        assert all(other.result().results for other in others)
-        assert sum(len(message.chunk.data) for message in stream) > 0

@@ -143,18 +143,6 @@ def test_gradients_come_from_torch_and_the_reply_says_so(twins: Host) -> None:
     assert_allclose(curves[1], curves[0], atol=1e-4)
 
 
-def test_auto_serves_by_either(twins: Host, checkpoints: dict[str, Path]) -> None:
-    found = load(twins, model_id="chosen", source=str(checkpoints["bert"]), runtime=common.RUNTIME_AUTO)
-    try:
-        assert found.runtime in {common.RUNTIME_TORCH, common.RUNTIME_ONNX}
-        loaded = twins.server.registry.find("models/chosen").loaded
-        assert loaded is not None
-        assert loaded.alternatives == ()  # whoever lost is not kept
-        assert_allclose(logs(fill(twins, "models/chosen")), logs(fill(twins, "models/bert")), atol=1e-4)
-    finally:
-        twins.models.UnloadModel(model.UnloadModelRequest(name="models/chosen"), timeout=granted(20))
-
-
 class Unusable:
     """A model's encoder that fails when it is run."""
 

@@ -17,7 +17,7 @@ from bertscope_service.checkpoints.steps import EliminateTokens, Int8, WeightOnl
 
 from tests.support.compressed import make
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.sweeps import MASKED, ZERO, masked_lm, rank, sweep, text_input
+from tests.support.sweeps import MASKED, ZERO, masked_lm, sweep, text_input
 from tests.support.tiny import write_checkpoint
 
 UNSUPPORTED, INVALID = grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT
@@ -64,27 +64,6 @@ def test_few_bits(small: Host, name: str, precision: int) -> None:
     assert len({*found, *expected}) < 30
     request = attention.ExtractAttentionRequest(model=entry.name, inputs=[text_input("The cat sat.")])
     assert list(small.attention.ExtractAttention(request, timeout=CALL_SECONDS))
-
-
-def test_integers_have_no_gradients(small: Host) -> None:
-    with refused(UNSUPPORTED) as failures:
-        rank(small, model="models/integers", objective=masked_lm(MASKED))
-    assert failures[0].info.reason == "NO_GRADIENTS"
-
-
-def test_a_model_that_drops_tokens_answers(small: Host) -> None:
-    entry = described(small, "tokens")
-    assert list(entry.capabilities) == [model.CAPABILITY_CLOZE]
-    assert [step.step for step in entry.compression] == ["tokens"]
-    long = TEXT + " The nurse told the doctor that she was late."
-    (found,) = fill(small, "tokens", long).results
-    assert len(found.masks[0].predictions) == 20
-    (plain,) = fill(small, "whole", long).results
-    one, other = ({p.token: p.log_probability for p in text.masks[0].predictions} for text in (found, plain))
-    assert one != pytest.approx(other)
-    request = classification.ClassifyRequest(model="models/labels", inputs=[text_input(long)])
-    (labels,) = small.classification.Classify(request, timeout=CALL_SECONDS).results
-    assert sum(label.probability for label in labels.labels) == pytest.approx(1)
 
 
 def test_a_model_that_drops_tokens_is_not_watched_or_changed(small: Host) -> None:

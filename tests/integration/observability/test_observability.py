@@ -145,17 +145,6 @@ def test_bytes_waits_and_asked_models_are_counted(host: Host) -> None:
     assert host.metric("bertscope_queue_wait_seconds_count", **waits) == jobs + 1
 
 
-def test_a_stream_counts_every_message_it_sent(host: Host) -> None:
-    name, request = (
-        "bertscope_sent_bytes_total",
-        attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="A cat.")]),
-    )
-    before = host.metric(name, method="ExtractAttention")
-    messages = list(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
-    assert len(messages) > 1
-    assert host.metric(name, method="ExtractAttention") - before == sum(message.ByteSize() for message in messages)
-
-
 def test_loads_are_timed_by_how_they_ended(host: Host, checkpoints: dict[str, Path]) -> None:
     def ended(outcome: str) -> float:
         return host.metric("bertscope_model_load_seconds_count", outcome=outcome)

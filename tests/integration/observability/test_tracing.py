@@ -13,14 +13,13 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.observability import otlp, timeline
 from bertscope_service.observability.otlp import OtlpTracer
-from bertscope_service.observability.timeline import MAX_NOTES, Wait
+from bertscope_service.observability.timeline import Wait
 from bertscope_service.observability.tracer import make_tracer
 from opentelemetry.exporter.otlp.proto.grpc.exporter import OTLPExporterMixin
 from opentelemetry.propagate import inject
@@ -193,16 +192,6 @@ def test_the_batches_of_a_stream_are_in_its_span(traced: Host, collector: Collec
     assert all(lies_within(batch, root) for batch in batches)
 
 
-def test_a_sweep_shows_its_first_batches_and_counts_all(traced: Host, collector: Collector) -> None:
-    trace_id, metadata = context()
-    words = ["The cat sat" + " on the mat" * length + "." for length in range(18)]
-    objective = ablation.Objective(masked_lm_loss=ablation.MaskedLmLoss(texts=words))
-    request = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
-    list(traced.ablation.SweepHeads(request, metadata=metadata, timeout=CALL_SECONDS))
-    root, parts = collector.call(trace_id)
-    assert sum(span.name == "batch" for span in parts) == MAX_NOTES < values(root.attributes)["bertscope.batches"]
-
-
 def test_the_current_span_of_a_caller_is_the_parent(traced: Host, collector: Collector, loop: LoopThread) -> None:
     tracer = TracerProvider().get_tracer("test")
 
@@ -223,11 +212,6 @@ def test_the_current_span_of_a_caller_is_the_parent(traced: Host, collector: Col
             own = span.get_span_context()
             roots = collector.calls(format_trace_id(own.trace_id), count)
             assert {root.parent_span_id.hex() for root in roots} == {format_span_id(own.span_id)}
-
-
-def test_a_caller_without_a_span_leaves_it_to_the_ratio(traced: Host) -> None:
-    with bertscope.Client(traced.target, propagate=inject) as client:
-        assert client.fill_mask("The [MASK] sat.")
 
 
 def test_a_server_whose_collector_is_gone_answers_and_ends(

@@ -21,11 +21,10 @@ from bertscope.v1 import (
     common_pb2,
     compression_pb2,
     model_pb2,
-    question_answering_pb2,
 )
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.sweeps import cloze_prompts, masked_lm, minimal_pairs
+from tests.support.sweeps import cloze_prompts
 from tests.support.tiny import write_checkpoint
 
 GOOD, BAD = "The cat sat.", "猫 sat."
@@ -48,13 +47,11 @@ def without_unknown(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def clinic(loop: LoopThread, checkpoints: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """Hosts models/ill, models/sick, a classifier, and models/stumped, which answers questions, whose tokenizers fail on some
-    texts, and models/bert, whose does not."""
+    """Hosts models/ill and models/sick, a classifier, whose tokenizers fail on some texts, and models/bert, whose does not."""
     root = tmp_path_factory.mktemp("clinic")
     folders = {
         "ill": without_unknown(write_checkpoint("bert", root / "ill")),
         "sick": without_unknown(write_checkpoint("bert", root / "sick", labels=2)),
-        "stumped": without_unknown(write_checkpoint("bert", root / "stumped", task="answers", labels=2)),
         "bert": checkpoints["bert"],
     }
     with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as running:
@@ -76,11 +73,6 @@ def sweep(objective: ablation_pb2.Objective) -> Callable[[Host], object]:
         model="models/ill", objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO
     )
     return lambda host: list(host.ablation.SweepHeads(request, timeout=CALL_SECONDS))
-
-
-def rank(objective: ablation_pb2.Objective) -> Callable[[Host], object]:
-    request = ablation_pb2.RankHeadsRequest(model="models/ill", objective=objective)
-    return lambda host: host.ablation.RankHeads(request, timeout=CALL_SECONDS)
 
 
 def compress(step: Step) -> Callable[[Host], object]:
@@ -113,15 +105,7 @@ CALLS: dict[str, Callable[[Host], object]] = {
     "Classify": lambda host: host.classification.Classify(
         classification_pb2.ClassifyRequest(model="models/sick", inputs=[common_pb2.TextInput(text=BAD)]), timeout=CALL_SECONDS
     ),
-    "AnswerQuestions": lambda host: host.answering.AnswerQuestions(
-        question_answering_pb2.AnswerQuestionsRequest(
-            model="models/stumped", inputs=[question_answering_pb2.Question(question=GOOD, passage=BAD)]
-        ),
-        timeout=CALL_SECONDS,
-    ),
     "SweepHeads, answers": sweep(cloze_prompts([("The [MASK] sat.", ["猫"])])),
-    "SweepHeads, minimal pairs": sweep(minimal_pairs([(GOOD, BAD)])),
-    "RankHeads": rank(masked_lm([GOOD, BAD])),
     "CompressModel, heads": compress(Step(heads=compression_pb2.HeadRemoval(share=0.2, texts=[BAD]))),
     "CompressModel, vocabulary": compress(Step(vocabulary=compression_pb2.VocabularyReduction(texts=[GOOD, BAD]))),
     "BenchmarkModels, timed texts": benchmark(
@@ -141,7 +125,6 @@ def test_a_tokenizer_that_fails_is_an_error_of_its_model(clinic: Host, name: str
     with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
         CALLS[name](clinic)
     model = "models/sick" if name == "Classify" else "models/ill"
-    model = "models/stumped" if name == "AnswerQuestions" else model
     assert failures[0].info.reason == "TOKENIZER_FAILED"
     assert "Missing [UNK] token" in failures[0].message
     if not name.startswith("CompressModel, vocabulary"):

@@ -7,7 +7,6 @@ from typing import Any
 import bertscope_service.api.read_ahead
 import grpc
 import pytest
-import torch
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
@@ -33,28 +32,8 @@ def waiting(host: Host) -> float:
     return host.metric("bertscope_queue_rows", device="cpu")
 
 
-def rows(host: Host) -> float:
-    return host.metric("bertscope_batch_rows_sum", device="cpu")
-
-
 def in_flight(host: Host, method: str) -> float:
     return host.metric("bertscope_requests_in_flight", method=method)
-
-
-def test_rows_of_a_cancelled_stream_are_dropped_before_they_cost_anything(
-    host: Host, check_alive: Callable[[Host], None]
-) -> None:
-    dropped, computed = host.metric("bertscope_rows_dropped_total", reason="cancelled"), rows(host)
-    with held(host) as gate:
-        call = host.attention.ExtractAttention(maps_of(150))
-        wait_until(lambda: gate.arrived and waiting(host) > 50, "many texts wait")
-        call.cancel()
-        wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the call ends")
-        wait_until(lambda: waiting(host) == 0, "its rows are dropped")
-        assert host.metric("bertscope_queue_tokens", device="cpu") == 0
-    assert host.metric("bertscope_rows_dropped_total", reason="cancelled") > dropped + 50
-    check_alive(host)
-    assert rows(host) - computed < 100
 
 
 def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,37 +132,6 @@ def test_an_exception_outside_the_encoder_is_internal_too(
                 call()
         assert "secret" not in failures[0].message
         check_alive(host)
-
-
-def test_a_batch_that_does_not_fit_into_memory_is_halved_and_a_text_that_does_not_is_refused(
-    host: Host, check_alive: Callable[[Host], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    loaded = host.server.registry.find("models/bert").loaded
-    assert loaded is not None
-    encoder: Any = loaded.encoder
-    sizes: list[int] = []
-    fits = 3
-
-    def advance(state: Any, *args: Any, **options: Any) -> None:
-        sizes.append(len(state.lengths))
-        if sizes[-1] > fits:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        type(encoder).advance(encoder, state, *args, **options)
-
-    expected = host.cloze.FillMask(ask(10), timeout=CALL_SECONDS)
-    vars(encoder)["advance"] = advance
-    try:
-        found = host.cloze.FillMask(ask(10), timeout=CALL_SECONDS)
-        assert [len(result.masks) for result in found.results] == [len(result.masks) for result in expected.results]
-        assert max(sizes) == 10
-        fits = 0
-        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
-            host.cloze.FillMask(ask(), timeout=CALL_SECONDS)
-    finally:
-        del vars(encoder)["advance"]
-    assert failures[0].info.reason == "DEVICE_MEMORY"
-    assert failures[0].retry.retry_delay.seconds > 0
-    check_alive(host)
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_a_status(host: Host, check_alive: Callable[[Host], None]) -> None:

@@ -16,7 +16,6 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
-from bertscope_service.engine.rate_estimate import RateEstimate
 from bertscope_service.security import callers
 
 from tests.support.harness import CALL_SECONDS, Failure, Host, held, read_maps, refused
@@ -89,35 +88,6 @@ def test_a_light_client_is_answered_while_another_floods(launch: Callable[..., H
     assert waiting(host) == 0
 
 
-def test_while_a_batch_takes_its_time_deadlines_cancellation_and_refusals_do_not_wait_for_it(
-    launch: Callable[..., Host], others: Callable[[Host], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long the batch is at work, and it is until the very end: all of this happens before."""
-    host = launch(batch_tokens=10 * TOKENS, queue_tokens=50 * TOKENS)
-    monkeypatch.setattr(RateEstimate, "expect", lambda self, row: 0.0)  # nobody is refused on a guess
-    big, another, third = others(host), others(host), others(host)
-    with held(host) as gate:
-        many = big.FillMask.future(cloze.FillMaskRequest(texts=[TEXTS[0]] * 40, top_k=3), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived == 1 and waiting(host) == 30, "the first of four batches runs")
-        with pytest.raises(grpc.RpcError) as caught:
-            another.FillMask(cloze.FillMaskRequest(texts=[TEXTS[0]] * 5), timeout=0.1)
-        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        wait_until(lambda: waiting(host) == 30, "what came too late is gone")
-        assert host.metric("bertscope_rows_dropped_total", reason="deadline") == 5
-        with refused(EXHAUSTED) as failures:
-            third.FillMask(cloze.FillMaskRequest(texts=[TEXTS[0]] * 30), timeout=CALL_SECONDS)
-        assert failures[0].info.reason == "QUEUE_FULL"
-        patient = third.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: waiting(host) == 31, "it waits")
-        many.cancel()
-        wait_until(lambda: waiting(host) == 1, "the three other batches are gone")
-        assert host.metric("bertscope_rows_dropped_total", reason="cancelled") == 30
-        assert gate.arrived == 1
-        gate.let_through()
-        assert len(answer(patient.result())) == 3
-    assert gate.arrived == 2
-
-
 def test_an_invented_token_makes_no_new_client_on_a_server_without_tokens(
     launch: Callable[..., Host], others: Callable[[Host], Any]
 ) -> None:
@@ -132,23 +102,6 @@ def test_an_invented_token_makes_no_new_client_on_a_server_without_tokens(
             assert failures[0].info.reason == "CLIENT_LIMIT"
         gate.let_through()
         assert running.result().results
-
-
-def test_a_refused_call_costs_no_parsing(launch: Callable[..., Host]) -> None:
-    """A request that is not valid protobuf would hear so; a crowded client's is not looked at."""
-    host = launch(queue_tokens=TOKENS)
-    with held(host) as gate:
-        running = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        queued = host.cloze.FillMask.future(ask(), timeout=CALL_SECONDS)
-        wait_until(lambda: waiting(host) == 1, "the queue is full")
-        with refused(EXHAUSTED) as failures:
-            host.raw("ClozeService/FillMask", b"\xff")
-        assert failures[0].info.reason == "QUEUE_FULL"
-        gate.let_through()
-        assert answer(running.result()) == answer(queued.result())
-    with refused(grpc.StatusCode.INVALID_ARGUMENT):
-        host.raw("ClozeService/FillMask", b"\xff")
 
 
 def test_connections_that_grow_old_lose_no_call(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:

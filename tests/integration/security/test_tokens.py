@@ -9,12 +9,9 @@ from typing import Any
 import bertscope
 import grpc
 import pytest
-from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.contract import REFLECTION
-from bertscope_service.security import callers
 from bertscope_service.security import watched_files as watched
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -25,7 +22,6 @@ from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launc
 from tests.support.patience import wait_until
 
 QUESTION = cloze.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=1)
-MAPS = attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text="The cat sat.")])
 LINES = line("alice", "read", READER) + line("root", "admin", ADMIN)
 
 
@@ -70,14 +66,6 @@ def test_what_the_table_does_not_know_needs_an_admin(guarded: Host, path: str) -
         with pytest.raises(grpc.RpcError) as caught:
             call(guarded, path, **bearing(ADMIN))
         assert code_of(caught.value) is grpc.StatusCode.UNIMPLEMENTED
-
-
-def test_each_role_does_its_own(guarded: Host) -> None:
-    assert guarded.cloze.FillMask(QUESTION, **bearing(READER)).results
-    assert guarded.cloze.FillMask(QUESTION, **bearing(ADMIN)).results
-    assert list(guarded.attention.ExtractAttention(MAPS, **bearing(READER)))
-    with refused(grpc.StatusCode.NOT_FOUND):
-        guarded.models.UnloadModel(model.UnloadModelRequest(name="models/none"), **bearing(ADMIN))
 
 
 def test_probes_need_no_token(guarded: Host) -> None:
@@ -147,17 +135,6 @@ def test_refusals_are_counted_and_carry_the_request_id(guarded: Host) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED):
         call(guarded, "/invented.Service/Method", timeout=CALL_SECONDS)
     assert "invented" not in generate_latest(guarded.server.metrics.registry).decode()
-
-
-def test_clients_are_their_names(guarded: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """By which they share the server, and under which the log has their calls."""
-    seen: list[str] = []
-    identify = callers.identify
-    monkeypatch.setattr(callers, "identify", lambda *arguments: seen.append(identify(*arguments)) or seen[-1])
-    with caplog.at_level(logging.INFO, "bertscope.requests"):
-        guarded.cloze.FillMask(QUESTION, **bearing(READER))
-        wait_until(lambda: any(getattr(record, "client", "") == "alice" for record in caplog.records), "the call is logged")
-    assert seen == ["name:alice"]
 
 
 def fails_to_reload(host: Host) -> bool:

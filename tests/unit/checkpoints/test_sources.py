@@ -64,60 +64,61 @@ def test_shards_come_in_the_order_of_their_names_each_once(folder: Path) -> None
     assert {step.stage for step in progress} == {Stage.READING}
 
 
+def written(name: str, content: bytes | str) -> Callable[[Path], object]:
+    """Writes a file of a folder."""
+    return lambda folder: (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def renamed(name: str) -> Callable[[Path], object]:
+    """Gives the weights another name."""
+    return lambda folder: (folder / "model.safetensors").rename(folder / name)
+
+
+def indexed(text: str) -> Callable[[Path], object]:
+    """Writes an index of shards in place of the weights."""
+
+    def spoil(folder: Path) -> None:
+        shard(folder)
+        (folder / "model.safetensors.index.json").write_text(text)
+
+    return spoil
+
+
+def pickled(content: bytes) -> Callable[[Path], object]:
+    """Writes pickle under the name of a shard."""
+
+    def spoil(folder: Path) -> None:
+        shard(folder, "model-1.safetensors")
+        (folder / "model-1.safetensors").write_bytes(content)
+
+    return spoil
+
+
+UNREADABLE, UNSUPPORTED, PICKLE = "SOURCE_UNREADABLE", "ARCHITECTURE_UNSUPPORTED", "PICKLE_REFUSED"
+BROKEN: list[tuple[Callable[[Path], object], str, str]] = [
+    (lambda folder: (folder / "config.json").unlink(), UNREADABLE, "{folder}/config.json does not exist"),
+    *((written("config.json", text), UNREADABLE, "{folder}/config.json") for text in ("{", "[1]", b"\xff\xfe")),
+    (written("config.json", '{"model_type": "gpt2"}'), UNSUPPORTED, "albert, bert, camembert, "),
+    (written("config.json", '{"model_type": 5}'), UNSUPPORTED, "model_type 5"),
+    (written("config.json", '{"model_type": "bert", "is_decoder": true}'), UNSUPPORTED, "bertscope hosts encoders"),
+    (lambda folder: (folder / "model.safetensors").unlink(), UNREADABLE, "bertscope reads safetensors only"),
+    *((renamed(name), PICKLE, "convert them to model.safetensors") for name in ("pytorch_model.bin", "c.pkl")),
+    (pickled(b"PK\x03\x04" + bytes(60)), PICKLE, "whatever its name says"),
+    (pickled(b"\x80\x02\x8a\nl" + bytes(60)), PICKLE, "{folder}/model-1.safetensors"),
+    (pickled(pickle.dumps(["x"], 5)), PICKLE, "whatever its name says"),
+    *((indexed(text), UNREADABLE, "model.safetensors.index.json can't be read") for text in ("{", "[]", '{"weight_map": []}')),
+    (lambda folder: shard(folder, "model-1.safetensors"), UNREADABLE, "{folder}/model-1.safetensors"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "reason", "said"), BROKEN)
+def test_a_broken_folder_is_refused(folder: Path, spoil: Callable[[Path], object], reason: str, said: str) -> None:
+    spoil(folder)
+    assert said.format(folder=folder) in refusal(folder, reason)
+
+
 def test_no_folder(tmp_path: Path) -> None:
     assert refusal(tmp_path / "x") == f"the server has no folder {tmp_path / 'x'}"
-
-
-def test_no_config(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    assert f"{folder / 'config.json'} does not exist" in refusal(folder)
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", "\xff\xfe"])
-def test_a_config_that_is_no_object(folder: Path, text: str) -> None:
-    (folder / "config.json").write_bytes(text.encode("latin-1"))
-    assert str(folder / "config.json") in refusal(folder)
-
-
-@pytest.mark.parametrize("kind", ["gpt2", 5])
-def test_an_architecture_that_is_not_hosted(folder: Path, kind: Any) -> None:
-    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
-    message = refusal(folder, "ARCHITECTURE_UNSUPPORTED")
-    assert repr(kind) in message
-    assert "albert, bert, camembert, " in message
-
-
-def test_a_decoder(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "bert", "is_decoder": true}')
-    assert "bertscope hosts encoders" in refusal(folder, "ARCHITECTURE_UNSUPPORTED")
-
-
-def test_no_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    assert "bertscope reads safetensors only" in refusal(folder)
-
-
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "c.pkl"])
-def test_pickle_only(folder: Path, name: str) -> None:
-    (folder / "model.safetensors").rename(folder / name)
-    assert "convert them to model.safetensors" in refusal(folder, "PICKLE_REFUSED")
-
-
-PICKLES = {
-    "a ZIP of torch.save": b"PK\x03\x04" + bytes(60),
-    "an old one": b"\x80\x02\x8a\nl" + bytes(60),
-    "pickle 5": pickle.dumps(["x"], 5),
-}
-
-
-@pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
-def test_pickle_called_safetensors(folder: Path, content: bytes) -> None:
-    name = "model-1.safetensors"
-    shard(folder, name)
-    (folder / name).write_bytes(content)
-    message = refusal(folder, "PICKLE_REFUSED")
-    assert str(folder / name) in message
-    assert "whatever its name says" in message
 
 
 def test_safetensors_whose_length_looks_like_pickle(folder: Path) -> None:

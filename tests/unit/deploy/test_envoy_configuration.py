@@ -86,3 +86,8 @@ def test_every_call_can_be_made_over_http_and_none_by_the_path_of_another() -> N
     assert all(verb in {"get", "post"} and path.startswith("/v1") for verb, path in rules)
     assert len(set(rules)) == len(rules)
     assert set(TRANSCODER["services"]) == {service for service, _ in OURS}
+
+
+def test_it_listens_on_this_machine_only() -> None:
+    for place in (CONFIGURATION["admin"], LISTENER):
+        assert place["address"]["socket_address"]["address"] == "127.0.0.1"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,7 +18,7 @@ from pydantic import ValidationError
 
 from tests.support.kubernetes import KUBERNETES, OVERLAY, PAGE, ROOT, Cluster, built
 from tests.support.metric_names import METRIC_NAMES
-from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations, validate, versions
+from tools.deploy.manifests import FOREIGN, OLDEST, kustomizations
 from tools.deploy.programs import NotInstalled, run
 
 COMPONENTS = KUBERNETES / "components"
@@ -55,19 +53,6 @@ def settings(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Settings:
     for name, value in cluster.variables.items():
         monkeypatch.setenv(name, value)
     return Settings()
-
-
-@cache
-def validate_everywhere(manifest: str) -> None:
-    """Hold an object, as JSON, against all schemas; overlays have most of theirs in common."""
-    for version in versions():
-        validate(json.loads(manifest), version)
-
-
-def test_every_object_is_valid(cluster: Cluster) -> None:
-    assert cluster.manifests
-    for manifest in cluster.all:
-        validate_everywhere(json.dumps(manifest))
 
 
 def test_every_component_is_part_of_what_is_checked() -> None:

@@ -32,12 +32,15 @@ CPU = torch.device("cpu")
 
 
 class Rig:
-    """An engine, and whom it has told that its device is broken."""
+    """An engine, and whom it has told that its device is broken, and how many rows waited then."""
 
     def __init__(self) -> None:
         self.metrics = Metrics()
-        self.told: list[torch.device] = []
-        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics, self.told.append)
+        self.told: list[tuple[torch.device, float | None]] = []
+        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics, self._hear)
+
+    def _hear(self, device: torch.device) -> None:
+        self.told.append((device, self.waiting))
 
     def run(self, lengths: Sequence[int], observer: Any = None, *, client: str = "client") -> asyncio.Task[list[Any]]:
         rows = [Row(ENCODER, sequence(length), observer or SumObserver()) for length in lengths]
@@ -184,7 +187,7 @@ async def test_an_error_that_is_no_batchs_own_breaks_the_device_and_everybody_is
         async with rig.engine.lease(CPU, refuse=False):
             raise AssertionError("a broken engine lends nothing")
     await rig.engine.close()
-    assert (rig.told, rig.broken, rig.waiting) == ([CPU], True, 0)
+    assert (rig.told, rig.broken) == ([(CPU, 0)], True)
     (record,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
     assert record.exc_info is not None and record.exc_info[1] is error
 
@@ -252,7 +255,7 @@ async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig
     assert found[0] == [1.0]
     assert found[1].reason == "DEVICE_BROKEN"
     await rig.engine.close()
-    assert (rig.told, rig.broken) == ([CPU], True)
+    assert (rig.told, rig.broken) == ([(CPU, 0)], True)
 
 
 async def test_a_job_that_can_not_take_its_results_fails_alone(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,33 +167,6 @@ def test_any_traffic(steps: list[Push | Take | Cancel]) -> None:
     on_a_loop(run)
 
 
-@EXAMPLES
-@given(
-    lengths=st.dictionaries(st.sampled_from("abc"), st.lists(st.integers(1, 70), min_size=1, max_size=30), min_size=1),
-    budget=st.integers(1, 200),
-)
-def test_nobody_starves(lengths: dict[str, list[int]], budget: int) -> None:
-    """The oldest row of the client that was served least is in the next batch."""
-
-    def run() -> None:
-        queue, served = RowQueue(), dict.fromkeys(lengths, 0)
-        waiting: dict[str, list[Row]] = {}
-        for client, sizes in lengths.items():
-            job = job_of(ENCODERS[0], sizes, client=client)
-            waiting[client] = list(job.rows)
-            queue.push(job)
-        while any(waiting.values()):
-            least = min(served[client] for client, rows in waiting.items() if rows)
-            oldest = [rows[0] for client, rows in waiting.items() if rows and served[client] == least]
-            rows = queue.take(budget, NOW).rows
-            assert any(row in rows for row in oldest)
-            for row in rows:
-                waiting[row.job.client].remove(row)
-                served[row.job.client] += len(row.sequence)
-
-    on_a_loop(run)
-
-
 def test_an_idle_client_earns_no_credit() -> None:
     """Who comes late shares from then on, and does not first catch up."""
 

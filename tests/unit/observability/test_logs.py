@@ -33,19 +33,6 @@ def test_json_has_the_same_in_one_object() -> None:
     }
 
 
-def test_json_stays_one_line_whatever_is_in_it() -> None:
-    made = record('a "quoted"\nmessage', name="bertscope_service.models.runtimes")
-    try:
-        raise ValueError("of\nseveral lines")
-    except ValueError:
-        made.exc_info = sys.exc_info()
-    line = JsonFormatter().format(made)
-    assert "\n" not in line
-    parsed = json.loads(line)
-    assert parsed["message"] == 'a "quoted"\nmessage'
-    assert "ValueError: of\nseveral lines" in parsed["trace"]
-
-
 def test_text_shows_the_trace_below() -> None:
     made = record("failed", name="bertscope_service.models.runtimes", request_id="abc")
     try:

@@ -148,16 +148,3 @@ def test_a_controller_that_is_replaced_takes_nothing_away(controller: Controller
         assert controller.asked == 2
 
     run(test)
-
-
-def test_what_nobody_foresaw_is_told_and_asked_again(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
-
-    async def test(ready: Readiness) -> None:
-        controller.says = KeyError("x")
-        with pytest.raises(KeyError):
-            await ready.ready()
-        controller.says = status(BOTH)
-        assert await ready.ready()
-
-    run(test)

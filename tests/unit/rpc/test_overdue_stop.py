@@ -44,11 +44,10 @@ class Stuck:
         self.hurried = True
 
 
-@pytest.mark.parametrize("seconds", [0.0])
-def test_a_stop_that_hangs_is_overdue(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_hangs_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
     Stuck.noticed = threading.Event()
     monkeypatch.setattr(server, "Server", Stuck)
-    monkeypatch.setattr(server, "STOP_SECONDS", seconds)
+    monkeypatch.setattr(server, "STOP_SECONDS", 0.0)
     threads = []
 
     def overdue() -> None:
@@ -73,3 +72,28 @@ def test_a_stop_in_time_is_not_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
     while threading.active_count() > before:  # the timer was cancelled, and its thread ends
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def test_a_second_signal_hurries_the_stop_which_is_overdue_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the seconds that calls were given to come in and to end."""
+    seconds, hurried = list[float](), list[bool]()
+
+    class Timer(threading.Timer):
+        def __init__(self, interval: float, function: Any) -> None:
+            seconds.append(interval)
+            super().__init__(interval, function)
+
+    class Signalled(Stuck):
+        async def load_models(self) -> None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+
+        async def stop(self, *_: Any) -> None:
+            hurried.append(self.hurried)
+
+    monkeypatch.setattr(server, "Server", Signalled)
+    monkeypatch.setattr(threading, "Timer", Timer)
+    asyncio.run(server.serve(Settings(grace_seconds=600, drain_seconds=7), time.monotonic()))
+    assert seconds == [607 + server.STOP_SECONDS, server.STOP_SECONDS]
+    assert hurried == [True]

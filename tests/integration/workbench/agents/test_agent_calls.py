@@ -22,8 +22,8 @@ from tests.support.requests import SAID, good, refused_requests
 pytestmark = pytest.mark.usefixtures("brief")
 
 BY_PATH = {method.path: method for method in METHODS.values()}
-ASKED = ["fill_mask", "extract_attention", "sweep_heads", "rank_heads", "inspect", "find_contexts", "train_probe", "unload_model"]
-"""Tools of every shape of reply: one message, tensors in chunks, events, progress, nothing."""
+ASKED = ["fill_mask", "extract_attention", "sweep_heads", "rank_heads", "inspect", "find_contexts", "train_probe"]
+"""Tools of every shape of reply: one message, tensors in chunks, events, progress."""
 OURS = {BY_PATH[operation.path].name: operation.name for operation in operations().values()}
 refused_ones = [*{OURS[bad.method.name]: bad.request for bad in refused_requests() if bad.method.name in OURS}.items()]
 """One for each tool."""
@@ -75,8 +75,6 @@ def test_a_good_request_is_answered(lab, checkpoints, tmp_path, name):
     operation = operations()[name]
     request = as_json(good(checkpoints["bert"])[BY_PATH[operation.path].name])
     before = lab.names()
-    if name == "unload_model":
-        ask(lab.target, tmp_path, "load_model", as_json(good(checkpoints["bert"])["LoadModel"]))
     is_error, document = ask(lab.target, tmp_path, name, request)
     lab.unload_all_but(before)
     assert not is_error, document
