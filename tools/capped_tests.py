@@ -1,7 +1,7 @@
 """Runs the numeric tests as on CPUs with fewer instructions: `python -m tools.capped_tests`, which is part of `make test-all`.
 
 PyTorch, oneDNN, MKL and OpenBLAS read the limits from the environment when a process loads them. ONNX Runtime asks the CPU
-itself; tests/integration/encoders/test_emulated_cpu.py runs it on an emulated one.
+itself; tests/integration/service/encoders/test_emulated_cpu.py runs it on an emulated one.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ x86 CPU of today, but as far from others as it gets."""
 
 TESTS = {
     "AVX2": (
-        "tests/integration/ablation",
-        "tests/integration/analyses",
-        "tests/integration/compression",
-        "tests/integration/encoders",
-        "tests/integration/models/test_quantized.py",
-        "tests/unit/analyses",
-        "tests/unit/benchmark",
-        "tests/unit/encoders",
+        "tests/integration/service/ablation",
+        "tests/integration/service/analyses",
+        "tests/integration/service/compression",
+        "tests/integration/service/encoders",
+        "tests/integration/service/models/test_quantized.py",
+        "tests/unit/service/analyses",
+        "tests/unit/service/benchmark",
+        "tests/unit/service/encoders",
     ),
     "SSE": (
-        "tests/integration/compression/test_quantized.py",
-        "tests/integration/encoders/test_alone_or_together.py",
-        "tests/integration/encoders/test_encoder_parity.py",
-        "tests/unit/encoders",
+        "tests/integration/service/compression/test_quantized.py",
+        "tests/integration/service/encoders/test_alone_or_together.py",
+        "tests/integration/service/encoders/test_encoder_parity.py",
+        "tests/unit/service/encoders",
     ),
 }
 """Tests whose results depend on the kernels. The second limit runs those that compare a model's own numbers alone: what is

@@ -40,7 +40,7 @@ def commands(page: Path) -> list[str]:
 
 
 SECURED = ROOT / "docs" / "security.md"
-"""Its programs need TLS and tokens: tests/integration/security/test_security_page.py runs them."""
+"""Its programs need TLS and tokens: tests/integration/service/security/test_security_page.py runs them."""
 
 PROGRAMS = [(page, code) for page in PAGES if page != SECURED for code in blocks(page, "python")]
 SCRIPTS = [(page, number, code) for page in PAGES for number, code in enumerate(blocks(page, "js"))]

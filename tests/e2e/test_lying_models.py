@@ -12,7 +12,7 @@ from tests.support.process import Process
 pytestmark = pytest.mark.slow
 
 SOME = [CONFIGS[0], TOKENIZERS[0], WEIGHTS[0]]
-"""One of each kind; all of them are told to what loads a model in tests/integration/checkpoints/test_lies.py."""
+"""One of each kind; all of them are told to what loads a model in tests/integration/service/checkpoints/test_lies.py."""
 
 
 @pytest.mark.parametrize("lie", SOME, ids=lambda lie: lie.name)

@@ -21,7 +21,7 @@ CHUNK_BYTES = 1024 * 1024
 with grpcio 1.76)."""
 
 CHUNK_FIELD = 2
-"""Number of the field `chunk` in the responses of all streams of tensors; tests/unit/api/test_messages.py compares."""
+"""Number of the field `chunk` in the responses of all streams of tensors; tests/unit/service/api/test_messages.py compares."""
 
 TENSOR_FIELD = 1
 """Number of the field in chunks that says which tensor they belong to."""

@@ -1,4 +1,4 @@
-"""The studentized bootstrap over groups, Student's t and McNemar's test; tests/unit/analyses/test_intervals.py has the rest."""
+"""The studentized bootstrap over groups, Student's t and McNemar's test; tests/unit/service/analyses/test_intervals.py has the rest."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from ray.exceptions import NodeDiedError, OwnerDiedError, RayActorError
 from ray.serve.exceptions import BackPressureError
 
 ALL = (*METHODS.values(), *HEALTH)
-SHIPPED = yaml.safe_load((Path(__file__).parents[3] / "deploy" / "ray" / "serve.yaml").read_text(encoding="utf-8"))
+SHIPPED = yaml.safe_load((Path(__file__).parents[4] / "deploy" / "ray" / "serve.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("method", ALL, ids=lambda method: method.name)

@@ -15,7 +15,7 @@ from bertscope_service.security.tokens import Tokens
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.patience import granted
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "security.md"
 STEPS = re.findall(r"^```(bash|python)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 START = next(number for number, (_, code) in enumerate(STEPS) if code.startswith("bertscope serve"))
 

@@ -81,7 +81,7 @@ def test_a_hub_id_that_is_not_listed(confined: Host) -> None:
 
 
 def test_a_link_that_escapes(confined: Host, place: Path, model: Path) -> None:
-    """Of all that a path may be, see tests/unit/checkpoints/test_confinement.py."""
+    """Of all that a path may be, see tests/unit/service/checkpoints/test_confinement.py."""
     (model / "tokenizer.json").unlink()
     (model / "tokenizer.json").symlink_to(place / SECRET / "tokenizer.json")
     for source in (model, place / "root" / ".." / SECRET):

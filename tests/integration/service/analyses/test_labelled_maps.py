@@ -13,7 +13,7 @@ from bertscope_service.encoders.torch.loading import load_encoder
 
 from tests.support.runner import run_rows
 
-LABELS = Path(__file__).parents[2] / "support" / "labelled_maps.json"
+LABELS = Path(__file__).parents[3] / "support" / "labelled_maps.json"
 """It says how the labels were given."""
 
 FLOOR, HELD_OUT_FLOOR = 0.84, 0.79

@@ -1,6 +1,6 @@
 """The contract's rules of fields: the service's checks keep their words, and a validator of the standard agrees with them.
 
-`python -m tests.unit.api.test_field_checks` writes the words that are expected.
+`python -m tests.unit.service.api.test_field_checks` writes the words that are expected.
 """
 
 from __future__ import annotations

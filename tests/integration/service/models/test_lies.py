@@ -1,6 +1,6 @@
 """Lies of every kind, by every way that a checkpoint comes in: a typed error that says what is wrong; the server goes on.
 
-All of them are told in tests/integration/checkpoints/test_lies.py, to what these calls read a checkpoint with.
+All of them are told in tests/integration/service/checkpoints/test_lies.py, to what these calls read a checkpoint with.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from tools.protos.openapi import PATH
 
 pytestmark = pytest.mark.usefixtures("brief")
 
-DOCUMENT = json.loads((Path(__file__).resolve().parents[3] / PATH).read_text(encoding="utf-8"))
+DOCUMENT = json.loads((Path(__file__).resolve().parents[4] / PATH).read_text(encoding="utf-8"))
 SCHEMAS = json.loads(json.dumps(DOCUMENT["components"]["schemas"]).replace("#/components/schemas/", "#/$defs/"))
 REPLIES = {
     operation["x-bertscope"]["rpc"]: operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
