@@ -29,6 +29,7 @@ def test_the_operations_of_an_encoder_are_those_that_pytorch_counts() -> None:
     assert encoder_flops(config(), 3 * 24, 24) == counter.get_total_flops()
 
 
+@pytest.mark.slow
 def test_a_part_that_takes_too_long_is_stopped_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
     def slow() -> Iterator[Row]:
         yield "first", "1", "", ""

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.host import command, stages
 
 
+@pytest.mark.slow
 def test_a_sample_belongs_to_the_innermost_stage_that_is_known() -> None:
     server = "main (/x/bertscope_service/__main__.py:1);run (/x/asyncio/runners.py:2)"
     plan = f"{server};call (/x/bertscope_service/rpc/interceptors.py:3);work (/x/bertscope_service/api/answer.py:4)"

@@ -12,6 +12,7 @@ READINGS = {
 }
 
 
+@pytest.mark.slow
 def test_ratios_are_taken_round_by_round() -> None:
     row = Row(Cell(8, 1), READINGS)
     assert row.ratio("one", "ours") == pytest.approx((0.5, 1 / 3, 0.5))

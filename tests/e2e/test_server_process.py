@@ -80,6 +80,7 @@ def bertscope(process: Process, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, capture_output=True, text=True, timeout=granted(60), check=False)
 
 
+@pytest.mark.slow
 def test_the_embedded_model_is_the_default_and_knows_the_capital_of_france(embedded: Process) -> None:
     listed = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
     assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
@@ -95,6 +96,7 @@ def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
         assert b"bertscope_models" in page.read()
 
 
+@pytest.mark.slow
 def test_the_command_asks_it(embedded: Process) -> None:
     asked = bertscope(embedded, "fill", "Paris is the capital of [MASK].", "--json")
     assert asked.returncode == 0, asked.stderr
@@ -211,6 +213,7 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
     assert (line["method"], line["code"], line["level"]) == ("FillMask", "OK", "INFO")
 
 
+@pytest.mark.slow
 def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
     responses = list(embedded.ablation.SweepHeads(sweep_of(3), timeout=granted(60)))
     assert [response.WhichOneof("event") for response in responses] == ["start", *["effect"] * 72, "summary"]

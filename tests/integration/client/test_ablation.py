@@ -200,6 +200,7 @@ def test_a_failure_in_the_middle_is_raised_and_not_retried(server):
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_long_calls_outlast_the_timeout_of_the_client(server, wait_for):
     server.fail = lambda context: wait_for.wait(0.3)
     with bertscope.Client(server.target, timeout=0.05) as client:

@@ -61,6 +61,7 @@ def answered(host: Host) -> float:
     return host.metric("bertscope_requests_total", method="FillMask", code="OK")
 
 
+@pytest.mark.slow
 def test_a_server_that_starts_is_called_once_it_serves_and_one_that_stops_no_more(
     launch: Callable[..., Host], loop: LoopThread
 ) -> None:

@@ -101,6 +101,7 @@ async def _async(target: str, call: Callable[[Any], Any], **options: Any) -> Any
         return [item async for item in answer] if isinstance(answer, AsyncIterator) else await answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -162,6 +163,7 @@ def test_a_stream_that_has_begun_is_not_asked_again(server, code):
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_the_deadline_ends_a_call(server):
     release = threading.Event()
     server.fail = lambda context: release.wait(granted(30))
@@ -254,6 +256,7 @@ def test_health_of_each_service(server):
     assert not health.serving
 
 
+@pytest.mark.slow
 def test_wait_until_serving_waits(server):
     server.health.set("", 2)
     with bertscope.Client(server.target) as client:

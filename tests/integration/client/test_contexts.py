@@ -85,6 +85,7 @@ def divided(texts: Sequence[Any], parts: int) -> list[tuple[int, Sequence[Any]]]
     return [(begin, texts[begin:end]) for begin, end in pairwise(ends) if end > begin]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("places", "sample"), [(1, 1), (10, 100)])
 def test_seven_calls_and_two_servers_give_what_one_call_gives(
     client: bertscope.Client, other: Host, places: int, sample: int

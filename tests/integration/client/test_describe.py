@@ -51,6 +51,7 @@ def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
     np.testing.assert_allclose(parts[0].mean("self"), diagonal, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_asynchronous_client_describes_the_same(host: Host) -> None:
     async def ask() -> bertscope.AttentionDescription:
         async with bertscope.AsyncClient(host.target) as client:
@@ -73,6 +74,7 @@ def test_many_texts_go_in_several_calls_and_say_how_far_they_are(server: FakeSer
     assert (heard[-1].done, heard[-1].total) == (700, 700 if given is list else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 9, 300])
 @pytest.mark.parametrize("place", [-1, None])
 def test_texts_that_are_rejected_are_told_and_left_out(server: FakeServer, count: int, place: int | None) -> None:
@@ -154,6 +156,7 @@ def test_the_command_names_the_texts_that_it_leaves_out(command: Any, server: Fa
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
 def test_the_command_writes_a_row_for_each_head(command: Any, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"heads{suffix}"

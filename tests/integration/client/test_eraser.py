@@ -32,6 +32,7 @@ def class_means(client: bertscope.Client, layer: int, changes: list[bertscope.Si
     return np.stack([np.mean(own, axis=0) for own in by_label.values()])
 
 
+@pytest.mark.slow
 def test_classes_have_one_mean_in_the_states_that_other_calls_see(client: bertscope.Client) -> None:
     eraser = client.train_eraser(TEXTS, test=TEXTS, layers=[1, 3])
     assert isinstance(eraser, bertscope.Eraser)

@@ -43,6 +43,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_many_calls_give_what_one_gives_and_the_servers_own_counts(host: Host) -> None:
     seen: list[bertscope.TextsProgress] = []
     with bertscope.Client(host.target) as client:

@@ -53,6 +53,7 @@ def fill_async(server: FakeServer, asked: Any, **arguments: Any) -> list[str]:
 BOTH = pytest.mark.parametrize("ask", [fill, fill_async])
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("given", [list, iter, dict.fromkeys])
 def test_any_iterable_is_answered_in_order(server, ask, given):
@@ -105,6 +106,7 @@ def refuse_one(bad: str) -> Callable[[Any, Any], None]:
     return judge
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("index", [0, 64, 699])
 def test_a_bad_text_is_named_by_its_index_in_the_whole_list(server, ask, index):
@@ -222,6 +224,7 @@ with bertscope.Client(sys.argv[1]) as client:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_the_calls_under_way(server, wait_for):
     """An interrupt comes while answers are waited for, in a process of its own: test runners end by it, too."""
     begun, ended = held(server, wait_for)

@@ -90,6 +90,7 @@ def test_only_texts_with_a_pair_are_sent_and_errors_name_the_callers_index(serve
     assert scores["r"].pairs == 600
 
 
+@pytest.mark.slow
 def test_more_relations_than_a_call_takes_go_in_several(host: Host) -> None:
     texts = [bertscope.RelationText("a b", [(f"{number}, {index}", 0, 1) for index in range(300)]) for number in range(5)]
     with bertscope.Client(host.target) as client:
@@ -277,6 +278,7 @@ def test_options_that_do_not_go_with_trees(run_at: Any, server: FakeServer, tree
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_texts_that_are_too_long_are_named_by_their_lines_and_left_out(run_at: Any, host: Host, treebank: Path) -> None:
     rows = (f"{number}\tlong\tlong\tADJ\t_\t_\t{number - 1}\tdep\t_\t_" for number in range(1, 601))
     treebank.write_text(TREEBANK + "\n".join(rows) + "\n\n", encoding="utf-8")

@@ -21,6 +21,7 @@ from tests.support.tiny import SENTENCES
 TEXTS = [*SENTENCES, ("The cat sat.", "A dog, too."), bertscope.conditional("The keys to the cabinet", "are", "old.")]
 
 
+@pytest.mark.slow
 def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one call, from a generator, in calls of one text, and in sections of a word."""
     with bertscope.Client(host.target) as client:
@@ -56,6 +57,7 @@ def test_scorings_and_interventions(host: Host) -> None:
         assert (changed[0].pieces, changed[0].words) == ((), ())
 
 
+@pytest.mark.slow
 def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
     texts = ["The cat sat.", "cat " * 400, "A dog."]
     rejected = []
@@ -70,6 +72,7 @@ def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
     assert (cut[0].tokens, cut[0].scored_pieces, cut[0].truncated_tokens) == (64, 62, 338)
 
 
+@pytest.mark.slow
 def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> None:
     with bertscope.Client(launch(max_request_tokens=4000).target) as client:
         found = client.score_texts(list(SENTENCES))
@@ -157,6 +160,7 @@ def test_pairs_are_compared_by_both_clients(host: Host, monkeypatch: pytest.Monk
     assert regions.scored_pieces == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_set_of_too_much_work_is_named_or_left_out(launch: Any) -> None:
     sets, rejected = [PAIRS[0], ("cat " * 50, "dog " * 50), PAIRS[1]], list[tuple[int, str | None]]()
     with bertscope.Client(launch(max_request_tokens=4000).target) as client:

@@ -42,6 +42,7 @@ def test_a_strength_is_in_norms_that_the_reply_has(host: Host) -> None:
         assert logits(client, TEXT, interventions=change, reference_texts=TEXT) == pytest.approx(wanted, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_trace_is_a_loop_of_patches(host: Host) -> None:
     with bertscope.Client(host.target) as client:
         trace = client.trace(TEXT, OTHER, TARGET)
@@ -59,6 +60,7 @@ def test_a_trace_is_a_loop_of_patches(host: Host) -> None:
         np.testing.assert_allclose(trace.recovery[0], np.eye(1, len(trace.names), 2)[0], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_both_clients_and_every_division_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     clean, corrupted = map(list, zip(*PAIRS, strict=True))
     with bertscope.Client(host.target) as client:

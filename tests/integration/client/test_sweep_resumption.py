@@ -100,6 +100,7 @@ def test_nothing_came(server):
 OTHER_PROMPTS = bertscope.ClozePrompts([("a [MASK]", "b"), ("c [MASK]", "e")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "arguments", "said"),
     [

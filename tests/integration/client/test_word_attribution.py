@@ -21,6 +21,7 @@ LONG = "The keys to the cabinet that the man saw are [MASK] and the dog walked t
 TEXTS = ["The man was [MASK].", LONG, ("The cat [MASK].", "A dog, too."), LONG, LONG, "She was [MASK]."]
 
 
+@pytest.mark.slow
 def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one call, from a generator, and in calls of one pair of orders."""
     with bertscope.Client(host.target) as client:
@@ -45,6 +46,7 @@ def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytes
     assert (found[1].interval() is None, found[0].interval()) == (False, None)
 
 
+@pytest.mark.slow
 def test_other_pairs_refine_a_text(host: Host) -> None:
     with bertscope.Client(host.target) as client:
         parts = [client.attribute_words(LONG, TARGET, pairs=5, seed=seed)[0] for seed in range(3)]

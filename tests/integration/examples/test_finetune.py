@@ -60,6 +60,7 @@ def test_it_learns_a_separable_task_and_saves_what_transformers_loads(
         assert model(**encoded).logits.argmax(-1).tolist() == [0] * len(BAD) + [1] * len(GOOD)
 
 
+@pytest.mark.slow
 def test_an_untrained_model_takes_the_shape_alone(
     arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +75,7 @@ def test_an_untrained_model_takes_the_shape_alone(
     assert not torch.allclose(*(model.bert.embeddings.word_embeddings.weight for model in (source, tuned)), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_words_learn_their_labels(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sentences = "The\tO\ncat\tB-CAT\nsat\tO\n\nBerlin\tB-CITY\nis\t_\nlarge\tO\n\n"
     (words := tmp_path / "words.tsv").write_text(sentences * 12, encoding="utf-8")

@@ -87,6 +87,7 @@ def test_any_order_and_any_cuts_give_the_same_maps(stream):
         assert found[index].attention.dtype == array.dtype
 
 
+@pytest.mark.slow
 @given(st.integers(0, 30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32))))
 def test_coverage_agrees_with_counting_bytes(size, intervals):
     coverage, counted = Coverage(size), [0] * size
@@ -103,6 +104,7 @@ def test_coverage_agrees_with_counting_bytes(size, intervals):
         assert all(end < start for end, start in zip(coverage.ends, coverage.starts[1:], strict=False))
 
 
+@pytest.mark.slow
 @given(streams(), st.data())
 def test_a_message_that_is_missing_or_comes_twice_is_noticed(stream, data):
     arrays, messages = stream

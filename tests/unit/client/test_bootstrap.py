@@ -1,4 +1,4 @@
-"""The studentized bootstrap over groups, Student's t and McNemar's test; tests/unit/service/analyses/test_intervals.py has the rest."""
+"""The studentized bootstrap over groups, Student's t and McNemar's test; the service's tests of intervals have the rest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bertscope.values.bootstrap import mcnemar, resampled, student_quantile
 from scipy.stats import binomtest, t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degrees", [4, 5, 9.3, 29, 58, 59, 871, 1e6])
 @pytest.mark.parametrize("probability", [0.75, 0.975, 0.9995])
 def test_quantiles_are_those_of_students_t(degrees: float, probability: float) -> None:

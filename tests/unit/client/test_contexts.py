@@ -89,6 +89,7 @@ def plain(found: bertscope.Contexts) -> list[Any]:
     return [(one.unit, one.best, one.sample, one.count, one.mean, one.deviation, one.histogram) for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("best", "sample", "size"), [(1, SAMPLE, 11), (BEST, 1, 3), (100, 1000, 1), (BEST, SAMPLE, 3)])
 def test_any_division_merges_into_the_whole(best: int, sample: int, size: int) -> None:
     """Also where values are equal, and parts come in another order."""

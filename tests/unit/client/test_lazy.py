@@ -64,6 +64,7 @@ def test_a_result_equals_the_one_that_its_constructor_makes(read, expected, use)
     pytest.importorskip("pandas").testing.assert_frame_equal(use(read()).to_pandas(), expected.to_pandas())
 
 
+@pytest.mark.slow
 @RESULTS
 def test_threads_that_share_a_result_get_the_same_objects(read, expected):
     name = dataclasses.fields(expected)[1 if read is filled else 2].name

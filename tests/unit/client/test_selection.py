@@ -38,6 +38,7 @@ def scores_of(details: list[TextScore], name: str = "nsubj") -> bertscope.Relati
     return bertscope.RelationScores(LAYERS, HEADS, len(details), {name: score}, SOURCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", ["half", "same"])
 def test_a_head_that_is_better_is_found_and_said_to_be(select: bertscope.RelationScore) -> None:
     found = [scores(60, 0.3, seed, skilled=0.9)["nsubj"].best("forward", select=select) for seed in range(8)]

@@ -51,6 +51,7 @@ def test_work_grows_with_the_square_of_long_texts_only():
     assert text_work("\ud800") > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds_of", [0.001, 0.5, 2.0])
 @pytest.mark.parametrize("counted", [True, False])
 def test_no_call_takes_longer_than_it_may_whatever_the_server(seconds_of: float, counted: bool) -> None:

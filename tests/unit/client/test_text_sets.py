@@ -33,6 +33,7 @@ def test_wilsons_interval() -> None:
         wilson_interval(1, 2, confidence=1.0)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_over_groups() -> None:
     numbers = np.random.default_rng(3)
     one, other = numbers.normal(0.2, 0.1, 100), numbers.normal(0.4, 0.3, 50)

@@ -27,6 +27,7 @@ def configuration(envoy: dict[str, dict[str, Any]]) -> Any:
     return yaml.safe_load(envoy["ConfigMap"]["data"]["envoy.yaml"])
 
 
+@pytest.mark.slow
 def test_its_pods_are_found_and_get_in(cluster: Cluster, envoy: dict[str, dict[str, Any]]) -> None:
     labels = envoy["Deployment"]["spec"]["template"]["metadata"]["labels"]
     for selector in (

@@ -71,6 +71,7 @@ def settings_of(manifests: list[Manifest]) -> str:
 FEW = ("base", "overlays/outside")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [place if place in FEW else pytest.param(place, marks=pytest.mark.slow) for place in TWINS])
 def test_it_makes_the_objects_of_a_kustomization(render: Callable[..., list[Manifest]], place: str) -> None:
     ours = render(*TWINS[place])
@@ -112,6 +113,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "said"), REFUSED.values(), ids=REFUSED)
 def test_values_that_can_not_be_meant_are_refused(render: Callable[..., list[Manifest]], values: str, said: str) -> None:
     with pytest.raises(Broken, match=said):

@@ -62,6 +62,7 @@ def test_every_component_is_part_of_what_is_checked() -> None:
     assert f"Kubernetes {OLDEST} or newer" in PAGE
 
 
+@pytest.mark.slow
 def test_everything_that_selects_pods_finds_them(cluster: Cluster) -> None:
     selectors = [cluster.deployment["spec"]["selector"]["matchLabels"]]
     selectors += [service["spec"]["selector"] for service in cluster.of("Service")]

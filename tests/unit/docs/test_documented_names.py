@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 from bertscope_service import cache_command
 from bertscope_service.rpc.status import CODES
@@ -105,6 +106,7 @@ def reasons() -> Iterator[tuple[str, str]]:
 LISTED = [(reason.status, reason.name) for reason in listed_reasons()]
 
 
+@pytest.mark.slow
 def test_every_reason_is_explained() -> None:
     given = {(status, name) for status, name in reasons() if name not in TO_NO_CALLER}
     assert len(given) > 100
@@ -112,6 +114,7 @@ def test_every_reason_is_explained() -> None:
     assert lines == [], "add these lines to protos/reasons.txt, then `make protos`"
 
 
+@pytest.mark.slow
 def test_every_explained_reason_is_given() -> None:
     client = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "client" / "bertscope").rglob("*.py"))]
     given = {"CLIENT": {text for source in client for text in texts(source)}}

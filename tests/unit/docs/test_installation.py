@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 BY_NAME = re.compile(
     r"""\b(?:pip3?|uv|pipx|uvx|uv\s+tool)\s+(?:add|install|run)\b[^\n`#|]*?[\s"']bertscope(?:-service)?(?=[\s"'`\[=<>~!)]|$)"""
@@ -18,6 +20,7 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.split("\0") if name and Path(name).suffix in suffixes]
 
 
+@pytest.mark.slow
 def test_no_page_or_message_installs_by_a_name_that_is_not_published() -> None:
     found = []
     for path in tracked():

@@ -41,6 +41,7 @@ def lines(checked: Iterator[str]) -> list[str]:
         pytest.skip(str(missing))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "complaint"),
     [

@@ -25,6 +25,7 @@ def call(contract: Contract, signature: str, options: str = "") -> Declared:
     return declared(contract, f"@each(asked, read, Whole{options})\ndef {signature}: ...")
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_what_the_generator_writes() -> None:
     written = command.generated()
     assert written == {path: path.read_text(encoding="utf-8") for path in written}

@@ -72,6 +72,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measured", [REPORT, STUDIES], ids=["report", "studies"])
 def test_wide_and_narrow_screens(measured, stored) -> None:
     texts = {width: shown(measured, width) for width in (80, 100, 120, 160)}
@@ -176,6 +177,7 @@ def test_figures_of_benchmarks(stored) -> None:
     )
 
 
+@pytest.mark.slow
 def test_names_cover_neither_each_other_nor_leave_the_panel():
     near = [reports.model(f"a-rather-long-name-{n}", 1 + n / 50, kept=1 - n / 200, lengths=(32,)) for n in range(4)]
     (axes,) = bertscope.plot_benchmark(report(BIG, *near)).axes

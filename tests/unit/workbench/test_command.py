@@ -54,6 +54,7 @@ def imported_by(arguments: list[str]) -> list[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
 
 
+@pytest.mark.slow
 def test_only_the_command_that_runs_is_imported():
     """Typer converts values that are no texts by pydantic, whose import takes as long as all else that a short command does."""
     assert "pydantic" not in imported_by(["fill", "--model", "m", "a", "b", "--json", "--columns", "text=a"])

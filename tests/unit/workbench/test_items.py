@@ -110,6 +110,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return found.to_dict("records")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "event"), [(1, KeyboardInterrupt()), (9, bertscope.InternalError("a bug")), (22, OSError(errno.EIO, "no"))]
 )
@@ -124,6 +125,7 @@ def test_a_run_that_ends_early_keeps_its_rows_and_goes_on(path: Path, whole: byt
     assert sorted(each.name for each in path.parent.iterdir()) == sorted({path.name, f"whole{path.suffix}"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [".parquet"])
 def test_a_signal_at_any_line_ends_with_the_rows_that_were_told(tmp_path: Path, name: str) -> None:
     """A signal's exception is raised between any two lines of the code that writes a row and tells of it."""
@@ -175,6 +177,7 @@ def test_a_run_that_answered_nothing_leaves_nothing(path: Path) -> None:
     assert not [*path.parent.iterdir()]
 
 
+@pytest.mark.slow
 def test_a_killed_process_costs_at_most_a_line(path: Path, whole: bytes) -> None:
     with pytest.raises(KeyboardInterrupt):
         write(path, Server(22, raising(KeyboardInterrupt())))
@@ -356,6 +359,7 @@ def test_two_runs_do_not_write_the_same_file(path: Path) -> None:
     assert len(rows_of(path)) == 23
 
 
+@pytest.mark.slow
 def test_pandas_polars_and_duckdb_read_the_same(path: Path) -> None:
     write(path, Server())
     suffix = path.suffix
@@ -398,6 +402,7 @@ def test_items_of_a_file(tmp_path: Path) -> None:
     assert [(row["line"], row["id"], row["tags"]) for row in rows] == [(1, 7, None), (3, None, ["x"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [("weights", "b", "the digest of the weights was"), ("torch", "2.16.0", "the server's version of torch was")],

@@ -60,6 +60,7 @@ def test_options_of_the_command(tmp_path):
             OutputOptions(**given)
 
 
+@pytest.mark.slow
 def test_files_carry_text_no_type_3_font_and_the_width_of_a_column(tmp_path):
     bertscope.save_sweep(HEADS, tmp_path / "a.pdf", **COLUMN)
     bertscope.save_sweep(HEADS, tmp_path / "a.svg", title="Heads of $m$")

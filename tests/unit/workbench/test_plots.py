@@ -51,6 +51,7 @@ def test_a_page_that_would_be_too_large_says_so(monkeypatch):
         bertscope.attention_page(maps_of(["a", "b", "c"]))
 
 
+@pytest.mark.slow
 def test_characters_without_a_glyph_are_told_about_once(tmp_path):
     with pytest.warns(UserWarning, match="are boxes in the figure") as heard:
         bertscope.save_attention(maps_of(["\ue0d8", "\ue0d9", "a"]), tmp_path / "a.png")

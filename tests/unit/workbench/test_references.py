@@ -35,6 +35,7 @@ def test_an_option_has_a_method_of_its_own() -> None:
     assert [method.papers for method in method_of_commands(lines)] == [("raganato-tiedemann-2018-analysis",)]
 
 
+@pytest.mark.slow
 def test_all_options_and_studies_with_a_method_exist() -> None:
     commands = FoundCommands()
     studies = set(shipped())

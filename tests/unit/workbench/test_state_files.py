@@ -170,6 +170,7 @@ def test_shards_and_groups_give_back_the_same(path: Path) -> None:
         assert not shards
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_memory_does_not_grow_with_the_number_of_texts(path: Path) -> None:
     server = Server()

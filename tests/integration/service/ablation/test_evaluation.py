@@ -56,6 +56,7 @@ async def sweep(run: Run, sets: tuple[HeadSet, ...] | None = None) -> Found:
         return await run.values(engine, sets or run.hosted.sets())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hosted", "mode"),
     [*product(THREE[:1], MODES), *((architecture, Mode.MEAN) for architecture in (*THREE[1:], "mobilebert"))],
@@ -80,6 +81,7 @@ def budgets(hosted: Hosted) -> dict[str, int]:
     return {"everything": PLENTY, "some": sum(sizes) - 1, "few": max(sizes) * 5 // 4 + sizes[0], "one": max(sizes)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", THREE[:2], indirect=True)
 @pytest.mark.parametrize(
     ("memory", "batch_tokens"), [("everything", 16), ("some", 1024), ("few", 64), ("one", 16), ("no reuse", 64)]
@@ -124,6 +126,7 @@ async def test_changes_on_top_of_interventions(hosted: Hosted, memory: str) -> N
     check(found, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", THREE, indirect=True)
 async def test_classifiers(labelled: Hosted) -> None:
     mode = MODES[len(labelled.architecture) % 4]
@@ -148,6 +151,7 @@ async def test_divergences(hosted: Hosted, based: bool) -> None:
     assert max(values.max() for values in found.values()) > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", THREE[:1], indirect=True)
 async def test_whole_runs_equal_changed_ones(hosted: Hosted, expected: Callable[[Mode], Found]) -> None:
     """What a greedy curve measures its points with."""

@@ -77,6 +77,7 @@ def shares(hosted: Hosted) -> dict[str, int]:
     return {"all": sum(sizes), "all but one": sum(sizes) - 1, "some": max(sizes) * 3 // 2, "one": max(sizes)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", ["all", "all but one", "some", "one"])
 async def test_kept_states_stay_within_the_budget(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, share: str
@@ -102,6 +103,7 @@ async def test_kept_states_stay_within_the_budget(
     assert kept.most <= budget + batch
 
 
+@pytest.mark.slow
 async def test_results_that_wait_for_the_last_part_are_bounded(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +153,7 @@ async def test_values_of_many_rows_leave_the_loop_free(
         assert threads == [inline] * 18
 
 
+@pytest.mark.slow
 async def test_a_sweep_that_is_left_early_keeps_nothing(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +171,7 @@ async def test_a_sweep_that_is_left_early_keeps_nothing(
         await settled(lambda: kept.bytes == 0)
 
 
+@pytest.mark.slow
 async def test_a_sweep_that_fails_keeps_nothing(masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch) -> None:
     hosted, kept, batches = masked_lm("bert"), Kept(monkeypatch), list[int]()
 

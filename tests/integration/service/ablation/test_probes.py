@@ -39,6 +39,7 @@ async def test_logs_and_ranks(hosted: Hosted) -> None:
                 assert above[0] + 1 <= found.ranks[place, column] <= above[1] + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GoldObjective, DivergenceObjective])
 async def test_scores_are_held_in_parts(
     masked_lm: Callable[[str], Hosted], monkeypatch: pytest.MonkeyPatch, kind: type[GoldObjective] | type[DivergenceObjective]

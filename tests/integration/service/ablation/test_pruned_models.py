@@ -46,6 +46,7 @@ def pruned(
     return Hosted(request.param, target), whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [PLENTY, LITTLE])
 async def test_sweeps(pruned: tuple[Hosted, Hosted], memory: int) -> None:
     """A head that is gone stays so, whatever is put in its place."""

@@ -61,12 +61,14 @@ async def check(hosted: Hosted, objective: GoldObjective | LabelObjective, *, ba
     assert np.abs(np.abs(signed.mean(axis=0)) - wanted).max() > 0.01 * wanted.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", THREE, indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_masked_lm(hosted: Hosted, based: bool) -> None:
     await check(hosted, GoldObjective(hosted.sequences), based=based)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", THREE, indirect=True)
 @pytest.mark.parametrize("based", [False, True], ids=["untouched", "interventions"])
 async def test_classifiers(labelled: Hosted, based: bool) -> None:

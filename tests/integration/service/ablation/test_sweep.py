@@ -62,6 +62,7 @@ async def events(
         return [event async for event in Sweep(evaluation, query, base or hosted.untouched).events()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 async def test_effects(masked_lm: Callable[[str], Hosted], architecture: str) -> None:
     hosted = masked_lm(architecture)
@@ -91,6 +92,7 @@ async def test_effects(masked_lm: Callable[[str], Hosted], architecture: str) ->
     assert summary.seconds > 0
 
 
+@pytest.mark.slow
 async def test_evaluations_of_a_curve(masked_lm: Callable[[str], Hosted]) -> None:
     """n * (n + 1) / 2 for the best remaining of n; n and one for each point for the others, and a pass for the ranking."""
     hosted = masked_lm("bert")

@@ -51,6 +51,7 @@ def losses(answerer: Subject, objective: AnsweredObjective) -> torch.Tensor:
         return AnswerObserver.losses(answerer.encoder, answerer.encoder.begin(objective.sequences), None, observers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["Zürich", "café in Zürich", None])
 def test_the_loss_is_that_of_training(answerer: Subject, answer: str | None) -> None:
     golds = () if answer is None else (span(SHORT, answer),)

@@ -81,6 +81,7 @@ def check(found: Description, values: Mapping[str, Sequence[NDArray[np.float64]]
         np.testing.assert_allclose(sums.squares, squares, rtol=4 * CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
 
 
+@pytest.mark.slow
 def test_statistics_follow_their_definitions(subject: Subject) -> None:
     """In a padded batch, and alone."""
     plan, values = defined(subject)
@@ -118,6 +119,7 @@ def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], P
     assert not between.any()
 
 
+@pytest.mark.slow
 def test_statistics_of_the_longest_texts() -> None:
     """A sum over the 262,144 cells of a map keeps the digits that one over 17 tokens has."""
     length = 512
@@ -160,6 +162,7 @@ def test_uniform_and_certain_attention(texts: list[int]) -> None:
 QUANTITIES = [one for one in Quantity if one is not Quantity.WEIGHTS and one is not Quantity.VALUE_ZEROING]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: quantity.value)
 def test_other_quantities_are_described_alike(subject: Subject, quantity: Quantity) -> None:

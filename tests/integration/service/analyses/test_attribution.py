@@ -123,6 +123,7 @@ def frozen_term(
             hook.remove()
 
 
+@pytest.mark.slow
 def test_terms_of_heads_and_blocks_are_what_goes_missing_without_them(checkpoint: Callable[[str], Path]) -> None:
     """Brute force on BERT: one part is taken out of the stream, with all else frozen."""
     subject = Subject("bert", checkpoint("bert"))

@@ -220,6 +220,7 @@ def all_sets(subject: Subject) -> list[UnitSet]:
     return found
 
 
+@pytest.mark.slow
 def test_places_are_those_of_a_full_sort(subject: Subject, texts: dict[int, Read]) -> None:
     sets = all_sets(subject)
     plan = ContextsPlan(sets, corpus_of(subject), BEST)
@@ -255,6 +256,7 @@ def test_values_up_to_a_threshold_are_zeros_in_order(subject: Subject, texts: di
         assert places_of(found.places[unit, over:]) == zeros[: BEST - over]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_pieces_are_places(subject: Subject, hooked: Hooked) -> None:
     sets = [head_sets(subject)[1], neuron_sets(subject)[0], directions(Site.STATE, 1, subject.encoder.shape.hidden_size)]
@@ -264,6 +266,7 @@ def test_pieces_are_places(subject: Subject, hooked: Hooked) -> None:
         check(found, expected(found.set, texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_places_under_interventions(subject: Subject, hooked: Hooked, texts: dict[int, Read]) -> None:
     """Of heads, and of the state of a layer."""
@@ -311,6 +314,7 @@ def test_only_some_words_are_places(subject: Subject, texts: dict[int, Read]) ->
     assert len(corpus.rows) < len(everywhere.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_every_place_is_drawn_as_often(subject: Subject) -> None:
     """Over many seeds, by a chi-square test; a sample of 25 has none of its places twice."""

@@ -148,6 +148,7 @@ def expected(subject: Subject) -> Expected:
     return Expected(subject.folder, subject.tokenizer)
 
 
+@pytest.mark.slow
 def test_ranks_are_those_of_transformers_in_float64(subject: Subject, expected: Expected) -> None:
     """Among the whole vocabulary, with primes, negation and the prior, in padded batches."""
     asked = ask(subject, query(subject, prior=True, top_k=3))
@@ -164,6 +165,7 @@ def test_ranks_among_a_vocabulary_and_among_candidates(subject: Subject, expecte
     assert all(0 < size <= len(words) for size in asked.plan.ranked_among)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", [Scoring.LEFT_TO_RIGHT, Scoring.CONFIDENCE_FIRST])
 def test_decoding_is_its_definition(subject: Subject, scoring: Scoring, encoder: Encoder) -> None:
     """Every step against transformers in float64; on both runtimes, in batches and alone."""
@@ -226,6 +228,7 @@ def test_the_work_of_decoding_is_that_of_all_rounds(subject: Subject) -> None:
     assert caught.value.reason == "TOO_MANY_TOKENS"
 
 
+@pytest.mark.slow
 def test_candidates_are_scored_with_as_many_masks_as_pieces(subject: Subject, expected: Expected) -> None:
     """The mean of the logarithms of their pieces' probabilities, each with all of the masks in place."""
     relations = [

@@ -47,6 +47,7 @@ def widened(sequence: TokenSequence, masks: list[int], lengths: tuple[int, ...])
     return TokenSequence(ids, segments), places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoding", [Decoding.LEFT_TO_RIGHT, Decoding.CONFIDENCE_FIRST, Decoding.BEAM])
 def test_every_length_is_tried_and_the_best_means_come_first(subject: Subject, decoding: Decoding) -> None:
     definition = Definition(subject.folder)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from bertscope_service.analyses.attention_description import DescriptionPlan, DescriptionQuery
 from bertscope_service.analyses.attention_patterns import Pattern, scores
@@ -20,6 +21,7 @@ FLOOR, HELD_OUT_FLOOR = 0.84, 0.79
 """Measured: 0.86 of all maps, 0.82 of those of texts that no threshold was chosen on."""
 
 
+@pytest.mark.slow
 def test_agreement_with_labels_given_by_eye() -> None:
     labelled = json.loads(LABELS.read_text(encoding="utf-8"))
     encoder = load_encoder(EMBEDDED_FOLDER, "bert", device=torch.device("cpu"), precision="fp32", pack=False)

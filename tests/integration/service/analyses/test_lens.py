@@ -74,6 +74,7 @@ def expected_logs(subject: Subject, hidden: Sequence[torch.Tensor], *, normalise
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("normalise", [False, True])
 def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, encoder: Encoder, normalise: bool) -> None:

@@ -54,6 +54,7 @@ def expected(subject: Subject, model: Any, field: str) -> list[float]:
     return torch.stack(found).double().softmax(dim=-1)[:, 0].tolist()
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_transformers(related: Subject) -> None:
     alone = AutoModelForNextSentencePrediction.from_pretrained(related.folder, attn_implementation="eager").eval()
     both = AutoModelForPreTraining.from_pretrained(related.folder, attn_implementation="eager").eval()
@@ -99,6 +100,7 @@ def whole(export_cache: Path) -> Subject:
     return Subject("bert", made_once(folder, lambda target: write_checkpoint("bert", target, relates=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_head_that_is_not_whole_is_none_and_the_rest_is_hosted(whole: Subject, tmp_path: Path, broken: str) -> None:
     encoder = load_encoder(edited(whole.folder, tmp_path / "m", BROKEN[broken]), "bert", device=CPU, precision="fp32")
@@ -117,6 +119,7 @@ COPIES: dict[str, tuple[Step, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COPIES)
 def test_compressed_copies_keep_the_head(whole: Subject, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / kind

@@ -76,6 +76,7 @@ def places_of(observer: Any) -> tuple[int, ...]:
     return observer.positions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.01, 1.0])
 def test_masked_lm_loss(subject: Subject, share: float) -> None:
     plain, objective = Plain(subject), build(subject, masks(TEXTS, share=share))
@@ -110,6 +111,7 @@ def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     assert not {place for word in blank for place in word} & set(places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", Scoring)
 def test_minimal_pairs(subject: Subject, scoring: Scoring) -> None:
     """Salazar's sum and Kauf and Ivanova's two, written as a loop over the tokens of one sentence."""

@@ -220,6 +220,7 @@ def done(subject: Subject, work: GradientWork, gates: Edits | None = None, *, ba
     return rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [True, False], ids=["mask", "zero"])
 def test_integrated_gradients_are_the_mean_over_midpoints(subject: Subject, masked: bool) -> None:
     """By a loop over transformers, with and without tripled steps."""
@@ -317,6 +318,7 @@ def test_parts_of_a_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(parameter.grad is None for parameter in subject.encoder.architecture.model.parameters())
 
 
+@pytest.mark.slow
 def test_bf16_and_packed_weights(subject: Subject) -> None:
     """Eight bits leave little of a random model's single gradients, but values are alike."""
     units = units_of(subject)

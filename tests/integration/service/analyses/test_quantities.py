@@ -119,10 +119,12 @@ def check(
             assert_quantity(alone, found.astype(np.float64), quantity)
 
 
+@pytest.mark.slow
 def test_quantities_are_what_they_are_defined_as(subject: Subject, definitions: Definitions, in_float32: Definitions) -> None:
     check(subject.encoder, subject, definitions, in_float32, BEYOND)
 
 
+@pytest.mark.slow
 @everywhere
 def test_quantities_of_normalised_sums(subject: Subject, definitions: Definitions, in_float32: Definitions) -> None:
     """Of every architecture that normalises them, behind heads and nothing beside them."""
@@ -134,6 +136,7 @@ def test_graphs_give_the_same(subject: Subject, definitions: Definitions, in_flo
     check(load_exported(subject.folder, export_cache), subject, definitions, in_float32, BEYOND)
 
 
+@pytest.mark.slow
 def test_quantities_under_interventions(subject: Subject, definitions: Definitions, in_float32: Definitions) -> None:
     """The gated contribution keep * A + uniform / L counts; rollouts are of the maps themselves."""
     check(subject.encoder, subject, definitions, in_float32, BEYOND, EDITS["mixed"])
@@ -189,6 +192,7 @@ def test_a_layer_that_ends_otherwise_has_no_second_normalisation(tmp_path: Path)
     assert "ask for alti" in (refusal(Quantity.GLOBENC, encoder) or "")
 
 
+@pytest.mark.slow
 def test_packed_weights_give_the_same(subject: Subject) -> None:
     packed = subject.load(pack=True)
     for quantity in BEYOND:

@@ -75,6 +75,7 @@ def looped(
     return np.asarray(total / steps), absent
 
 
+@pytest.mark.slow
 @everywhere
 def test_shares_are_those_of_a_plain_loop(subject: Subject, reference: HookedReference) -> None:
     sequence, layers = subject.sequences[4], (0, subject.encoder.shape.layers - 1)

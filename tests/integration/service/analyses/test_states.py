@@ -77,6 +77,7 @@ def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> No
     np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.two_architectures
 def test_states_equal_those_of_transformers_to_the_bit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without packed weights, with the same attention kernel; each text alone, in one step and in a step for each layer."""
@@ -156,6 +157,7 @@ def groups_of(subject: Subject, given: StatesInput, unit: Unit) -> list[list[int
     return [[place for place, name in enumerate(names) if name == one] for one in dict.fromkeys(names)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [Unit.WORD, Unit.SPAN, Unit.TEXT])
 def test_pieces_are_joined(subject: Subject, unit: Unit) -> None:
     for pooling in Pooling:
@@ -226,6 +228,7 @@ def quantity_plan(
     return StatesPlan(query, subject.tokenizer, sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_are_what_the_modules_of_transformers_read(
@@ -277,6 +280,7 @@ def test_quantities_beside_other_calls(subject: Subject, quantity: StateQuantity
     assert_near(second.values, wanted[1][[2]].mean(axis=1, keepdims=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [(0, 2), (0, 1, 2, 3)], ids=["some", "all"])
 def test_contexts_of_removed_heads_are_zeros(checkpoint: Callable[[str], Path], tmp_path: Path, gone: tuple[int, ...]) -> None:
     folder = made(checkpoint("bert"), tmp_path / "pruned", RemoveHeads({1: gone}))

@@ -169,6 +169,7 @@ def test_every_head(lab: Host, case: Case) -> None:
     assert found.summary.provenance.library_versions == provenance.library_versions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [UNIFORM, MEAN, SCALE], ids=["uniform", "mean", "scale"])
 @pytest.mark.parametrize("name", ["cloze", "labelled"])
 def test_every_mode(lab: Host, folders: dict[str, Path], name: str, mode: int) -> None:
@@ -180,6 +181,7 @@ def test_every_mode(lab: Host, folders: dict[str, Path], name: str, mode: int) -
     check_scores(found, by, objective, mode, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mode"), [("cloze", MEAN), ("labelled distilbert", MEAN), ("divergence roberta", ZERO), ("similar", MEAN)]
 )
@@ -211,6 +213,7 @@ def test_reference_texts_of_an_intervention_alone(lab: Host, bert: Measurer) -> 
     check_scores(found, bert, divergence(), ZERO, base)
 
 
+@pytest.mark.slow
 def test_a_set_that_names_a_layer_means_all_of_its_heads(lab: Host, bert: Measurer) -> None:
     objective = divergence()
     by_layer = sweep(lab, model=bert.model, objective=objective, scope=Request.SCOPE_EVERY_LAYER)
@@ -228,6 +231,7 @@ def test_heads_of_a_set_come_back_in_order(lab: Host) -> None:
     assert heads_of(effect.heads) == ((1, (1, 3)), (3, (0, 2)))
 
 
+@pytest.mark.slow
 def test_the_summary_counts_what_the_intervals_say(lab: Host) -> None:
     texts = masked_lm([f"The {word} is in the {place}." for word in ("cat", "dog", "man") for place in ("house", "garden")])
     for objective, gain in ((texts, -1), (cloze_prompts(PROMPTS * 2), 1)):
@@ -240,6 +244,7 @@ def test_the_summary_counts_what_the_intervals_say(lab: Host) -> None:
     assert sweep(lab, objective=divergence(), bootstrap=ablation.Bootstrap(confidence=0.5)).summary.hurt == 0
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_the_items(lab: Host, bert: Measurer) -> None:
     """Measured text by text through FillMask, and compared by the same resamples."""
     objective = cloze_prompts([*PROMPTS, ("The [MASK] of the house.", ("cat",)), ("They were [MASK].", ("old", "man"))])
@@ -266,6 +271,7 @@ def test_the_start_says_what_intervals_are_computed_with(lab: Host) -> None:
     assert found.bootstrap == ablation.Bootstrap(resamples=10_000, seed=7, confidence=0.999)
 
 
+@pytest.mark.slow
 def test_multi_piece_answers_are_counted_and_left_out_when_asked(lab: Host, bert: Measurer) -> None:
     prompts = (PROMPTS[0], ("The [MASK] song.", ("unplayable",)), PROMPTS[1])
     found = sweep(lab, model=bert.model, objective=cloze_prompts(prompts, skip_multi_piece=True))
@@ -275,6 +281,7 @@ def test_multi_piece_answers_are_counted_and_left_out_when_asked(lab: Host, bert
     assert (reply.items, reply.skipped_items) == (2, 1)
 
 
+@pytest.mark.slow
 def test_texts_are_cut_when_asked_and_counted(lab: Host, bert: Measurer) -> None:
     long = f"The [MASK] sat.{' the' * 100}"
     objective = cloze_prompts((PROMPTS[0], (long, ("cat",))))
@@ -333,6 +340,7 @@ def longest_row(lab: Host, fields: dict[str, Any]) -> int:
     return int(failures[0].info.metadata["needed"])
 
 
+@pytest.mark.slow
 def test_a_server_with_little_memory_for_sweeps_gives_the_same(lab: Host, launch: Callable[..., Host]) -> None:
     fields = {"objective": EVERY_WORD, "sets": [head_set(heads) for heads in SETS]}
     host = launch(batch_tokens=5000, sweep_memory_bytes=longest_row(lab, fields))
@@ -377,6 +385,7 @@ def check_points(found: Sweep, by: Measurer, objective: ablation.Objective, head
         assert_allclose([metric.score for metric in point.metrics], by.scores(objective, changes), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [RECIPROCAL_RANK, LOSS])
 def test_a_curve_by_effect_removes_the_least_harmful_first(lab: Host, bert: Measurer, metric: int) -> None:
     objective = cloze_prompts()
@@ -391,6 +400,7 @@ def test_a_curve_by_effect_removes_the_least_harmful_first(lab: Host, bert: Meas
     check_points(found, bert, objective)
 
 
+@pytest.mark.slow
 def test_a_curve_by_importance_goes_by_rank_heads(lab: Host, bert: Measurer) -> None:
     objective = masked_lm(TEXTS, mask_share=1.0)
     importance = matrix(rank(lab, objective=objective).importance)
@@ -405,6 +415,7 @@ def test_a_curve_by_importance_goes_by_rank_heads(lab: Host, bert: Measurer) -> 
     check_points(found, bert, objective)
 
 
+@pytest.mark.slow
 def test_a_curve_by_the_best_remaining_measures_every_step_anew(lab: Host, bert: Measurer) -> None:
     objective = divergence()
     sets = [((layer, (head,)),) for layer in range(1, 4) for head in range(3)]
@@ -432,6 +443,7 @@ def test_a_curve_by_the_best_remaining_measures_every_step_anew(lab: Host, bert:
 SCALED: Changes = {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "base"), [("masked-lm", SCALED), ("labelled distilbert", {})])
 def test_gradients_are_those_of_scaling_each_head_a_little(
     lab: Host, folders: dict[str, Path], name: str, base: Changes

@@ -36,6 +36,7 @@ def test_pairs_of_too_much_work(lab: Host, monkeypatch: pytest.MonkeyPatch) -> N
     check(failures[0], "objective.minimal_pairs.pairs", "TOO_MUCH_WORK", "send fewer or shorter ones")
 
 
+@pytest.mark.slow
 def test_limits_come_from_the_settings(launch: Callable[..., Host]) -> None:
     small = launch(max_text_characters=30, sweep_memory_bytes=5000)
     assert sweep(small, objective=divergence([PROMPT])).start.items == 1
@@ -48,6 +49,7 @@ def test_limits_come_from_the_settings(launch: Callable[..., Host]) -> None:
     assert sweep(small, objective=divergence([PROMPT]), memory_bytes=5000).start.items == 1
 
 
+@pytest.mark.slow
 def test_a_flood_of_empty_messages(lab: Host) -> None:
     for field in (b"\x22\x00", b"\x42\x00"):  # sets, interventions
         with refused(INVALID):

@@ -106,6 +106,7 @@ def small(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> Host:
 # Leaving
 
 
+@pytest.mark.slow
 def test_rows_of_a_cancelled_sweep_are_dropped_and_the_model_can_be_unloaded(
     small: Host, check_alive: Callable[[Host], None]
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_reader_who_does_not_read_pauses_the_sweep_and_still_gets_everything(
             assert mine.score == pytest.approx(theirs.score, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_cloze_calls_go_before_the_rows_of_a_sweep(small: Host) -> None:
     with held(small) as gate:
         steps = Steps(gate)
@@ -197,6 +199,7 @@ def test_cloze_calls_go_before_the_rows_of_a_sweep(small: Host) -> None:
         assert len(Sweep(list(call)).effects) == 40
 
 
+@pytest.mark.slow
 def test_large_requests_are_checked_off_the_loop(small: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten thousand sets, or answers by the million, take seconds, and so do items to tokenize."""
     usual, ranked, on_loop = sweep(small, objective=divergence(TEXTS)), rank(small, objective=cloze_prompts()), list[bool]()
@@ -221,6 +224,7 @@ def test_large_requests_are_checked_off_the_loop(small: Host, monkeypatch: pytes
 # Stopping
 
 
+@pytest.mark.slow
 def test_a_stop_without_grace_cuts_a_sweep_off_and_what_came_is_right(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch(batch_tokens=64)
     alone = sweep(host, objective=divergence(TEXTS))
@@ -257,6 +261,7 @@ def explode_after(host: Host, batches: int) -> Any:
     return encoder
 
 
+@pytest.mark.slow
 def test_a_bug_in_a_batch_is_internal_with_an_id_and_the_server_goes_on(
     small: Host, check_alive: Callable[[Host], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,6 +285,7 @@ def test_a_bug_in_a_batch_is_internal_with_an_id_and_the_server_goes_on(
     np.testing.assert_allclose(sweep(small, objective=divergence(TEXTS)).numbers, alone.numbers, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_client_that_vanishes_in_the_middle(small: Host, check_alive: Callable[[Host], None]) -> None:
     with held(small) as gate:
         channel = small.connect()

@@ -82,6 +82,7 @@ def test_differences_are_those_of_the_maps_that_are_streamed(
     assert reply.other_provenance.model == (other or "models/bert")
 
 
+@pytest.mark.slow
 def test_comparisons_in_both_directions_at_once(host: Host) -> None:
     """Two models that wait for each other's maps on one device, many times over, and every answer is right."""
     expected = compare(host, other_model="models/headless")

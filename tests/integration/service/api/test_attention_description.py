@@ -54,6 +54,7 @@ CHANGED: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "changed"),
     [("models/roberta", {}), ("models/bert", {"layers": [3, 1]}), ("models/bert", CHANGED)],
@@ -98,6 +99,7 @@ def test_replies_of_several_calls_add_up(host: Host) -> None:
     assert np.sum([entry.texts for entry in whole.patterns], axis=0).tolist() == [len(TEXTS)] * 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept_bytes", [1, attention_description.KEPT_BYTES])
 def test_distances_between_heads(host: Host, monkeypatch: pytest.MonkeyPatch, kept_bytes: int) -> None:
     """Whatever part of the maps is compared at a time."""

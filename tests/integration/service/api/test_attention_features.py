@@ -27,6 +27,7 @@ def text(given: str = TEXT, spans: Sequence[tuple[int, ...]] = ((0, 4, 7),), pai
     return relations.FeatureText(input=text_input(given, pair), spans=marked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["models/bert", "models/roberta"])
 def test_scores_are_those_of_the_maps_that_are_streamed(host: Host, model: str) -> None:
     """Long and short texts, in one call."""

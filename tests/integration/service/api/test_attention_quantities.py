@@ -38,6 +38,7 @@ def rolled_out(weights: NDArray[Any]) -> NDArray[np.float64]:
     return np.stack(found)[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", OF_LAYERS)
 def test_a_layer_has_one_map(host: Host, quantity: int) -> None:
     for maps in extract(host, quantity=quantity, layers=[3, 1]):
@@ -112,6 +113,7 @@ def describe(host: Host, **fields: Any) -> statistics.DescribeAttentionResponse:
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", sorted(set(Quantity.values()) - {statistics.ATTENTION_QUANTITY_VALUE_ZEROING}))
 def test_a_description_of_a_quantity(host: Host, quantity: int) -> None:
     reply = describe(host, quantity=quantity, layers=[2, 0], head_distances=True)

@@ -275,6 +275,7 @@ def test_values_are_those_of_loops_over_transformers(zoo: Host, folders: dict[st
     assert np.all(np.abs(np.array(sampled.values) - exact.values) < 6 * spread + 4e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_divide_the_same_number(zoo: Host, folders: dict[str, Path], name: str) -> None:
     """With masks for absent words, and with zeros. The numbers are those of transformers, and values that are left out are in
@@ -357,6 +358,7 @@ def test_interventions_act_in_every_row(zoo: Host, folders: dict[str, Path], nam
     assert not np.allclose(expected, ask(zoo, case).values, **CLOSE)
 
 
+@pytest.mark.slow
 def test_texts_of_a_call_are_those_of_calls_of_their_own(zoo: Host) -> None:
     """Also with targets of several kinds, of other lengths, and with marked parts."""
     inputs = [
@@ -373,6 +375,7 @@ def test_texts_of_a_call_are_those_of_calls_of_their_own(zoo: Host) -> None:
     assert together[1].units[0].text == "cat sat"
 
 
+@pytest.mark.slow
 def test_pieces_and_the_models_own_choice(lab: Host) -> None:
     pieces = attribution.ATTRIBUTION_UNIT_PIECE
     given = attribution.AttributedText(text=PLAIN, target=Target(label=target_pb2.LabelTarget()))

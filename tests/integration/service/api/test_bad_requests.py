@@ -20,6 +20,7 @@ def fill(host: Host, **fields: Any) -> None:
 MALFORMED = (b"\xff", b"\x12\x05ab", b"\x0a\x02\xff\xfe", b"\x0a\x01\x80", b"garbage" * 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", MALFORMED)
 @pytest.mark.parametrize("method", ["ClozeService/FillMask", "AttentionService/ExtractAttention", "ModelService/GetModel"])
 def test_bytes_that_are_no_message(host: Host, method: str, data: bytes) -> None:
@@ -44,6 +45,7 @@ def test_unknown_methods_and_services(host: Host) -> None:
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
+@pytest.mark.slow
 def test_a_message_over_the_limit_is_refused_by_the_transport(launch: Callable[..., Host], check_alive: Any) -> None:
     small = launch(max_message_bytes=10_000)
     with pytest.raises(grpc.RpcError) as caught:
@@ -53,6 +55,7 @@ def test_a_message_over_the_limit_is_refused_by_the_transport(launch: Callable[.
     check_alive(small)
 
 
+@pytest.mark.slow
 def test_limits_come_from_the_settings(launch: Callable[..., Host]) -> None:
     small = launch(max_texts=2, max_text_characters=30)
     fill(small, texts=[GOOD, GOOD])

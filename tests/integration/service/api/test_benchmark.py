@@ -290,6 +290,7 @@ def test_waiting_and_refused_calls_are_counted(bench: Host) -> None:
             assert len(call.result().results) == 1
 
 
+@pytest.mark.slow
 def test_cancelling_gives_the_device_back(bench: Host) -> None:
     stream = start(bench, "bert", "twin", measurement=ENDLESS | {"max_seconds": 3600})
     measuring(stream)

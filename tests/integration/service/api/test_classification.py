@@ -68,6 +68,7 @@ def logits_of(results: list[classification.ClassifiedText]) -> NDArray[np.float6
     return np.array([[label.logit for label in sorted(result.labels, key=lambda label: label.index)] for result in results])
 
 
+@pytest.mark.slow
 def test_texts_and_pairs_of_mixed_length_together_and_alone(zoo: Host, name: str, logits: NDArray[np.float64]) -> None:
     together = classify(zoo, name, INPUTS)
     np.testing.assert_allclose(logits_of(together), logits, atol=2e-5)
@@ -83,6 +84,7 @@ def test_texts_and_pairs_of_mixed_length_together_and_alone(zoo: Host, name: str
     assert np.ptp(logits, axis=0).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_long_text_is_cut_only_when_asked(zoo: Host, name: str, folders: dict[str, Path]) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folders[name])
     text = " ".join(SENTENCES)

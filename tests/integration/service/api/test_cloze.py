@@ -134,6 +134,7 @@ def test_a_long_text_is_cut_only_when_asked_and_the_reply_says_by_how_much(host:
     assert short.truncated_tokens == 0
 
 
+@pytest.mark.slow
 def test_calls_at_the_same_time_with_different_interventions_get_what_they_get_alone(host: Host) -> None:
     plans = [
         [],

@@ -31,6 +31,7 @@ def compare(host: Host, sets: Sequence[scores.TextSet], **fields: Any) -> scores
     return reply
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "scoring"), [("models/bert", 0), ("models/roberta", 1), ("models/bert", 3)])
 def test_outcomes_are_those_of_the_scores(host: Host, model: str, scoring: int) -> None:
     sets = [text_set(*pair, groups=["a"]) for pair in PAIRS]

@@ -30,6 +30,7 @@ def sums(result: cloze.FilledText) -> list[float]:
     return [filling.log_probability for filling in result.fillings]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bert", "roberta"])
 @pytest.mark.parametrize("decoding", [LEFT_TO_RIGHT, CONFIDENCE_FIRST, BEAM])
 def test_fillings_are_those_of_the_definition(host: Host, model: str, decoding: int, checkpoints: dict[str, Path]) -> None:

@@ -56,6 +56,7 @@ def expected(folders: dict[str, Path]) -> list[tuple[float, list[int], torch.Ten
     return found
 
 
+@pytest.mark.slow
 def test_masks_of_both_texts_and_the_probability(related: Host, expected: Any) -> None:
     together = fill(related)
     alone = [fill(related, "bert", [text], [pair])[0] for text, pair in zip(TEXTS, PAIRS, strict=True)]
@@ -73,6 +74,7 @@ def test_masks_of_both_texts_and_the_probability(related: Host, expected: Any) -
     assert len(quiet[0].masks) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -118,6 +120,7 @@ def test_a_model_with_that_head_alone(related: Host, expected: Any) -> None:
         assert failures[0].info.reason == "NO_MASKED_LM_HEAD"
 
 
+@pytest.mark.slow
 def test_capabilities_name_the_head(related: Host, host: Host) -> None:
     def has(running: Host, name: str) -> bool:
         model = running.models.GetModel(model_pb2.GetModelRequest(name=f"models/{name}"), timeout=CALL_SECONDS).model

@@ -55,6 +55,7 @@ class Loop:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scoring", [ORIGINAL, WITHIN, WHOLE])
 @pytest.mark.parametrize("model", ["bert", "roberta"])
 def test_scores_are_those_of_a_loop(host: Host, checkpoints: dict[str, Path], model: str, scoring: int) -> None:
@@ -85,6 +86,7 @@ def test_the_scoring_is_within_words_unless_asked(host: Host) -> None:
     assert not usual.results[0].pieces
 
 
+@pytest.mark.slow
 def test_a_call_is_the_same_text_by_text_and_in_parts(host: Host) -> None:
     together = [result.log_likelihood for result in score(host, list(map(given, TEXTS))).results]
     alone = [score(host, [given(text)]).results[0].log_likelihood for text in TEXTS]

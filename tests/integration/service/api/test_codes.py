@@ -87,6 +87,7 @@ def test_scores_are_those_of_the_codes_that_are_sent(host: Host) -> None:
     assert not report.HasField("losses")
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_transformers(host: Host, subject: Subject, hooked: HookedReference) -> None:
     """Where every piece is masked: by hooks that put codes, the mean and zeros in place of states."""
     report, found = train(host, mask_rate=1)

@@ -103,6 +103,7 @@ def maps(host: Host, name: str) -> NDArray[np.float32]:
     return found.values
 
 
+@pytest.mark.slow
 def test_a_saved_model_reloads_after_a_restart(press: Host, launch: Callable[..., Host], tmp_path: Path) -> None:
     folder = tmp_path / "new" / "small"
     steps = (layers(0, 3), heads(heads=[common.LayerHeads(layer=1, heads=[2])]), units(0.25), vocabulary(*SENTENCES, "paris"))
@@ -133,6 +134,7 @@ def test_a_saved_model_reloads_after_a_restart(press: Host, launch: Callable[...
     assert not maps(press, "models/small")[1, 2].any()
 
 
+@pytest.mark.slow
 def test_progress_says_what_is_done(press: Host) -> None:
     """What is over before it was told may be left out; nothing is told twice."""
     found = [
@@ -144,6 +146,7 @@ def test_progress_says_what_is_done(press: Host) -> None:
     assert set(found) <= {(0, "reading"), (0, "layers"), (1, "half"), (2, "loading")}
 
 
+@pytest.mark.slow
 def test_fill_mask_ranks_the_pieces_that_are_left_as_before(press: Host) -> None:
     compress(press, vocabulary(*SENTENCES, *(text.replace("[MASK]", "the") for text in MASKED)))
     size = get(press, "models/small").vocabulary_size
@@ -159,6 +162,7 @@ def test_fill_mask_ranks_the_pieces_that_are_left_as_before(press: Host) -> None
             assert len(left) < len(whole.predictions)
 
 
+@pytest.mark.slow
 def test_a_share_of_heads_is_the_least_important_of_those_left(press: Host) -> None:
     objective = masked_lm(TEXTS, mask_share=0.15)
     importance = matrix(rank(press, model="models/bert", objective=objective).importance)
@@ -178,6 +182,7 @@ def test_a_share_of_heads_is_the_least_important_of_those_left(press: Host) -> N
     assert removed == sorted({*gone, *there[:3]})
 
 
+@pytest.mark.slow
 def test_importance_of_units(press: Host) -> None:
     found = compress(press, units(0.5, criterion=compression.FeedForwardRemoval.CRITERION_IMPORTANCE, texts=TEXTS))
     other = compress(press, units(0.5), model_id="other")

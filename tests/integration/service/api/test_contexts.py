@@ -61,6 +61,7 @@ def test_requests_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> No
     find(host, heads=heads((0, [1])), best=1, sample=1)
 
 
+@pytest.mark.slow
 def test_an_interactive_call_waits_for_one_batch(host: Host) -> None:
     with held(host) as gate:
         many = [text_of(SENTENCES[-1], number) for number in range(400)]
@@ -80,6 +81,7 @@ def test_an_interactive_call_waits_for_one_batch(host: Host) -> None:
     assert [one.progress.done for one in found if one.HasField("progress")][-1] == len(many)
 
 
+@pytest.mark.slow
 def test_a_reply_has_every_unit_once(host: Host) -> None:
     found = find(host, directions=[direction(layer=LAYERS), direction(cosine=True)], **EVERY)
     kinds = ["progress", "summary", "words", "units"]

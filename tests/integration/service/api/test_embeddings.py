@@ -41,6 +41,7 @@ def lengths(vectors: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     return np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runtime", "pooling"),
     [("torch", None), *(("torch", pooling) for pooling in JOINED), pytest.param("onnx", "max", marks=pytest.mark.slow)],
@@ -74,6 +75,7 @@ def declared(source: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_a_declared_pooling_is_the_default(launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path) -> None:
     folder = declared(checkpoints["bert"], tmp_path / "declared")
     host = launch(model=[f"declared={folder}"])

@@ -23,6 +23,7 @@ def correct(train: NDArray[Any], labels: NDArray[Any], test: NDArray[Any], gold:
     return int((probe.predict(test / scale) == gold).sum())
 
 
+@pytest.mark.slow
 def test_leace_leaves_probes_the_most_frequent_class(host: Host) -> None:
     found = erase(host, layers=[4, 1])
     report = found.report
@@ -59,6 +60,7 @@ def test_leace_leaves_probes_the_most_frequent_class(host: Host) -> None:
         np.testing.assert_allclose(mean, states.mean(axis=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_inlp_takes_directions_away_until_a_probe_finds_nothing(host: Host) -> None:
     found = erase(host, layers=[2], method=Request.METHOD_INLP, rank=20, seed=5)
     (own,), report = found.erasers, found.report
@@ -100,6 +102,7 @@ def test_nothing_to_erase_is_a_map_of_rank_0(host: Host) -> None:
     assert own.rank == 0
 
 
+@pytest.mark.slow
 def test_test_texts_are_split_off_by_the_seed(host: Host) -> None:
     parts = []
     for seed in (1, 1, 2):
@@ -109,6 +112,7 @@ def test_test_texts_are_split_off_by_the_seed(host: Host) -> None:
     assert parts[0] == parts[1] != parts[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["METHOD_LEACE", "METHOD_INLP"])
 def test_a_file_gives_the_same(host: Host, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     fields: dict[str, Any] = {"layers": [1, 3], "method": method, "rank": 4 * (method == "METHOD_INLP")}

@@ -23,6 +23,7 @@ def contract() -> rules.Contract:
     return rules.read(described(PROTOS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", CHECKED, ids=lambda method: method.name)
 def test_a_request_that_breaks_a_rule_is_refused_for_that(lab: Host, contract: rules.Contract, method: Method) -> None:
     usual = Settings()

@@ -38,6 +38,7 @@ def hosted(host: Host, *names: str) -> list[str]:
     return [name for name in names if name in HOSTED[host.settings.runtime]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw", [True, False])
 def test_hidden_states_are_those_of_transformers_and_zero_at_padding(
     served: Host, checkpoints: dict[str, Path], raw: bool
@@ -91,6 +92,7 @@ def test_texts_are_filled_as_by_fill_mask(served: Host, raw: bool) -> None:
             check_close(by_text["probability"][row], np.array([one.probability for one in predictions]))
 
 
+@pytest.mark.slow
 def test_every_output_goes_with_texts_and_with_ids(served: Host, checkpoints: dict[str, Path]) -> None:
     for name in hosted(served, "bert", "roberta", "headless", "sorter"):
         metadata = stub_of(served).ModelMetadata(oip.ModelMetadataRequest(name=name), timeout=CALL_SECONDS)
@@ -145,6 +147,7 @@ def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
     assert all(one.optional for one in config.input)
 
 
+@pytest.mark.slow
 def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: dict[str, Path]) -> None:
     with launched(loop, load=False, model=[f"bert={checkpoints['bert']}"]) as host:
         stub = stub_of(host)

@@ -41,6 +41,7 @@ def check_filled(found: dict[str, NDArray[Any]], expected: list[Any]) -> None:
     check_close(found["probability"], np.array([[one.probability for one in row] for row in expected]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THREE)
 def test_every_architecture_gives_what_transformers_gives(family: Host, checkpoint: Callable[[str], Path], name: str) -> None:
     whole, bare = (Reference(checkpoint(name), kind, SENTENCES[:5]) for kind in (AutoModelForMaskedLM, AutoModel))
@@ -84,6 +85,7 @@ def test_ids_are_those_of_a_reduced_vocabulary(family: Host, compress: Callable[
     check_filled(ask(family, {"text": CLOZES}, FILLED, model="small"), fill(family, "small", CLOZES))
 
 
+@pytest.mark.slow
 def test_models_that_drop_tokens_fill_masks_and_give_nothing_for_each_token(
     family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
 ) -> None:
@@ -96,6 +98,7 @@ def test_models_that_drop_tokens_fill_masks_and_give_nothing_for_each_token(
     assert failures[0].info.reason == "NO_OUTPUT"
 
 
+@pytest.mark.slow
 def test_models_of_integers_give_nearly_the_same(
     family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
 ) -> None:

@@ -39,6 +39,7 @@ def in_flight(host: Host) -> float:
     return host.metric("bertscope_requests_in_flight", method="TrainProbe")
 
 
+@pytest.mark.slow
 def test_large_bulk_requests_that_are_read_leave_others_their_threads(launch: Callable[..., Host], reading: Held) -> None:
     """Any number of them: small calls, large interactive ones and other bulk calls are answered meanwhile."""
     host = launch()
@@ -53,6 +54,7 @@ def test_large_bulk_requests_that_are_read_leave_others_their_threads(launch: Ca
         assert list(call)[-1].HasField("report")
 
 
+@pytest.mark.slow
 def test_a_request_whose_caller_has_gone_is_read_no_further(
     launch: Callable[..., Host], reading: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_request_whose_caller_has_gone_is_read_no_further(
     assert len(read) == report.train.texts + report.dev.texts + report.test.texts
 
 
+@pytest.mark.slow
 def test_large_requests_take_room_until_they_are_answered(
     launch: Callable[..., Host], reading: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +101,7 @@ def test_large_requests_take_room_until_they_are_answered(
     assert list(host.representation.TrainProbe(request(), timeout=CALL_SECONDS))[-1].HasField("report")
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_requests_that_are_read(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor for what else fills asyncio's own pool: their threads end by themselves later."""
     host, held = launch(), threading.Event()

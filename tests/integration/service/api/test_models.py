@@ -80,6 +80,7 @@ def slow_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event
     go_on.set()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchanged")
 def test_a_load_tells_its_progress_in_order_and_ends_with_the_model(host: Host, checkpoints: dict[str, Path]) -> None:
     *progress, last = load(host, model_id="new", source=str(checkpoints["roberta"]))
@@ -237,6 +238,7 @@ def test_a_hub_id_while_offline(host: Host, monkeypatch: pytest.MonkeyPatch, unc
     assert "offline" in failures[0].message
 
 
+@pytest.mark.slow
 def test_unload_waits_for_calls_that_run_and_turns_later_ones_away(
     launch: Callable[..., Host], checkpoints: dict[str, Path]
 ) -> None:

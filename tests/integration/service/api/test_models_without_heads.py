@@ -22,6 +22,7 @@ LACKING = {
 CASES = [(reason, name, model) for reason, (names, models) in LACKING.items() for name in names for model in models]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reason", "name", "model"), CASES)
 def test_a_question_is_refused_by_the_head_that_it_needs(
     lab: Host, checkpoints: dict[str, Path], reason: str, name: str, model: str

@@ -35,6 +35,7 @@ def closed(schema):
 CLOSED = closed(SCHEMAS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ONES, ids=lambda method: method.name)
 def test_a_reply_has_the_form_that_is_described(lab, checkpoints, method):
     requests = good(checkpoints["bert"])

@@ -55,6 +55,7 @@ def key(effect: sites.SiteEffect) -> Edge:
     return effect.site, effect.layer, sender, receiver.part, receiver.layer, head
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", [RESTORE, BREAK], ids=["restore", "break"])
 @pytest.mark.parametrize("architecture", INPUTS)
 def test_every_path(zoo: Host, folders: dict[str, Path], architecture: str, direction: int) -> None:

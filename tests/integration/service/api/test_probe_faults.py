@@ -85,6 +85,7 @@ def no_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_collection")
 def test_a_call_that_is_cancelled_ends_within_a_step(small: Host, steps: Held, kept: list[weakref.ref[Any]]) -> None:
     call = small.representation.TrainProbe(request())
@@ -130,6 +131,7 @@ def test_a_model_that_is_replaced_meanwhile_goes_on_as_it_was(
     assert train(host).report.provenance != alone.provenance
 
 
+@pytest.mark.slow
 def test_states_that_are_not_finite_are_an_error(
     launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
 ) -> None:

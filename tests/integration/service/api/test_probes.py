@@ -34,6 +34,7 @@ def scores_of(own: probes.ProbeWeights, values: NDArray[Any]) -> NDArray[Any]:
     return np.maximum(scores, 0) @ tensor(own.output_weights) + tensor(own.output_biases) if own.output_biases.shape else scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooling", "units"), [("MEAN", 0), ("FIRST", 0), ("LAST", 0), pytest.param("MEAN", 5, marks=pytest.mark.slow)]
 )
@@ -63,6 +64,7 @@ def test_scores_are_those_of_the_weights_sent(host: Host, pooling: str, units: i
     assert answer.progress[-1].best_dev_accuracy == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", [TEST, []], ids=["test", "dev"])
 def test_texts_are_counted_by_their_spans_and_the_correct_ones(host: Host, test: Sequence[probes.ProbeText]) -> None:
     answer = train(host, weights=True, layers=[1, 3], test=test, max_epochs=2)
@@ -96,6 +98,7 @@ def reference(values: NDArray[Any], labels: NDArray[np.int64], l2: float) -> tup
     return float(-(logs * gold).sum() / len(gold) + l2 / (2 * len(gold)) * (weights**2).sum()), weights
 
 
+@pytest.mark.slow
 def test_training_finds_the_optimum_of_logistic_regression() -> None:
     generator = np.random.default_rng(5)
     labels = generator.integers(0, 3, 400)
@@ -175,6 +178,7 @@ def test_passes_that_end_too_early_are_reported(host: Host) -> None:
     assert all(run.gradient > lbfgs.GRADIENT and run.best_epoch <= 3 for layer in report.layers for run in layer.task)
 
 
+@pytest.mark.slow
 def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     """Whether a word is the one before it: no vector alone has that."""
 
@@ -204,6 +208,7 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     assert (failures[0].fields, failures[0].info.reason) == (["train[1].spans[0].other"], "PAIRS_MIXED")
 
 
+@pytest.mark.slow
 def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = train(host, seed=3).report
     needed = training_bytes(Size(5, memory.hidden_size, 2, 3), 240)
@@ -214,6 +219,7 @@ def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.M
     assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{"mix": True}, pytest.param({"seeds": 2}, marks=pytest.mark.slow)])
 def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A block for each probe, and one for all."""

@@ -133,6 +133,7 @@ def maps_of(host: Host, name: str, changes: Changes) -> list[NDArray[np.float32]
     return [maps.values for maps in read_maps(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "which"),
     [
@@ -174,6 +175,7 @@ def test_a_pruned_model_answers_as_the_whole_one_with_heads_at_zero(
                 assert found[layer, head].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "factor"), [(MEAN, 1.0), (SCALE, 7.0)])
 def test_interventions_on_heads_that_are_gone_change_nothing(
     pruner: Host, folders: dict[str, Path], mode: int, factor: float
@@ -191,6 +193,7 @@ def test_interventions_on_heads_that_are_gone_change_nothing(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["modernbert", "sorter"])
 def test_a_saved_model_can_be_loaded_again(pruner: Host, folders: dict[str, Path], tmp_path: Path, name: str) -> None:
     folder, heads = tmp_path / "new" / "saved", {0: (2,), 3: ALL}
@@ -242,6 +245,7 @@ def test_sweeping_a_pruned_model(pruner: Host, folders: dict[str, Path]) -> None
     assert half.points[-1].share_removed == pytest.approx(5 / 10)
 
 
+@pytest.mark.slow
 def test_ranking_a_pruned_model(pruner: Host) -> None:
     heads: Heads = {1: (0, 2), 2: ALL}
     prune(pruner, "bert", heads)
@@ -324,6 +328,7 @@ def nothing_is_read() -> bool:
     return not any(thread.name.startswith("bertscope-load") for thread in threading.enumerate())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("digests", "saved"), [(1, False), (2, True)])
 def test_a_cancelled_prune_leaves_nothing_behind(
     pruner: Host,

@@ -102,6 +102,7 @@ def characters(text: str, start: int, end: int) -> tuple[int, int]:
     return start, start + len(covered.strip())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("passage", "stride", "longest"), [(SHORT, None, 30), (EMOJI, None, 4), (LONG, None, 6), (LONG, 9, 500), (LONG, 1, 1)]

@@ -37,6 +37,7 @@ def score(client: bertscope.Client, heads: dict[int, tuple[int, ...]]) -> float:
     return float(spearmanr((vectors[0::2] * vectors[1::2]).sum(axis=1), [value for _, value in PAIRS]).statistic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["heads", "layers"])
 def test_the_order_is_that_of_the_scores_without_each(client: bertscope.Client, scope: bertscope.Scope) -> None:
     with client.sweep_heads(bertscope.SimilarTexts(PAIRS), scope=scope) as sweep:

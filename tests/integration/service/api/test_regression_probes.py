@@ -75,6 +75,7 @@ def test_probes_at_the_minimum_are_the_closed_form(
         np.testing.assert_allclose(layer.errors, errors, rtol=0.02, atol=0.01)
 
 
+@pytest.mark.slow
 def test_dev_texts_end_training(host: Host) -> None:
     """Two seeds differ in the control task alone, whose numbers can't be read from words that are new in the test."""
     answer = train(host, **PARTS, seeds=2, max_epochs=40)
@@ -99,6 +100,7 @@ def test_dev_texts_end_training(host: Host) -> None:
     assert bests[-1] == pytest.approx(max(1 - one.task[0].dev.loss / one.task[0].dev.variance for one in report.layers))
 
 
+@pytest.mark.slow
 def test_a_hidden_layer_learns_numbers(host: Host) -> None:
     answer = train(host, **PARTS, hidden_units=8, max_epochs=60, patience=20, weights=True, layers=[0, 4])
     others, gold = vectors(host, TEST, "MEAN")[0], numbers(TEST)
@@ -109,6 +111,7 @@ def test_a_hidden_layer_learns_numbers(host: Host) -> None:
     assert min(layer.task[0].test.loss / layer.task[0].test.variance for layer in answer.report.layers) < 0.5
 
 
+@pytest.mark.slow
 def test_the_unit_of_the_numbers_does_not_matter(host: Host) -> None:
     def scaled(part: list[probes.ProbeText]) -> list[probes.ProbeText]:
         found = []
@@ -127,6 +130,7 @@ def test_the_unit_of_the_numbers_does_not_matter(host: Host) -> None:
         assert same[0].test.loss == pytest.approx(FAR**2 * one[0].test.loss, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_blocks_states_in_a_file_and_split_off_dev_texts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = train(host, **PARTS, **MINIMUM)
     limit_sizes(monkeypatch, minimised_values=1)

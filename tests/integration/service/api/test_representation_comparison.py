@@ -38,6 +38,7 @@ def assert_alike(found: NDArray[np.float64], expected: NDArray[np.float64]) -> N
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{}, {"other_model": "models/roberta"}, {"interventions": CLOSED}])
 def test_replies_of_several_calls_add_up(host: Host, fields: dict[str, Any]) -> None:
     whole, parts = compare(host, **fields), [compare(host, TEXTS[begin : begin + 3], **fields) for begin in (0, 3, 6)]
@@ -48,6 +49,7 @@ def test_replies_of_several_calls_add_up(host: Host, fields: dict[str, Any]) -> 
     assert whole.other_provenance.model == fields.get("other_model", "models/bert")
 
 
+@pytest.mark.slow
 def test_calls_beside_each_other_keep_their_sums_apart(host: Host) -> None:
     calls: list[tuple[list[str], dict[str, Any]]] = [
         (TEXTS[:2], {}),

@@ -64,6 +64,7 @@ def test_candidates_of_a_request(strict: Host) -> None:
     assert (failures[0].info.reason, failures[0].info.metadata["limit"]) == ("TOO_MANY_CANDIDATES", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "taken"), [(1000, True), (2048, False)])
 def test_metadata_of_a_call(strict: Host, size: int, taken: bool) -> None:
     request = cloze_pb2.FillMaskRequest(texts=[TEXT])

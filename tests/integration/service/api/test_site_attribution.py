@@ -19,6 +19,7 @@ def ask(host: Host, site: attribution.AttributedSite, **fields: Any) -> attribut
     return host.attribution.AttributeWords(request, timeout=CALL_SECONDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", [NEURONS, HEADS])
 def test_the_largest_shares_and_the_sums_of_layers(host: Host, site: site_pb2.Site) -> None:
     response = ask(host, attribution.AttributedSite(site=site, layers=[3, 1], top=10_000), tolerance=0.001)

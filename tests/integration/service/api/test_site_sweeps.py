@@ -144,6 +144,7 @@ CORRUPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("positions", "corruption", "direction"),
     [(EACH, "noise", RESTORE), (EACH_WORD, "text", BREAK), (TOGETHER, "masked", RESTORE), (GROUPS, "noise", BREAK)],
@@ -195,6 +196,7 @@ CHANGES: dict[str, tuple[sites.SiteScope, site_pb2.SiteChange, Change]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_the_clean_run(bert: Host, hooked: Callable[[str], Hooked], name: str) -> None:
     scope, change, made = CHANGES[name]
@@ -209,6 +211,7 @@ def test_a_change_of_the_clean_run(bert: Host, hooked: Callable[[str], Hooked], 
 REFERENCES = ("Nobody waited for the waiter.", "The old house.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strong", [False, True], ids=["mean", "strength"])
 def test_what_reference_texts_give(bert: Host, hooked: Callable[[str], Hooked], strong: bool) -> None:
     model, place = hooked("bert"), (FEED_FORWARD, 2)
@@ -227,6 +230,7 @@ def test_what_reference_texts_give(bert: Host, hooked: Callable[[str], Hooked], 
     assert list(found.summary.provenance.site_norms) == ([pytest.approx(norm, rel=1e-5)] if strong else [])
 
 
+@pytest.mark.slow
 def test_interventions_act_in_all_runs(bert: Host, hooked: Callable[[str], Hooked]) -> None:
     """Before what is measured, also at the same place, and in kept states."""
     zeroed = common.HeadIntervention(layer=1, heads=[2], mode=common.HeadIntervention.MODE_ZERO)
@@ -255,6 +259,7 @@ def test_interventions_act_in_all_runs(bert: Host, hooked: Callable[[str], Hooke
     check(sweep(bert, request).effects, Loop(hooked("bert"), request, base).effects())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", [EACH, GROUPS], ids=["each", "groups"])
 def test_sums_of_divided_calls_add_up(bert: Host, hooked: Callable[[str], Hooked], positions: int) -> None:
     """However little memory there is: pairs that do not fit run after the others, with the same numbers."""
@@ -303,6 +308,7 @@ def test_a_label_that_the_model_chooses(lab: Host) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_sweep_that_is_left_ends_with_its_batch(bert: Host, after: int) -> None:
     def rows() -> float:

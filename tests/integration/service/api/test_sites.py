@@ -212,6 +212,7 @@ VECTOR, STATE = tensor(np.ones(SIZE)), sites.SITE_STATE
 ADD = Change(add=sites.Addition(vector=VECTOR))
 
 
+@pytest.mark.slow
 def test_a_text_with_a_bad_position_fails_alone(host: Host) -> None:
     """Rows of other calls that wait with it are answered."""
     request = cloze.FillMaskRequest(texts=[TEXT], candidates=CANDIDATES)

@@ -52,6 +52,7 @@ def extract(host: Host, model: str, texts: Sequence[str | tuple[str, str]], **fi
     return read_maps(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_bytes", [1, 1 << 24])
 def test_states_of_many_texts(
     host: Host, model: str, reference: Callable[..., NDArray[Any]], monkeypatch: pytest.MonkeyPatch, step_bytes: int

@@ -87,6 +87,7 @@ def test_a_report_counts_what_there_is_to_find(host: Host, quantity: str) -> Non
     assert 0 < progress[-1].best_dev_loss <= report.layers[0].probes[0].dev.loss
 
 
+@pytest.mark.slow
 def test_texts_in_a_file_and_alone_have_the_same_scores(host: Host) -> None:
     _, memory = train(host, seed=3)
     size = StructuralSize(5, memory.hidden_size, 1, 8)
@@ -118,6 +119,7 @@ def distances_of(tree: Tree) -> NDArray[np.float64]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", Quantity)
 def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
     """Two layers of different states, texts of different lengths in parts: torch.optim.Adam on single pairs agrees to 1e-4."""
@@ -166,6 +168,7 @@ def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
 def test_blocks_train_the_same_probes(host: Host, quantity: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block for each probe, and one for all."""

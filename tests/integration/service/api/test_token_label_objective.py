@@ -48,6 +48,7 @@ def expected(client: bertscope.Client, **options: Any) -> tuple[float, float]:
     return f1_score(GOLD, predicted), accuracy_score(GOLD, predicted)
 
 
+@pytest.mark.slow
 def test_a_sweep(client: bertscope.Client) -> None:
     objective = bertscope.LabelledWords(LABELLED)
     table = client.sweep_heads(objective, model="tagger", mode="zero", sets=[ZEROED]).table()

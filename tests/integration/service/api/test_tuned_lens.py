@@ -141,6 +141,7 @@ def test_training_equals_a_plain_loop(updated: int, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(ours.maps[layer, -1], linear.bias.detach(), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_seed_draws_masks_and_a_file_changes_nothing(host: Host) -> None:
     memory, maps = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2)
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:

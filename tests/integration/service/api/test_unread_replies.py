@@ -46,6 +46,7 @@ def held(host: Host) -> int:
     return host.server._hosting.backend.reply_memory.total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_unread_replies_take_room_until_it_is_full_and_leave_it_free(
     fresh: Host, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch, name: str

@@ -56,6 +56,7 @@ def test_values_are_those_of_transformers(lab: Host, sorters: dict[str, Path], z
     assert [one.tokens for one in reply.results] == [len(tokenizer(text, pair)["input_ids"]) for text, pair in INPUTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zeroed", [False, True])
 def test_each_label_has_its_own_probability(lab: Host, sorters: dict[str, Path], zeroed: bool) -> None:
     expected = by_transformers(sorters["topics"], zeroed=zeroed)

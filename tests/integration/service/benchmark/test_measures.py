@@ -49,6 +49,7 @@ async def measured(*models: Subject, measurement: Measurement = BRIEF) -> Measur
         await engine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", "albert"])
 def test_weights_are_counted_once_wherever_they_are(architecture: str, checkpoint: Callable[[str], Path]) -> None:
     """Packing copies a weight that the embeddings need too: then it takes memory twice, and is one parameter."""

@@ -138,6 +138,7 @@ def test_rows_come_in_order_and_two_models_are_in_memory_at_most() -> None:
     assert seen.numbers[2]["size"] == pytest.approx(1 + 600 * 33 / seen.numbers[2]["parameters"])
 
 
+@pytest.mark.slow
 def test_what_is_done_to_a_shape_is_done_by_compress_model() -> None:
     half = Recipe(BASE, (PruneMagnitude(0.5),), remark="zeros are stored")
     tokens = Recipe(BASE, (EliminateTokens((0.5, 0.5)),))
@@ -238,6 +239,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_cancelling_while_it_measures_gives_device_and_memory_back() -> None:
     async def main() -> None:
         seen, watched = Seen(), Watched()

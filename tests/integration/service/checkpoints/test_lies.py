@@ -62,6 +62,7 @@ def test_labels_that_are_not_those_of_the_head(tmp_path: Path, monkeypatch: pyte
     assert all(word in error.message for word in lie.words), error.message
 
 
+@pytest.mark.slow
 def test_weights_that_the_asked_precision_can_not_hold(copy: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     folder = copy("bert")
     tensors = load_file(folder / "model.safetensors")

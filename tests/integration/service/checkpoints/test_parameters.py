@@ -36,6 +36,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 CASES = [(name, variant, labels) for name in ARCHITECTURES for variant in VARIANTS.get(name, [{}]) for labels in (0, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "variant", "labels"), CASES, ids=str)
 def test_the_parameters_of_an_architecture(architecture: str, variant: dict[str, Any], labels: int) -> None:
     kind = ARCHITECTURES[architecture]

@@ -104,6 +104,7 @@ def masks(subject: Subject, text: str) -> list[tuple[int, int]]:
     return [(piece.start, piece.end) for piece in subject.pieces(text) if piece.id == subject.ours.mask_id]
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
 @example(text="The café e\u0301 is 😀 in Zürich, 👩\u200d👧 unplayable 東京.")
@@ -115,6 +116,7 @@ def test_spans_cover_what_the_piece_says_and_ids_and_words_are_transformers_own(
     assert [piece.word for piece in pieces] == expected.word_ids()
 
 
+@pytest.mark.slow
 @on_three_tokenizers
 @EXAMPLES
 @given(parts=st.lists(TEXTS, min_size=2, max_size=5))
@@ -130,6 +132,7 @@ def test_masks_are_found_where_they_are_written(subject: Subject, parts: list[st
     check_spans(subject, text)
 
 
+@pytest.mark.slow
 @on_three_tokenizers
 @EXAMPLES
 @given(parts=st.lists(TEXTS, min_size=2, max_size=5))
@@ -170,6 +173,7 @@ def test_pairs(subject: Subject, pair: tuple[str, str]) -> None:
         assert piece.special or piece.id == subject.ours.mask_id or subject.matches(piece, covered)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(texts=st.lists(TEXTS | st.text(alphabet=st.characters(max_codepoint=127)), min_size=1, max_size=4))
 def test_texts_of_ascii_are_tokenized_like_others(subject: Subject, texts: list[str]) -> None:
@@ -197,6 +201,7 @@ def test_a_normalized_token_with_an_accent_is_found_in_ascii(checkpoint: Callabl
 LENGTHS = st.integers(min_value=1, max_value=90)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(words=LENGTHS)
 @example(words=90)
@@ -220,6 +225,7 @@ def test_texts_together_are_tokenized_as_each_alone(subject: Subject, truncate: 
         assert (found.truncated, found.pieces(subject.ours)) == (alone.truncated, alone.pieces(subject.ours))
 
 
+@pytest.mark.slow
 @on_three_tokenizers
 @pytest.mark.parametrize("word", ["unplayable", "café", "3.50"])
 @pytest.mark.parametrize("text", ["[MASK] sat", "It is “[MASK]” now", "a-[MASK]-b"])
@@ -246,6 +252,7 @@ def test_a_word_without_pieces(checkpoint: Callable[[str], Path], word: str, bef
     assert tokenizer.pieces_in_context("cat" + word, before) == tokenizer.pieces_in_context("cat", before) != ()
 
 
+@pytest.mark.slow
 @on_three_tokenizers
 @EXAMPLES
 @given(first=LENGTHS, second=LENGTHS)

@@ -69,6 +69,7 @@ def sequence_of(folder: Path, text: str) -> Any:
     return TextTokenizer.load(folder, 64).encode(text).sequence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [0, 3])
 def test_a_classifier_and_a_model_without_a_head(tmp_path: Path, labels: int) -> None:
     folder = write_checkpoint("bert", tmp_path / "whole", head=False, labels=labels)
@@ -126,6 +127,7 @@ def test_who_the_umask_lets_may_read_what_is_written(bert: Path, tmp_path: Path,
     made_under(umask, bert, tmp_path / "made", step)
 
 
+@pytest.mark.slow
 def test_progress(bert: Path, tmp_path: Path) -> None:
     seen: list[StepProgress] = []
     texts = SENTENCES * 3
@@ -159,6 +161,7 @@ FULL: dict[str, Exception] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "steps", "owner", "name"),
     [

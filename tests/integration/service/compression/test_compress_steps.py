@@ -35,6 +35,7 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return request.param, write_checkpoint(request.param, tmp_path_factory.mktemp("steps") / "whole")
 
 
+@pytest.mark.slow
 def test_layers(whole: tuple[str, Path], tmp_path: Path) -> None:
     architecture, folder = whole
     if architecture == "albert":
@@ -52,6 +53,7 @@ def test_layers(whole: tuple[str, Path], tmp_path: Path) -> None:
     assert (logits(found, batch) - before).abs().max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", Criterion)
 def test_feed_forward(whole: tuple[str, Path], tmp_path: Path, criterion: Criterion) -> None:
     """Units that are gone give what units give whose activation is zero; the right ones are gone."""
@@ -113,6 +115,7 @@ def test_texts_without_a_word_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 def test_magnitude(whole: tuple[str, Path], tmp_path: Path) -> None:
     architecture, folder = whole
     before = load_file(folder / "model.safetensors")
@@ -130,6 +133,7 @@ def test_magnitude(whole: tuple[str, Path], tmp_path: Path) -> None:
     Reference(tmp_path / "made")
 
 
+@pytest.mark.slow
 def test_vocabulary(whole: tuple[str, Path], tmp_path: Path) -> None:
     """The kept pieces score what they scored, texts of the corpus are split as before, and nothing becomes unreadable."""
     _, folder = whole
@@ -167,6 +171,7 @@ def test_a_vocabulary_is_counted(tmp_path: Path) -> None:
     assert often.tokenize("the cat sat") == ["the", "cat", "s", "##a", "##t"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "precision", "dtype"), [("bert", "fp16", torch.float16), ("modernbert", "bf16", torch.bfloat16)]
 )

@@ -78,6 +78,7 @@ def test_shards_become_one_file(copy: Path, tmp_path: Path) -> None:
     assert (sharded / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_no_head_stays_no_head(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "whole", head=False)

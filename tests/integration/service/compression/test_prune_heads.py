@@ -21,6 +21,7 @@ SHARE = BOTH_SIDES
 """How far values may be apart, as a share of the largest: sums of fewer products are rounded differently."""
 
 
+@pytest.mark.slow
 def test_pruned_equals_closed_gates(whole: Whole) -> None:
     """In a padded batch and alone; and exactly the weights of those heads are gone."""
     before = load_file(whole.folder / "model.safetensors")
@@ -38,6 +39,7 @@ def test_pruned_equals_closed_gates(whole: Whole) -> None:
     assert float((plain[-1] - closed[-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
 
 
+@pytest.mark.slow
 @on_three
 @pytest.mark.parametrize("name", ["several layers", "a layer and more"])
 def test_packed_weights_without_heads_equal_closed_gates(whole: Whole, name: str) -> None:
@@ -79,6 +81,7 @@ def test_changes_at_sites_keep_the_original_numbers(whole: Whole, name: str) -> 
     assert float((plain[-1] - ours[0][-1]).abs().max()) > 100 * SHARE * float(plain[-1].abs().max())
 
 
+@pytest.mark.slow
 @on_three
 @pytest.mark.parametrize("name", ["several layers", "a layer and more"])
 def test_interventions_and_maps_keep_the_original_numbers(whole: Whole, name: str) -> None:
@@ -110,6 +113,7 @@ def test_a_pruned_model_says_what_it_lacks(whole: Whole) -> None:
     assert pruned.capabilities.prunable
 
 
+@pytest.mark.slow
 @on_three
 def test_pruning_twice_is_pruning_once(whole: Whole) -> None:
     """To the byte, also a whole layer in two steps; heads that are gone already are ignored."""

@@ -107,6 +107,7 @@ def assert_same_as_closed(pruned: LoadedModel, whole: LoadedModel, heads: dict[i
         assert_close(found, expected, 1e-5)
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_listed_and_loads_again(models: Models, bert: Path, tmp_path: Path, temporary: Path) -> None:
     whole = models.load(bert)
     pruned = models.prune(whole, folder=tmp_path / "saved")
@@ -140,6 +141,7 @@ def test_a_pruned_model_can_be_pruned(models: Models, bert: Path, tmp_path: Path
     assert_same_as_closed(further, whole, {0: (1,), 1: (0, 2), 2: (3,)})
 
 
+@pytest.mark.slow
 def test_a_source_that_changed_is_refused(models: Models, bert: Path, tmp_path: Path) -> None:
     """Also where a model was pruned, unsaved, before."""
     folder = Path(copytree(bert, tmp_path / "copy"))
@@ -160,6 +162,7 @@ def test_a_source_that_is_gone_or_broken_is_refused(models: Models, bert: Path, 
     assert models.refusal(FailedPrecondition, whole).reason == "SOURCE_UNREADABLE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("saved", "step"), [(False, "compress"), (True, "inspect")])
 def test_cancelling_leaves_nothing(
     models: Models, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, temporary: Path, saved: bool, step: str

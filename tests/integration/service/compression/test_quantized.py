@@ -132,6 +132,7 @@ def test_matrices_are_rounded_to_the_nearest() -> None:
     torch.testing.assert_close(Int8Embedding(matrix)(torch.tensor([[4, 2]])), matrix.decode()[torch.tensor([[4, 2]])])
 
 
+@pytest.mark.slow
 def test_changed_once_more_it_is_plain_again(bert: Path, tmp_path: Path) -> None:
     first = make(bert, tmp_path / "int8", Int8())
     second = make(first, tmp_path / "layers", KeepLayers((0, 2)))
@@ -144,6 +145,7 @@ def test_changed_once_more_it_is_plain_again(bert: Path, tmp_path: Path) -> None
     assert torch.equal(weights[name.format(1)], stored[name.format(2)])
 
 
+@pytest.mark.slow
 def test_heads_may_be_gone(bert: Path, tmp_path: Path) -> None:
     pruned = prune(bert, {0: (1,), 2: (0, 1, 2, 3)}, tmp_path / "pruned")
     small = make(pruned, tmp_path / "small", Int8())
@@ -177,6 +179,7 @@ def test_broken_files_are_refused(bert: Path, tmp_path: Path, damage: str) -> No
     assert refused.value.reason == "SOURCE_UNREADABLE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [{"kind": "int7"}, {"kind": "weight_only", "bits": 9}, "int8"])
 def test_configs_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, written: object) -> None:
     small = make(bert, tmp_path / "small", Int8())

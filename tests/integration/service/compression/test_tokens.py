@@ -168,6 +168,7 @@ def finish(encoder: TorchEncoder, batch: Sequence[TokenSequence], only: list[lis
     return state
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_survivors_are_those_of_the_reference(dropping: Dropping) -> None:
     for batch in (dropping.batch, [dropping.batch[0]], [dropping.batch[2]]):

@@ -77,6 +77,7 @@ def free(host: Host) -> bool:
     return host.metric("bertscope_requests_in_flight", method="DistillModel") == 0
 
 
+@pytest.mark.slow
 def test_a_student_learns_what_its_teacher_does(school: Host, tmp_path: Path) -> None:
     report, made = distil(school, tmp_path / "new" / "student", LAYERS)
     assert made.name == "models/student"
@@ -110,6 +111,7 @@ def scores_by_transformers(folder: Path, teacher: Path) -> tuple[float, float]:
     return float(agreeing), float((logs[0].exp() * (logs[0] - logs[1])).sum(-1).mean())
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_path: Path) -> None:
     """Of a classifier with gold labels; its texts have no masks, so nothing is drawn."""
     given = texts("negative", "neutral")
@@ -176,6 +178,7 @@ def test_each_part_of_the_loss_alone_brings_the_student_nearer(school: Host, tmp
     assert np.mean(seen[-5:]) < np.mean(seen[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trained", [False, True])
 def test_embeddings_are_trained_when_asked_for(
     school: Host, checkpoints: dict[str, Path], tmp_path: Path, trained: bool
@@ -231,6 +234,7 @@ def test_a_broken_file_is_named(school: Host, tmp_path: Path) -> None:
     assert str(folder) in failures[0].message and "delete it" in failures[0].message
 
 
+@pytest.mark.slow
 def test_work_ends_with_its_caller(school: Host, tmp_path: Path) -> None:
     calls = school.distillation.DistillModel(request(tmp_path / "student", LAYERS, epochs=1000))
     for one in calls:
@@ -241,6 +245,7 @@ def test_work_ends_with_its_caller(school: Host, tmp_path: Path) -> None:
     assert not (tmp_path / "student").exists()
 
 
+@pytest.mark.slow
 def test_others_get_their_answers_meanwhile(school: Host, tmp_path: Path) -> None:
     asked = cloze.FillMaskRequest(model="models/bert", texts=["The [MASK] sat."], top_k=5)
     before = school.cloze.FillMask(asked, timeout=CALL_SECONDS)

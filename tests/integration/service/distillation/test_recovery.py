@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.distillation.recovery import Recovery, recovery
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ def drawn(generator: np.random.Generator, texts: int) -> tuple[Sums, Sums]:
     return teacher - untrained, student - untrained
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_share() -> None:
     generator, sets = np.random.default_rng(60), 60
     found = [recovery(Metric.ACCURACY, *drawn(generator, 60)) for _ in range(sets)]

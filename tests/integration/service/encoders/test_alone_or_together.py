@@ -105,6 +105,7 @@ def run(
     return encoder.logits(state, torch.arange(len(batch)), places).log_softmax(-1)
 
 
+@pytest.mark.slow
 def test_alone_is_as_in_any_batch(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
     encoder, bound = subject[0], subject[1].bound
     alone = [run(encoder, [row])[0] for row in rows]
@@ -117,6 +118,7 @@ def test_alone_is_as_in_any_batch(subject: tuple[Encoder, Format], rows: list[To
     assert found <= bound
 
 
+@pytest.mark.slow
 def test_gated_and_watched_neighbours_change_nothing(subject: tuple[Encoder, Format], rows: list[TokenSequence]) -> None:
     encoder, bound = subject[0], subject[1].bound
     own = gated(encoder, 0)

@@ -59,6 +59,7 @@ def ties(model: torch.nn.Module) -> set[frozenset[str]]:
     return {frozenset(group) for group in names.values() if len(group) > 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_every_kind_of_model_is_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     """With its masked-LM head, tied as the config says, with a classifier, and without a head; in every number format."""
@@ -112,6 +113,7 @@ def half_and_double(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return {name: values.to(formats[number % 3]) for number, (name, values) in enumerate(weights.items())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "dtype"),
     [
@@ -146,6 +148,7 @@ WRITTEN: dict[str, Written] = {
 """Files of older libraries, whose names the model of today tells."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_files_of_older_libraries_are_what_transformers_reads(architecture: str, tmp_path: Path) -> None:
     folder = write_checkpoint(architecture, tmp_path / "model")

@@ -67,6 +67,7 @@ def test_labels_are_ordered_by_number_not_by_text(tmp_path: Path, ids: list[str]
     assert load("bert", folder).shape.labels == tuple(f"label {number}" for number in range(len(ids)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "labels"),
     [
@@ -83,6 +84,7 @@ def test_only_a_choice_of_one_has_labels(tmp_path: Path, changes: dict[str, Any]
     assert (found.capabilities.classification, found.capabilities.masked_lm) == (bool(labels), False)
 
 
+@pytest.mark.slow
 def test_an_incomplete_classifier_is_none(classifier: Subject, copy: Path) -> None:
     """It would answer at random; attention is there all the same."""
     last = [name for name in sorted(load_file(copy / "model.safetensors")) if name.startswith(HEADS)][-1]

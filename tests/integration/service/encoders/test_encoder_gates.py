@@ -9,6 +9,7 @@ from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_clos
 from tests.support.subjects import everywhere, on_three
 
 
+@pytest.mark.slow
 @pytest.mark.every_architecture
 @everywhere
 def test_gates_equal_edited_maps(subject: Subject) -> None:

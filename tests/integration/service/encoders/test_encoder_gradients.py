@@ -81,6 +81,7 @@ def check(found: Found, wanted: Found, share: float = TOLERANCE) -> None:
         np.testing.assert_allclose(gradient, other, rtol=0, atol=share * float(other.max()))
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """All rows in one padded batch, with packed weights, untouched and under interventions."""
     encoder, changes = hosted.encoder, base_of(hosted)
@@ -93,6 +94,7 @@ def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObje
         assert all(float(gradient.max()) > 1e-3 for _, gradient in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
@@ -132,6 +134,7 @@ def test_a_model_runs_on_after_gradients(hosted: Hosted, objective: GoldObjectiv
     assert all(np.array_equal(one[1], other[1]) for one, other in zip(again, before, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
 def test_bf16(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """Eight bits leave little of a random model's single derivatives, but no row is nonsense and most are alike."""

@@ -52,6 +52,7 @@ def test_incomplete_head_is_no_head(copy: tuple[str, Path]) -> None:
     assert not load(architecture, folder).capabilities.masked_lm
 
 
+@pytest.mark.slow
 @pytest.mark.every_architecture
 @pytest.mark.parametrize("copy", ["bert", "albert", "distilbert", "modernbert"], indirect=True)
 def test_more_layers_in_the_config_than_in_the_weights_are_refused(copy: tuple[str, Path]) -> None:

@@ -34,6 +34,7 @@ FAST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.every_architecture
 @pytest.mark.parametrize(("subject", "pack", "watch"), FAST, indirect=["subject"])
 def test_fast_paths_are_close_to_eager(subject: Subject, pack: bool, watch: bool) -> None:

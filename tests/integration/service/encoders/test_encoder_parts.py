@@ -74,6 +74,7 @@ def same(found: torch.Tensor, whole: torch.Tensor, only: torch.Tensor, lengths: 
         assert_close([found[row, real]], [whole[row, only[row, real]]], 1e-5)
 
 
+@pytest.mark.slow
 @on_three
 @pytest.mark.parametrize("kind", ["one", "repeated"])
 @torch.inference_mode()
@@ -109,6 +110,7 @@ def test_only_leaves_positions_out_where_it_can(subject: Subject, monkeypatch: p
     assert seen == ([1, 1] if subject.architecture in IN_PARTS else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pack", "kind"), [(False, None), (True, "some")], ids=["all positions", "some of packed weights"])
 @torch.inference_mode()
 def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool, kind: str | None) -> None:
@@ -139,6 +141,7 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
             same(found, expected, every if only is None else only, lengths)
 
 
+@pytest.mark.slow
 @on_three
 @torch.inference_mode()
 def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
@@ -182,6 +185,7 @@ def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> N
     assert_equal([*seen, state.hidden], [*plain, whole.hidden])
 
 
+@pytest.mark.slow
 @on_three
 @pytest.mark.parametrize("watch", [False, True], ids=["unwatched", "watched"])
 @torch.inference_mode()

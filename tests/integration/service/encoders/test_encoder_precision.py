@@ -34,6 +34,7 @@ def distance(found: Outputs, expected: Outputs) -> float:
     return float((ours - theirs).norm() / theirs.norm())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("watch", "gated"), [(False, False), (True, True)])
 def test_close_to_fp32(subject: Subject, encoder: TorchEncoder, precision: str, watch: bool, gated: bool) -> None:
     """Errors grow by up to some fifty roundings over these layers, whose attention is far sharper than a trained model's."""
@@ -46,6 +47,7 @@ def test_close_to_fp32(subject: Subject, encoder: TorchEncoder, precision: str, 
     assert 0 < distance(found, expected) < 50 * ROUNDING[precision]
 
 
+@pytest.mark.slow
 @on_three
 def test_maps_are_fp32_and_sum_to_one(subject: Subject, encoder: TorchEncoder, precision: str) -> None:
     found, expected = subject.run(subject.sequences, encoder=encoder), subject.run(subject.sequences)
@@ -55,6 +57,7 @@ def test_maps_are_fp32_and_sum_to_one(subject: Subject, encoder: TorchEncoder, p
         assert float((ours - theirs).abs().mean()) < 2 * ROUNDING[precision]
 
 
+@pytest.mark.slow
 @on_three
 def test_gates_touch_no_other_row(subject: Subject, encoder: TorchEncoder) -> None:
     gated = subject.run(subject.sequences, gates_of(subject), encoder=encoder)

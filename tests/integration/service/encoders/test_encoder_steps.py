@@ -18,6 +18,7 @@ def gates(subject: Subject) -> Sequence[Edits | None]:
     return [None if index % 3 else gates for index in range(len(subject.sequences))]
 
 
+@pytest.mark.slow
 @on_three
 @torch.inference_mode()
 def test_any_steps_equal_one_go(subject: Subject, gates: Sequence[Edits | None]) -> None:

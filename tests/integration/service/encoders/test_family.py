@@ -24,6 +24,7 @@ def scores(subject: Subject, keep: torch.Tensor) -> torch.Tensor:
     return found.gather(1, torch.tensor(list(sequence.ids))[:, None]).sum()
 
 
+@pytest.mark.slow
 def test_gradients_of_heads_are_finite_differences(subject: Subject) -> None:
     shape = subject.encoder.shape
     keep = torch.ones((1, shape.layers, shape.heads), requires_grad=True)

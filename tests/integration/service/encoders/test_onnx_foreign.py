@@ -227,6 +227,7 @@ def test_tensors_lie_beside_the_graph(
     assert f"its weights lie in {location!r}" in refused(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "value"), [("offset", "x"), ("offset", "-4"), ("offset", str(1 << 70)), ("length", "1e3")])
 def test_places_in_a_file_that_are_none(tmp_path: Path, key: str, value: str) -> None:
     file = write(tmp_path, graph(), save_as_external_data=True, location="model.data", size_threshold=SMALL)

@@ -78,6 +78,7 @@ def test_rows_are_embedded_only_if_somebody_sees_their_layers(
     assert embedded == [1]
 
 
+@pytest.mark.slow
 def test_gates_equal_edited_maps(subject: Subject, onnx: OnnxEncoder) -> None:
     """Of every kind, in rows between others without gates; watched and not."""
     names = iter(EDITS)

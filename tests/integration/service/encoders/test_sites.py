@@ -99,6 +99,7 @@ def run(
     return [logits[index, : len(row)] for index, row in enumerate(batch)]
 
 
+@pytest.mark.slow
 @everywhere
 @pytest.mark.parametrize("site", VECTOR_SITES)
 def test_changes_are_those_of_hooks(subject: Subject, site: Site) -> None:

@@ -56,6 +56,7 @@ def gates_of(subject: Subject, rows: int) -> list[Edits | None]:
     return [gates if row % 2 else None for row in range(rows)]
 
 
+@pytest.mark.slow
 @everywhere
 def test_states_are_those_of_padded_rows(both: tuple[TorchEncoder, TorchEncoder], subject: Subject) -> None:
     gates = gates_of(subject, len(subject.sequences))

@@ -26,6 +26,7 @@ def test_a_variant_equals_eager(architecture: str, settings: Mapping[str, Any], 
         assert_close(batch.row(index), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", FAMILY)
 def test_every_optional_setting_equals_eager(architecture: str, tmp_path: Path) -> None:
     for number, settings in enumerate(optional_settings(architecture)):

@@ -95,6 +95,7 @@ def test_what_a_failed_twin_made_is_freed(checkpoints: dict[str, Path], made: li
     assert not any(reference() for reference in made)
 
 
+@pytest.mark.slow
 def test_freed_memory_goes_back_to_the_system(
     launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_flood_of_interventions(host: Host, one: bytes, field: str) -> None:
     assert failures[0].fields == [field]
 
 
+@pytest.mark.slow
 def test_later_calls_get_not_found_while_a_model_is_unloaded(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:
     host = launch(model=[f"{name}={checkpoints['bert']}" for name in ("a", "b")])
     mine = cloze_pb2.FillMaskRequest(model="models/a", texts=GOOD.texts)

@@ -58,6 +58,7 @@ def test_load_model(court: Host, copy: Callable[[Lie], Path], lie: Lie) -> None:
     assert all(word in failures[0].message for word in lie.words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LATER, ids=lambda lie: lie.name)
 def test_what_a_hosted_model_is_made_into(court: Host, copy: Callable[[Lie], Path], lie: Lie) -> None:
     """CompressModel and PruneHeads read the checkpoint once more, and RankHeads does where ONNX Runtime runs the model."""

@@ -389,6 +389,7 @@ def test_a_gpu_that_onnx_runtime_cannot_use_is_an_error() -> None:
         check_provider(["CPUExecutionProvider"], gpu)
 
 
+@pytest.mark.slow
 def test_unloaded_graphs_leave_memory_and_loading_is_not_held_up(twins: Host, checkpoints: dict[str, Path]) -> None:
     """Gradients read beside a model go with it."""
     load(twins, model_id="passing", source=str(checkpoints["bert"]), runtime=common.RUNTIME_ONNX)

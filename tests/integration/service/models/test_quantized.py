@@ -86,6 +86,7 @@ def test_a_model_that_drops_tokens_is_not_watched_or_changed(small: Host) -> Non
         assert failures[0].info.reason == "NOT_OBSERVABLE", name
 
 
+@pytest.mark.slow
 def test_made_by_a_call(small: Host, tmp_path: Path) -> None:
     """From a model to one of integers that drops tokens, saved and loaded again."""
     steps = [

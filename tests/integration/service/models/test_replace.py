@@ -145,6 +145,7 @@ def replacing(paints: Host, blue: Path, gate: Gate) -> Any:
     return call
 
 
+@pytest.mark.slow
 def test_the_new_model_takes_the_name_and_the_place_of_the_old_one(paints: Host, blue: Path, truths: dict[str, Answer]) -> None:
     red_digest, blue_digest = truths
     before = listed(paints)
@@ -204,6 +205,7 @@ def test_while_it_is_replaced_a_model_changes_in_no_other_way(
     assert NAME not in [found.name for found in listed(paints)]
 
 
+@pytest.mark.slow
 def test_a_failed_replacement_leaves_the_old_model_as_it_was(
     paints: Host, red: Path, blue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truths: dict[str, Answer]
 ) -> None:
@@ -228,6 +230,7 @@ def test_a_failed_replacement_leaves_the_old_model_as_it_was(
     found.check(truths)
 
 
+@pytest.mark.slow
 def test_streams_that_run_finish_on_the_old_weights_whose_memory_goes_with_the_last_of_them(
     paints: Host, blue: Path, truths: dict[str, Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:

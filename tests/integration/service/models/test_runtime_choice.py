@@ -69,6 +69,7 @@ def graphs(checkpoints: dict[str, Path], export_cache: Path) -> Path:
     return exported(source, source.digest(lambda _: None), export_cache)
 
 
+@pytest.mark.slow
 def test_a_choice_is_made_once_and_the_model_says_which_measurement_made_it(
     launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_chosen_library_that_can_no_longer_be_used_is_chosen_for_anew(
     assert "its library is chosen anew" in caplog.text
 
 
+@pytest.mark.slow
 def test_models_that_one_library_can_run_say_why(
     launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock
 ) -> None:

@@ -74,6 +74,7 @@ def scrape(host: Host) -> list[Metric]:
     return list(text_string_to_metric_families(text))
 
 
+@pytest.mark.slow
 def test_the_metrics_page_has_every_name_with_values_from_bounded_sets(host: Host) -> None:
     talk(host)
     families = scrape(host)
@@ -145,6 +146,7 @@ def test_bytes_waits_and_asked_models_are_counted(host: Host) -> None:
     assert host.metric("bertscope_queue_wait_seconds_count", **waits) == jobs + 1
 
 
+@pytest.mark.slow
 def test_loads_are_timed_by_how_they_ended(host: Host, checkpoints: dict[str, Path]) -> None:
     def ended(outcome: str) -> float:
         return host.metric("bertscope_model_load_seconds_count", outcome=outcome)
@@ -180,6 +182,7 @@ def requests_logged(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], l
     yield lambda: [record for record in caplog.records if record.name == "bertscope.requests"]
 
 
+@pytest.mark.slow
 def test_there_is_one_line_for_each_call_and_no_word_of_what_users_sent(
     host: Host, requests_logged: Callable[[], list[Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

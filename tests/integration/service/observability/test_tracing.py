@@ -214,6 +214,7 @@ def test_the_current_span_of_a_caller_is_the_parent(traced: Host, collector: Col
             assert {root.parent_span_id.hex() for root in roots} == {format_span_id(own.span_id)}
 
 
+@pytest.mark.slow
 def test_a_server_whose_collector_is_gone_answers_and_ends(
     loop: LoopThread, checkpoints: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def validator(name):
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": rewritten})
 
 
+@pytest.mark.slow
 def test_good_requests_are_valid(checkpoints):
     requests = good(checkpoints["bert"])
     for operation in operations().values():
@@ -83,6 +84,7 @@ def test_a_good_request_is_answered(lab, checkpoints, tmp_path, name):
     assert len(json.dumps(document["answer"], separators=(",", ":"), ensure_ascii=False)) <= 16_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "request_"), refused_ones, ids=[f"{number}: {name}" for number, (name, _) in enumerate(refused_ones)]
 )
@@ -138,6 +140,7 @@ def test_calls_beside_each_other(lab, tmp_path):
 SWEEP = {"objective": {"maskedLmLoss": {"texts": [SAID]}}, "mode": "MODE_ZERO"}
 
 
+@pytest.mark.slow
 @BOTH
 def test_progress_of_a_stream(lab, tmp_path, mode):
     told = []

@@ -60,6 +60,7 @@ def test_benchmark(command, server, texts, tmp_path):
     assert request.objective.cloze.skip_multi_piece
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "models", "baseline"),
     [

@@ -53,6 +53,7 @@ def test_fill_with_candidates(command, server):
     assert document["provenance"]["model"] == "models/fake"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("fill",), ("fill", "-")])
 def test_fill_reads_lines_in_calls_that_no_server_refuses(command, server, arguments):
     lines = [f"line {index} [MASK] é" for index in range(150)]
@@ -181,6 +182,7 @@ def test_a_failure_is_one_line(command, server, abort):
     assert err == "bertscope: there is no models/x: models/fake is loaded\n"
 
 
+@pytest.mark.slow
 def test_no_server_says_how_to_start_one(command):
     code, out, err = command("models", "list", "--target", "127.0.0.1:1")
     assert (code, out) == (1, "")

@@ -29,6 +29,7 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "file"),
     [

@@ -76,6 +76,7 @@ def gone(pid_file: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_demo_asks_and_stops_the_server(demo):
     process, pid_file = demo(SERVE)
     out, err = process.communicate(timeout=granted(60))

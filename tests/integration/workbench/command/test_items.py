@@ -58,6 +58,7 @@ def after(number: int, event: Callable[[grpc.ServicerContext], None]) -> Callabl
     return judge
 
 
+@pytest.mark.slow
 def test_patience_says_how_long_a_server_is_waited_for(
     command: Command, server: FakeServer, abort: Callable[..., object], texts: Path, tmp_path: Path
 ) -> None:
@@ -66,6 +67,7 @@ def test_patience_says_how_long_a_server_is_waited_for(
     assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
 
 
+@pytest.mark.slow
 def test_a_replaced_model_is_refused(command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes) -> None:
     other = common_pb2.Provenance()
     other.CopyFrom(PROVENANCE)
@@ -141,6 +143,7 @@ def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_each_text_of_a_file_has_its_own_candidates(host: Host, command: Command, prompts: Path, tmp_path: Path) -> None:
     asked = ("fill", "--texts", prompts, "--candidates-per-text", "--columns", "candidates=words", "--target", host.target)
     code, out, err = command(*asked, "--json")

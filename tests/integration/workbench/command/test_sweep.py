@@ -91,6 +91,7 @@ def test_what_is_measured(command, server, tmp_path, option, content, kind):
     assert server.requests[0].objective.WhichOneof("kind") == kind
 
 
+@pytest.mark.slow
 def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
     table, figure = tmp_path / "effects.csv", tmp_path / "effects.svg"
     code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure, "--dark")

@@ -57,6 +57,7 @@ def test_a_longer_text_is_sampled_more_and_more(page, client):
     assert len(sums) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "part"),
     [

@@ -35,6 +35,7 @@ def all_of(connection):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [
@@ -63,6 +64,7 @@ def test_connections_that_only_wait_take_no_place(page):
             connection.close()
 
 
+@pytest.mark.slow
 def test_a_question_that_is_answered_keeps_its_place(page, monkeypatch):
     """A load that runs outlasts what a request may take, and more connections than there may be."""
     monkeypatch.setattr(BoundedConnection, "request_seconds", 0.3)

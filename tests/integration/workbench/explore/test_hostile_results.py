@@ -32,6 +32,7 @@ def repeated(length, times):
     return pa.table({"a": pa.chunked_array([lists] * times)})
 
 
+@pytest.mark.slow
 def test_two_million_rows_of_a_few_kilobytes(page):
     raw = parquet(pa.table({"a": [0] * (2 * MILLION)}))
     assert len(raw) < 10_000

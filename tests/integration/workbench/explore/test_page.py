@@ -93,6 +93,7 @@ def test_each_role_sees_what_it_may_do(launch, tmp_path):
             assert token not in text + str(reply.headers)
 
 
+@pytest.mark.slow
 def test_a_browser_that_goes_away_ends_the_call():
     server = Waiting()
     host = start(server)

@@ -17,6 +17,7 @@ PROMPTS = bertscope.ClozePrompts(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sweep.json", "sweep.csv"])
 def test_a_greedy_sweep(page, host, tmp_path, name):
     greedy = bertscope.Greedy(max_removed=3)

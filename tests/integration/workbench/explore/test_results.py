@@ -20,6 +20,7 @@ def table(host):
         return sweep.table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["sweep.json", "sweep.parquet", pytest.param("sweep.csv", marks=pytest.mark.slow)],
@@ -63,6 +64,7 @@ def test_a_grid_has_a_limit(page):
     assert "table" in event
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "part"),
     [

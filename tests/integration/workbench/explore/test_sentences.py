@@ -7,6 +7,7 @@ import pytest
 TEXTS = ["The cat sat on the mat.", "A dog, of a man.", "Paris is the capital of [MASK].", "the of in on"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["first_special", "entropy", "distance"])
 def test_the_means_are_the_clients(page, host, statistic):
     events = page.ask("sentences", {"texts": TEXTS, "statistic": statistic})

@@ -160,6 +160,7 @@ async def test_the_metric_that_decides(metric: Metric | None) -> None:
     assert (await added(table, Greedy(Order.EFFECT, 1, 1, metric)))[1] == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", list(Order))
 @pytest.mark.parametrize(("step", "most", "sizes"), [(1, 5, [1] * 5), (2, 4, [2, 2]), (3, 4, [3, 1]), (4, 1, [1])])
 async def test_steps(monkeypatch: pytest.MonkeyPatch, order: Order, step: int, most: int, sizes: list[int]) -> None:

@@ -19,6 +19,7 @@ def numbers_of(texts: NDArray[np.int8], weights: NDArray[np.float64]) -> tuple[N
     return reduction.numbers(maps)[0, 0].numpy(), reduction.uniform()[0].numpy()
 
 
+@pytest.mark.slow
 def test_agreement_with_maps_of_a_known_class() -> None:
     kinds, texts, maps = zip(*built_maps(3, 1), strict=True)
     numbers, uniform = (np.stack(parts) for parts in zip(*map(numbers_of, texts, maps), strict=True))

@@ -30,6 +30,7 @@ def sorted_places(values: Any, best: int) -> list[list[int]]:
     return [sorted(range(len(own)), key=lambda place: (-own[place], place))[:best] for own in values.T.tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part_bytes", [1, 8 * PLACES * 3, 1 << 21])
 @pytest.mark.parametrize("best", [1, BEST, 3 * PLACES])
 @pytest.mark.parametrize("levels", [1, 9])

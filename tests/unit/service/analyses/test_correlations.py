@@ -10,6 +10,7 @@ from scipy import stats
 BOTH = pytest.mark.parametrize(("values", "reference"), [(pearson_values, stats.pearsonr), (spearman_values, stats.spearmanr)])
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("items", [2, 5, 200])
 @pytest.mark.parametrize("ties", [False, True])
@@ -31,6 +32,7 @@ def test_numbers_of_any_size_have_the_same_correlation(values: Callable, referen
     assert values(gold * size, found).mean() == pytest.approx(reference(found, gold).statistic, abs=1e-12)
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_spread_is_that_of_the_jackknife(values: Callable, reference: Callable, ties: bool) -> None:  # type: ignore[type-arg]

@@ -7,6 +7,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOBES, Entities
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("labels", "scheme"),
     [

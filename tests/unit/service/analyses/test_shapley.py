@@ -116,6 +116,7 @@ def curved_game(units: int, seed: int) -> Floats:
     return 5 * np.tanh(inner / 3) + 0.2 * draw.normal(size=1 << units)
 
 
+@pytest.mark.slow
 def test_intervals_of_sampled_values_cover_the_exact_ones() -> None:
     """By simulation: as the client makes them, from sums over pairs, with pairs - 2 degrees of freedom."""
     units, pairs, covered = 8, 10, []

@@ -285,6 +285,7 @@ def rendered(request: oip.ModelInferRequest, tensors: list[Tensor]) -> oip.Model
     return oip.ModelInferResponse.FromString(render_infer(request, plan, tensors, MODEL))
 
 
+@pytest.mark.slow
 @FAST
 @given(st.lists(st.binary(max_size=300), max_size=5), st.booleans())
 def test_words_come_back_as_they_were(words: list[bytes], raw: bool) -> None:
@@ -297,6 +298,7 @@ def test_words_come_back_as_they_were(words: list[bytes], raw: bool) -> None:
         assert list(response.outputs[0].contents.bytes_contents) == words
 
 
+@pytest.mark.slow
 @FAST
 @given(arrays.arrays(np.float32, st.tuples(st.integers(1, 3), st.integers(1, 60)), elements=st.floats(width=32)), st.booleans())
 def test_numbers_come_back_as_they_were(values: NDArray[np.float32], raw: bool) -> None:

@@ -66,6 +66,7 @@ def test_mean_interventions_become_constants() -> None:
     assert parsed.mean.tolist() == [[False, False], [False, True], [False, False]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 32, CHUNK_BYTES // 4])
 @pytest.mark.parametrize(("index", "offset"), [(0, 0), (255, 2**40)])
 @pytest.mark.parametrize(

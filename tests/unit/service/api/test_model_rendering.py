@@ -33,6 +33,7 @@ def shown(*, choice: RuntimeChoice | None = None, capabilities: Capabilities = N
     return render_model(entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has", "capabilities"),
     [

@@ -87,6 +87,7 @@ def test_the_nearest_leave_the_text_out_and_equal_ones_are_in_order() -> None:
     assert nearest(np.array([0.5, 0.1, 0.7]), 1, 2) == [2, 0]
 
 
+@pytest.mark.slow
 def test_the_influence_is_that_of_leaving_a_text_out() -> None:
     """Pseudo-values of the neighbours by comparing without each text; those of the correlation to the first order."""
     texts, k = 25, 3

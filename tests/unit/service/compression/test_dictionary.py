@@ -63,6 +63,7 @@ def squared(values: NDArray[np.float32], centroids: NDArray[np.float64]) -> floa
     return float(((values[:, None] - centroids[None]) ** 2).min(axis=1).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bits", "least"), [(2, 0.1175), (4, 0.009497)])
 def test_the_error_on_normal_weights_is_that_of_the_best_quantiser(bits: int, least: float) -> None:
     """As tabled by Max (1960) for a deviation of 1."""

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.patience import granted
 
 PROGRAM = """
@@ -23,6 +25,7 @@ for _ in theirs.tqdm(range(3)):
 """
 
 
+@pytest.mark.slow
 def test_every_line_is_json() -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=granted(110), check=True)
     lines = [json.loads(line) for line in run.stderr.splitlines() if line]

@@ -31,6 +31,7 @@ ALL = (*METHODS.values(), *HEALTH)
 SHIPPED = yaml.safe_load((Path(__file__).parents[4] / "deploy" / "ray" / "serve.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ALL, ids=lambda method: method.name)
 def test_the_ingress_has_a_method_for_each_of_the_contract(method: Method) -> None:
     found = getattr(Ingress, method.name)

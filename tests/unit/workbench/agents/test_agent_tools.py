@@ -14,6 +14,7 @@ MOST_CHARACTERS = 110_000
 """The list of the usual tools: about 25,000 tokens."""
 
 
+@pytest.mark.slow
 @each_operation
 def test_a_tool(operation):
     method, tool = BY_PATH[operation.path], tools.tool(operation)

@@ -42,6 +42,7 @@ def test_a_known_error_is_found_without_bias() -> None:
     assert np.mean(found) == pytest.approx(0.04, abs=0.003)
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_error_holds_it_and_counts_sentences() -> None:
     confidence, right = simulated(np.random.default_rng(3), 600, gap=0.2)
     found = _error(Predictions(confidence, right, np.repeat(np.arange(60), 10), ["w"] * 600, "made"))
@@ -49,6 +50,7 @@ def test_the_interval_of_an_error_holds_it_and_counts_sentences() -> None:
     assert 0.1 < found.low <= 0.2 <= found.high < 0.3
 
 
+@pytest.mark.slow
 def test_the_temperature_that_was_put_in_comes_out() -> None:
     generator = np.random.default_rng(4)
     odds = generator.normal(0, 2, 20_000)

@@ -19,6 +19,7 @@ def test_a_bootstrap_of_a_mean_has_the_interval_of_the_normal_law() -> None:
     assert (found.low, found.high) == pytest.approx((found.value - 1.96 * error, found.value + 1.96 * error), abs=0.25 * error)
 
 
+@pytest.mark.slow
 def test_items_of_a_group_count_once() -> None:
     generator = np.random.default_rng(2)
     held = 0

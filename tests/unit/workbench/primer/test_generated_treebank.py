@@ -32,6 +32,7 @@ def children(sentence: Sentence, number: int, *relations: str) -> list[int]:
     return [one for one, row in sentence.rows.items() if int(row[HEAD]) == number and row[DEPREL] in relations]
 
 
+@pytest.mark.slow
 def test_sentences_are_trees_of_the_length_that_is_said_and_no_two_alike(bank: Treebank) -> None:
     assert len(bank.sentences) == len({sentence.text for sentence in bank.sentences}) == GENERATED
     for sentence in bank.sentences:

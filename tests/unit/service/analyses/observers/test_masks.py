@@ -57,6 +57,7 @@ def test_large_scores_do_not_overflow() -> None:
     assert found.asked_logs.tolist() == [[0.0, -1e4]]
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(st.data())
 def test_rows_of_all_kinds_in_one_batch(data: st.DataObject) -> None:
@@ -90,6 +91,7 @@ def test_rows_of_all_kinds_in_one_batch(data: st.DataObject) -> None:
                 assert found.asked_ranks[place, column] == 1 + (logs[place] > logs[place, token]).sum()
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(words=st.lists(st.integers(1, 4), min_size=1, max_size=6), seed=st.integers(0, 1000))
 def test_by_word_sums_to_and_averages_from(words: list[int], seed: int) -> None:
