@@ -1,4 +1,4 @@
-"""Prints the map of concept-erasure's LeaceEraser for the states of tests/unit/service/probing/test_erasers.py, which stores it.
+"""Prints the map of concept-erasure's LeaceEraser for the states of the service's test_erasers.py, which stores it.
 
     python -m benchmarks.peers.leace
 
