@@ -27,6 +27,7 @@ from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import target_pb2
 from bertscope_service.checkpoints.steps import KeepLayers
+from bertscope_service.contract import METHODS, Method, Work
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.onnx.sessions import check_provider, providers
 from bertscope_service.encoders.sequences import TokenSequence
@@ -40,6 +41,8 @@ from tests.support.compressed import make
 from tests.support.exports import load_exported
 from tests.support.harness import Host, LoopThread, launched, read_maps, refused
 from tests.support.patience import granted
+from tests.support.reply_numbers import numbers_of
+from tests.support.requests import good
 from tests.support.sweeps import (
     MASKED,
     MEAN,
@@ -89,6 +92,27 @@ def export(export_cache: Path, twins: Host) -> Path:
     (folder,) = (found["folder"] for found in manifests if found["source_digest"] == loaded.weights_digest)
     assert isinstance(folder, Path)
     return folder
+
+
+ASKED = [method for method in METHODS.values() if method.work is Work.INTERACTIVE and method.name != "ModelInfer"]
+"""Trainings enlarge what rounding differs; tensors have tests of their own."""
+
+
+@pytest.mark.parametrize("method", ASKED, ids=lambda method: method.name)
+def test_a_sample_is_answered_as_by_torch(twins: Host, method: Method) -> None:
+    """Each rpc's sample that names no model of its own."""
+    request: Any = good(Path("/nowhere"))[method.name]
+    if request.model:
+        return
+    answers = []
+    for name, other in (TWINS[0], TWINS[0][::-1]):
+        request.model = name
+        if "other_model" in request.DESCRIPTOR.fields_by_name:
+            request.other_model = other
+        answers.append(numbers_of(map(method.response.FromString, twins.ask(method, request.SerializeToString()))))
+    by_torch, by_onnx = answers
+    assert by_torch.shape == by_onnx.shape
+    assert_allclose(by_onnx, by_torch, atol=1e-4, rtol=1e-4)
 
 
 @pytest.fixture
