@@ -1,4 +1,4 @@
-"""Questions of the soak that are found, not listed: the sample request of each rpc that runs a model and changes nothing."""
+"""Questions of the soak that are found, not listed: the sample request of each interactive rpc. `heavy_work` has trainings."""
 
 from __future__ import annotations
 
@@ -23,9 +23,6 @@ ROLES = {
 
 MASKED = {Role.EMBEDDED: (384, 1.0), Role.ONNX: (384, 1.0), Role.GUEST: (128, 0.5)}
 """The models with a masked-LM head: the size of their states, and how often they are asked."""
-
-TRAINING = 0.2
-"""How often bulk work is asked for, relative to other questions."""
 
 LISTED = frozenset({"CompareAttention", "FillMask", "ModelInfer", "SweepHeads", "RankHeads"})
 """Methods that `questions` asks more of, or whose answers have no digest of the weights."""
@@ -67,7 +64,7 @@ def sampled_questions() -> list[Question]:
     found = []
     samples: dict[Role, dict[str, Any]] = {role: dict(good(Path("/nowhere"), hidden)) for role, (hidden, _) in MASKED.items()}
     for method in METHODS.values():
-        if method.work not in (Work.INTERACTIVE, Work.BULK) or not method.idempotent or method.name in LISTED:
+        if method.work is not Work.INTERACTIVE or method.name in LISTED:
             continue
         for role, (_, weight) in MASKED.items():
             request = samples[role][method.name]
@@ -75,7 +72,6 @@ def sampled_questions() -> list[Question]:
                 continue
             if "other_model" in request.DESCRIPTOR.fields_by_name:
                 request.other_model = ""  # a comparison of its own layers
-            asked, share = ROLES.get(request.model, role), TRAINING if method.work is Work.BULK else 1.0
-            ask = Sampled(method, request)
-            found.append(Question(f"{method.name}, {asked.value}", asked, ask, ask, weight * share))
+            asked, ask = ROLES.get(request.model, role), Sampled(method, request)
+            found.append(Question(f"{method.name}, {asked.value}", asked, ask, ask, weight))
     return found
