@@ -17,7 +17,7 @@ from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-PAIRS, TEXTS = 2_000, 1_000
+PAIRS, TEXTS = 2_000, 2_000
 
 
 @pytest.fixture(scope="module")
