@@ -7,19 +7,29 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import bertscope
 import numpy as np
 from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
+from bertscope.v1 import attention_relations_pb2 as relations
+from bertscope.v1 import attention_statistics_pb2 as statistics
+from bertscope.v1 import cloze_facts_pb2 as facts
+from bertscope.v1 import cloze_scores_pb2 as scores
+from bertscope.v1 import common_pb2 as common
+from bertscope.v1 import representation_contexts_pb2 as contexts
+from bertscope.v1 import representation_geometry_pb2 as geometry
+from bertscope.v1.attention_pb2_grpc import AttentionServiceStub
+from bertscope.v1.cloze_pb2_grpc import ClozeServiceStub
+from bertscope.v1.representation_pb2_grpc import RepresentationServiceStub
 from numpy.typing import NDArray
 
 from benchmarks.lib.fillings import fillings
 from benchmarks.lib.texts import cloze_texts, texts_of_lengths
 from benchmarks.soak.asking import Answer, Ask, Caller, Question, Role
 from benchmarks.soak.head_questions import HEADS
-from benchmarks.soak.sampled import sampled_questions
 
 TOP_K, MORE = 5, 20
 """The number of requested words, and of additional words known of the true answer; see fillings.agree."""
@@ -82,6 +92,29 @@ class Inspect:
         assert found.distances is not None
         logs = np.array([[one.log_probability for one in mask.predictions] for mask in (*found.masks, *found.untouched_masks)])
         return Answer(found.provenance.weights_digest, arrays=[logs, found.distances.moved, found.maps[0].weights])
+
+
+async def hidden_states(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ExtractHiddenStates, of all layers."""
+    texts = texts_of_lengths([12, 20, 9, 16], mask=False)
+    found = [text async for text in caller.client.extract_hidden_states(texts, model=model, timeout=seconds)]
+    return Answer(found[0].provenance.weights_digest, arrays=[text.states for text in found])
+
+
+async def read_layers(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ReadLayers, at every piece."""
+    texts = texts_of_lengths([12, 9], mask=True)
+    found = await caller.client.read_layers(texts, model=model, all_pieces=True, timeout=seconds)
+    rows = [[(one.entropy, one.divergence) for one in position.layers] for text in found for position in text.positions]
+    return Answer(found[0].provenance.weights_digest, arrays=[np.array(rows)])
+
+
+async def attribute_words(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls AttributeWords: Shapley values, exact and sampled, of an answer and of a similarity."""
+    masked, plain = texts_of_lengths([9, 18], mask=True), texts_of_lengths([7], mask=False)
+    targets = [bertscope.Answer("paris", "water")] * 2 + [bertscope.SimilarTo("where is it")]
+    found = await caller.client.attribute_words([*masked, *plain], targets, model=model, exact_units=7, timeout=seconds)
+    return Answer(found[0].provenance.weights_digest, arrays=[one.values for one in found])
 
 
 async def find_neurons(caller: Caller, model: str, seconds: float) -> Answer:
@@ -168,6 +201,139 @@ async def infer(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer("", arrays=[np.frombuffer(content, dtype="<f4") for content in reply.raw_output_contents])
 
 
+async def describe(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls DescribeAttention."""
+    request = statistics.DescribeAttentionRequest(model=model, inputs=_inputs())
+    reply = await AttentionServiceStub(caller.channel).DescribeAttention(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(one.sums.sums) for one in reply.statistics])
+
+
+async def score_relations(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreRelations; every word is linked with those before and after it. Accuracies are not compared: where two weights
+    are as good as equal, either may be the larger one."""
+    texts = [
+        relations.RelationText(input=given, words=_words(given.text), pairs=_neighbours(len(given.text.split())))
+        for given in _inputs()
+    ]
+    request = relations.ScoreRelationsRequest(model=model, texts=texts, relations=["next", "previous"])
+    reply = await AttentionServiceStub(caller.channel).ScoreRelations(request, timeout=seconds)
+    found = [np.array(way.largest_weight.sums) for one in reply.relations for way in (one.forward, one.backward)]
+    return Answer(reply.provenance.weights_digest, arrays=found)
+
+
+async def score_features(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreFeatures; every other word has the feature."""
+    texts = [
+        relations.FeatureText(input=given, spans=[relations.MarkedSpan(span=word) for word in _words(given.text)[::2]])
+        for given in _inputs()
+    ]
+    request = relations.ScoreFeaturesRequest(model=model, texts=texts, features=["even"], special_tokens=True)
+    reply = await AttentionServiceStub(caller.channel).ScoreFeatures(request, timeout=seconds)
+    found = [np.array(sums.sums) for one in reply.features for sums in (one.attention, one.from_first_special)]
+    return Answer(reply.provenance.weights_digest, arrays=found)
+
+
+async def score_texts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls ScoreTexts."""
+    inputs = [scores.ScoredInput(text=given.text) for given in _inputs()]
+    reply = await ClozeServiceStub(caller.channel).ScoreTexts(
+        scores.ScoreTextsRequest(model=model, inputs=inputs), timeout=seconds
+    )
+    return Answer(reply.provenance.weights_digest, arrays=[np.array([one.log_likelihood for one in reply.results])])
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Calls QueryFacts, of capitals. Ranks are not compared: where two entries are as good as equally likely, either may come
+    first."""
+
+    scoring: facts.ObjectScoring.ValueType
+
+    async def __call__(self, caller: Caller, model: str, seconds: float) -> Answer:
+        words = ["paris", "rome", "buenos aires", "kuala lumpur", "madrid"]
+        template = facts.FactTemplate(text="The capital of [X] is [Y].")
+        request = facts.QueryFactsRequest(
+            model=model,
+            relations=[facts.FactRelation(name="capital", templates=[template], candidates=words)],
+            facts=[facts.Fact(subject=name, objects=words[:1], primes=words[1:2]) for name in ("France", "Italy", "Spain")],
+            scoring=self.scoring,
+            prior=self.scoring == facts.OBJECT_SCORING_SINGLE_ENTRY,
+            top_k=0,
+        )
+        reply = await ClozeServiceStub(caller.channel).QueryFacts(request, timeout=seconds)
+        answers = [answer for result in reply.results for answer in result.answers]
+        logs = np.array([[answer.log_probability, answer.prior_log_probability] for answer in answers])
+        return Answer(reply.provenance.weights_digest, arrays=[logs])
+
+
+async def compare_texts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls CompareTexts, with one set of all texts."""
+    texts = [scores.ScoredInput(text=given.text) for given in _inputs()]
+    request = scores.CompareTextsRequest(model=model, sets=[scores.TextSet(texts=texts)])
+    reply = await ClozeServiceStub(caller.channel).CompareTexts(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(one.log_likelihoods) for one in reply.results])
+
+
+async def describe_geometry(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls DescribeGeometry, with second moments, which are summed over batches."""
+    request = geometry.DescribeGeometryRequest(model=model, inputs=_inputs(), second_moments=True)
+    reply = await RepresentationServiceStub(caller.channel).DescribeGeometry(request, timeout=seconds)
+    moments = [np.frombuffer(layer.second_moments.data, "<f4") for layer in reply.layers]
+    return Answer(reply.provenance.weights_digest, arrays=[*(np.array(layer.directions) for layer in reply.layers), *moments])
+
+
+async def compare_representations(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls CompareRepresentations, of the model's own layers."""
+    request = geometry.CompareRepresentationsRequest(model=model, inputs=_inputs())
+    reply = await RepresentationServiceStub(caller.channel).CompareRepresentations(request, timeout=seconds)
+    return Answer(reply.provenance.weights_digest, arrays=[np.array(sums) for sums in (reply.shared, reply.own, reply.other)])
+
+
+async def find_contexts(caller: Caller, model: str, seconds: float) -> Answer:
+    """Calls FindContexts for all heads."""
+    texts = [contexts.ContextText(text=relations.RelationText(input=given), id=index) for index, given in enumerate(_inputs())]
+    request = contexts.FindContextsRequest(model=model, texts=texts, heads=contexts.HeadUnits())
+    digest, found = "", list[np.ndarray[Any, Any]]()
+    async for event in RepresentationServiceStub(caller.channel).FindContexts(request, timeout=seconds):
+        digest = event.summary.provenance.weights_digest or digest
+        if event.HasField("units"):
+            found += [np.array(event.units.sums), np.array(event.units.best_values)]
+    return Answer(digest, arrays=found)
+
+
+def _inputs() -> list[common.TextInput]:
+    return [common.TextInput(text=text) for text in texts_of_lengths([12, 20, 9, 16], mask=False)]
+
+
+def _words(text: str) -> list[common.CharacterSpan]:
+    ends = list(accumulate(len(word) + 1 for word in text.split(" ")))
+    return [common.CharacterSpan(start=start, end=end - 1) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _neighbours(count: int) -> list[relations.WordPair]:
+    pairs = [(number, number + 1) for number in range(count - 1)]
+    following = [relations.WordPair(relation=0, source=one, target=other) for one, other in pairs]
+    return following + [relations.WordPair(relation=1, source=other, target=one) for one, other in pairs]
+
+
+REDUCTIONS: dict[str, Ask] = {
+    "DescribeAttention": describe,
+    "ScoreRelations": score_relations,
+    "ScoreFeatures": score_features,
+    "DescribeGeometry": describe_geometry,
+    "CompareRepresentations": compare_representations,
+    "FindContexts": find_contexts,
+    "ScoreTexts": score_texts,
+    "CompareTexts": compare_texts,
+    "QueryFacts": Facts(facts.OBJECT_SCORING_SINGLE_ENTRY),
+    "ExtractHiddenStates": hidden_states,
+    "ReadLayers": read_layers,
+    "AttributeWords": attribute_words,
+    "AttributeWords, neurons": find_neurons,
+    "QueryFacts, candidates": Facts(facts.OBJECT_SCORING_CANDIDATES),
+}
+
+
 def questions() -> list[Question]:
     """Returns all questions; a question's request never changes, so that the true answer is found once."""
     texts, words = cloze_texts(), ["france", "paris", "water", "unplayable"]
@@ -207,8 +373,9 @@ def questions() -> list[Question]:
         _plain("SweepSites, ONNX", Role.ONNX, SweepSites(masked), 0.5),
         _plain("RankHeads, ONNX", Role.ONNX, rank),
         _plain("ModelInfer, ONNX", Role.ONNX, infer),
-        _plain("AttributeWords, neurons", Role.EMBEDDED, find_neurons),
-        *sampled_questions(),
+        *(_plain(name, Role.EMBEDDED, ask) for name, ask in REDUCTIONS.items()),
+        *(_plain(f"{name}, guest", Role.GUEST, ask, 0.5) for name, ask in REDUCTIONS.items()),
+        *(_plain(f"{name}, ONNX", Role.ONNX, ask) for name, ask in REDUCTIONS.items()),
     ]
 
 
