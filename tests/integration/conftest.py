@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc
 import huggingface_hub
 import pytest
 import torch
@@ -149,13 +148,6 @@ def check_alive() -> Callable[[Host], None]:
         assert 0 < reply.results[0].masks[0].predictions[0].probability <= 1
 
     return check
-
-
-@pytest.fixture
-def other_client(host: Host) -> Iterator[grpc.Channel]:
-    """A second connection to the server."""
-    with host.connect() as channel:
-        yield channel
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@
                   "field": "texts[0]",                             of its BadRequest; left out where there is none
                   "change": {"texts": ["no mask"]}}, ...]}         fields of the request that are replaced; null leaves one out
 
-In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside it, "$hidden" the size of the model's states,
-and "$long", also within a text, what no tiny model reads. A tensor without data is full of zeros.
+In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside it, and "$long", also within a text, what no
+tiny model reads. A tensor without data is full of zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope_service.contract import METHODS, Method
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
@@ -41,11 +40,10 @@ class Refused(NamedTuple):
     request: Message
 
 
-def good(folder: Path, hidden: int = 32) -> dict[str, Message]:
+def good(folder: Path) -> dict[str, Message]:
     """Returns the request of each rpc by its name, in the contract's order, for a server of the models of the fixture `lab`;
-    `folder` is that of models/bert, `hidden` the size of the states of models that samples do not name. Some requests leave a
-    model behind."""
-    return {method.name: _message(method, _sample(method.name)["request"], folder, hidden) for method in METHODS.values()}
+    `folder` is that of models/bert. Some requests leave a model behind."""
+    return {method.name: _message(method, _sample(method.name)["request"], folder) for method in METHODS.values()}
 
 
 def refused_requests() -> list[Refused]:
@@ -65,12 +63,11 @@ def _sample(name: str) -> Mapping[str, Any]:
     return json.loads((SAMPLES / f"{name}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def _message(method: Method, fields: Mapping[str, Any], folder: Path, hidden: int = 32) -> Message:
+def _message(method: Method, fields: Mapping[str, Any], folder: Path) -> Message:
     student = folder.with_name(f"student-{secrets.token_hex(4)}")
-    named: dict[str, str | int] = {
+    named: dict[str, str] = {
         "$folder": str(folder),
         "$student": str(student),
-        "$hidden": hidden,
         "$long": f"{WORD} " * 500,
     }
     request = ParseDict(_filled(fields, named), method.request())
@@ -78,7 +75,7 @@ def _message(method: Method, fields: Mapping[str, Any], folder: Path, hidden: in
     return request
 
 
-def _filled(value: Any, named: Mapping[str, str | int]) -> Any:
+def _filled(value: Any, named: Mapping[str, str]) -> Any:
     """Returns a value of JSON with its placeholders filled in."""
     if isinstance(value, Mapping):
         return {key: _filled(one, named) for key, one in value.items()}
@@ -103,8 +100,3 @@ def _fill_tensors(message: Message) -> None:
 def zeros(*shape: int) -> common_pb2.Tensor:
     """Returns a tensor of zeros."""
     return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=shape, data=bytes(4 * math.prod(shape)))
-
-
-def some_probe(size: int, layer: int = 0) -> probes.ProbeWeights:
-    """Returns a probe of two classes for states of this size."""
-    return probes.ProbeWeights(layer=layer, weights=zeros(size, 2), biases=zeros(2))
