@@ -93,19 +93,13 @@ async def extract(channel: Any, texts: Sequence[str], **request: Any) -> list[ND
     """The maps of each text, put together from their chunks."""
     from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
 
+    from tests.support.harness import read_maps
+
     inputs = [common_pb2.TextInput(text=text) for text in texts]
     call = attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(
         attention_pb2.ExtractAttentionRequest(inputs=inputs, **request)
     )
-    shapes, buffers = [], list[bytearray]()
-    async for event in call:
-        if event.HasField("header"):
-            shapes.append(tuple(event.header.attention.shape))
-            buffers.append(bytearray(4 * int(np.prod(shapes[-1]))))
-        else:
-            chunk = event.chunk
-            buffers[chunk.input_index][chunk.offset : chunk.offset + len(chunk.data)] = chunk.data
-    return [np.frombuffer(buffer, dtype="<f4").reshape(shape) for buffer, shape in zip(buffers, shapes, strict=True)]
+    return [maps.values for maps in read_maps([event async for event in call])]
 
 
 TEXTS = [text.replace("the", "[MASK]", 1) if "the" in text else f"{text} [MASK]" for text in SENTENCES[:-1]]

@@ -23,7 +23,7 @@ from tests.support.patience import granted  # noqa: E402
 from tests.support.pretended_gpu.recording import watching  # noqa: E402
 from tests.support.reply_numbers import numbers_of  # noqa: E402
 from tests.support.requests import good  # noqa: E402
-from tests.support.tiny import TAGS, write_checkpoint  # noqa: E402
+from tests.support.tiny import write_lab  # noqa: E402
 
 RUNS = [method for method in METHODS.values() if method.work in (Work.INTERACTIVE, Work.BULK)]
 TRAINED = frozenset(method.name for method in RUNS if method.work is Work.BULK)
@@ -32,15 +32,7 @@ TRAINED = frozenset(method.name for method in RUNS if method.work is Work.BULK)
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Host]]:
     """A server on each device, of the models that samples name."""
-    root = tmp_path_factory.mktemp("samples")
-    folders = {
-        "bert": write_checkpoint("bert", root / "bert"),
-        "headless": write_checkpoint("bert", root / "headless", head=False),
-        "sorter": write_checkpoint("bert", root / "sorter", labels=3),
-        "rater": write_checkpoint("bert", root / "rater", labels=1),
-        "tagger": write_checkpoint("bert", root / "tagger", task="tokens", labels=len(TAGS), names=TAGS),
-        "answerer": write_checkpoint("bert", root / "answerer", task="answers", labels=2),
-    }
+    folders = write_lab(tmp_path_factory.mktemp("samples"), "bert", "headless", "sorter", "rater", "tagger", "answerer")
     models, loop = [f"{name}={folder}" for name, folder in folders.items()], LoopThread()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         for name in ("PROBES", "NEAR_MINIMUM"):  # 800 epochs take a pretended GPU a minute

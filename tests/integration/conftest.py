@@ -9,7 +9,6 @@ from typing import Any
 
 import huggingface_hub
 import pytest
-import torch
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope_service.api import benchmark_requests
 from bertscope_service.api import studies as studies_api
@@ -27,7 +26,7 @@ from tests.support.exports import made_once
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.patience import granted
 from tests.support.sites import Site
-from tests.support.tiny import TAGS, write_checkpoint
+from tests.support.tiny import write_lab
 
 GOOD_TEXT = "Paris is the capital of [MASK]."
 
@@ -69,13 +68,7 @@ def loop() -> Iterator[LoopThread]:
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folders by model id: two architectures, and one without a masked-LM head."""
-    root = tmp_path_factory.mktemp("checkpoints")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    folders = {name: write_checkpoint(name, root / name) for name in ("bert", "roberta")}
-    folders["headless"] = write_checkpoint("bert", root / "headless", head=False)
-    torch.set_num_threads(threads)
-    return folders
+    return write_lab(tmp_path_factory.mktemp("checkpoints"), "bert", "roberta", "headless")
 
 
 @pytest.fixture(scope="session")
@@ -87,21 +80,8 @@ def host(loop: LoopThread, checkpoints: dict[str, Path]) -> Iterator[Host]:
 
 @pytest.fixture(scope="session")
 def sorters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders by model id: a classifier of three labels, one of two whose tokens have no segments, a regression, a
-    multi-label classifier, a classifier of words, and a model that answers questions."""
-    root = tmp_path_factory.mktemp("sorters")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    folders = {
-        "sorter": write_checkpoint("bert", root / "sorter", labels=3),
-        "distilled": write_checkpoint("distilbert", root / "distilled", labels=2),
-        "rater": write_checkpoint("bert", root / "rater", labels=1),
-        "topics": write_checkpoint("bert", root / "topics", labels=3, problem="multi_label_classification"),
-        "tagger": write_checkpoint("bert", root / "tagger", task="tokens", labels=len(TAGS), names=TAGS),
-        "answerer": write_checkpoint("bert", root / "answerer", task="answers", labels=2),
-    }
-    torch.set_num_threads(threads)
-    return folders
+    """Folders by model id: classifiers, a regression, and a model that answers questions; see `LAB`."""
+    return write_lab(tmp_path_factory.mktemp("sorters"), "sorter", "distilled", "rater", "topics", "tagger", "answerer")
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ import torch
 from bertscope_service.encoders.sites import Site
 from numpy.typing import NDArray
 
-from tests.support import hooked as sites
-from tests.support.hooked import Changes, Hooked
+from tests.support.hooked import NUMBERS, Changes, Hooked
 from tests.support.reference import Editing, HeadEdits
 from tests.support.relations import Linked
 
@@ -21,13 +20,6 @@ Floats = NDArray[np.float64]
 Place = tuple[int, int, int]
 """Number of a text, its word, and a second word; words count with special tokens."""
 
-NUMBERS = {
-    Site.STATE: sites.STATE,
-    Site.HEAD_OUTPUT: sites.HEADS,
-    Site.ATTENTION_OUTPUT: sites.ATTENTION,
-    Site.ACTIVATIONS: sites.NEURONS,
-    Site.FEED_FORWARD_OUTPUT: sites.FEED_FORWARD,
-}
 MASK = (1 << 64) - 1
 
 

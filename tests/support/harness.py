@@ -12,21 +12,8 @@ from unittest import mock
 
 import grpc
 import numpy as np
-from bertscope.v1 import (
-    ablation_pb2_grpc,
-    attention_pb2_grpc,
-    attribution_pb2_grpc,
-    classification_pb2_grpc,
-    cloze_pb2_grpc,
-    common_pb2,
-    distillation_pb2_grpc,
-    inspection_pb2_grpc,
-    model_pb2,
-    model_pb2_grpc,
-    question_answering_pb2_grpc,
-    representation_pb2_grpc,
-)
 from bertscope.v1 import attention_pb2 as attention
+from bertscope.v1 import common_pb2, model_pb2
 from bertscope_service.contract import Method
 from bertscope_service.rpc.event_loop import new_event_loop
 from bertscope_service.rpc.server import Server
@@ -36,6 +23,7 @@ from grpc_status import rpc_status
 from numpy.typing import NDArray
 
 from tests.support.patience import granted
+from tests.support.stubs import Stubs
 
 T = TypeVar("T")
 CALL_SECONDS = granted(20.0)
@@ -62,7 +50,7 @@ class LoopThread:
         self._thread.join(granted(10))
 
 
-class Host:
+class Host(Stubs):
     """A running server, a channel to it, and its stubs."""
 
     def __init__(self, loop: LoopThread, server: Server, settings: Settings) -> None:
@@ -73,16 +61,6 @@ class Host:
         loop.run(server.host())
         self.target = f"127.0.0.1:{self.ports.grpc}"
         self.channel = self.connect()
-        self.cloze = cloze_pb2_grpc.ClozeServiceStub(self.channel)
-        self.inspection = inspection_pb2_grpc.InspectionServiceStub(self.channel)
-        self.attention = attention_pb2_grpc.AttentionServiceStub(self.channel)
-        self.representation = representation_pb2_grpc.RepresentationServiceStub(self.channel)
-        self.distillation = distillation_pb2_grpc.DistillationServiceStub(self.channel)
-        self.models = model_pb2_grpc.ModelServiceStub(self.channel)
-        self.classification = classification_pb2_grpc.ClassificationServiceStub(self.channel)
-        self.answering = question_answering_pb2_grpc.QuestionAnsweringServiceStub(self.channel)
-        self.ablation = ablation_pb2_grpc.AblationServiceStub(self.channel)
-        self.attribution = attribution_pb2_grpc.AttributionServiceStub(self.channel)
 
     def connect(self) -> grpc.Channel:
         """A connection of its own: another client, as far as the server can tell."""

@@ -1,20 +1,30 @@
-"""transformers alone, with plain hooks on its own modules, one text at a time in float64: what sweeps over sites are compared
-with."""
+"""transformers alone, with plain hooks on its own modules, one text at a time: what changes at sites are compared with."""
 
 from __future__ import annotations
 
-import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from bertscope_service.encoders.sites import Site
+from bertscope_service.encoders.torch.architectures import ARCHITECTURES
+from transformers import AutoTokenizer
+
+from tests.support.reference import Reference
 
 STATE, HEADS, ATTENTION, NEURONS, FEED_FORWARD = range(1, 6)
 """Sites by the numbers of bertscope.v1.Site."""
+
+NUMBERS = {
+    Site.STATE: STATE,
+    Site.HEAD_OUTPUT: HEADS,
+    Site.ATTENTION_OUTPUT: ATTENTION,
+    Site.ACTIVATIONS: NEURONS,
+    Site.FEED_FORWARD_OUTPUT: FEED_FORWARD,
+}
 
 QUERY, KEY, VALUE = range(7, 10)
 """What the heads of a layer read, side by side."""
@@ -28,13 +38,13 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 Changes = Mapping[Place, Change]
 
 PATHS = {
-    "bert": ("bert.encoder.layer", "attention.output.dense", "output.dense", None),
-    "albert": ("albert.encoder.albert_layer_groups.0.albert_layers", "attention.dense", "ffn_output", None),
-    "distilbert": ("distilbert.transformer.layer", "attention.out_lin", "ffn.lin2", None),
-    "modernbert": ("model.layers", "attn.Wo", "mlp.Wo", "model.final_norm"),
-    "deberta": ("deberta.encoder.layer", "attention.output.dense", "output.dense", None),
+    "bert": ("attention.output.dense", "output.dense"),
+    "albert": ("attention.dense", "ffn_output"),
+    "distilbert": ("attention.out_lin", "ffn.lin2"),
+    "modernbert": ("attn.Wo", "mlp.Wo"),
+    "deberta": ("attention.output.dense", "output.dense"),
 }
-"""By architecture: its layers, and in a layer what reads the heads and what reads the neurons; what ends the last layer."""
+"""By architecture: what reads the heads and what reads the neurons of a layer. Those of others are taken from the service."""
 
 INPUTS = {
     "bert": ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -43,86 +53,101 @@ INPUTS = {
 }
 """The projections of a layer, of architectures whose paths are followed."""
 
-
-@dataclass
-class _Pass:
-    changes: Changes
-    layer: int = -1
-    vectors: dict[Place, torch.Tensor] = field(default_factory=dict)
-
-    def at(self, place: Place, vectors: torch.Tensor) -> torch.Tensor:
-        """The vectors [1, tokens, size] of a place after its change, which are kept."""
-        changed = self.changes[place](vectors[0].clone())[None] if place in self.changes else vectors
-        self.vectors[place] = changed[0].clone()
-        return changed
+CHANNELS_FIRST = frozenset({"squeezebert"})
+"""Architectures whose layers hold [size, tokens]; between them are states that are not followed."""
 
 
 class Hooked:
-    """A masked-LM of one of these architectures."""
+    """A model, and its vectors at all places while it reads one text."""
 
-    def __init__(self, architecture: str, folder: Path, layers: int) -> None:
-        kind = AutoModelForMaskedLM
-        self.model = kind.from_pretrained(folder, attn_implementation="eager", dtype=torch.float64).eval()
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.layers = layers
-        self._architecture, self._paths = architecture, PATHS[architecture]
-        self._segments = "token_type_ids" in inspect.signature(self.model.forward).parameters
+    def __init__(self, reference: Reference) -> None:
+        self.reference, self.model = reference, reference.model
+        self.name = self.model.config.model_type
+        self.architecture = ARCHITECTURES[self.name](self.model)
+        self.layers = len(self.architecture.layers)
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return AutoTokenizer.from_pretrained(self.reference.folder)
 
     def read(self, text: str, pair: str | None = None) -> dict[str, torch.Tensor]:
         encoded = self.tokenizer(text, pair, return_tensors="pt")
-        names = ("input_ids", "attention_mask", *(("token_type_ids",) if self._segments else ()))
+        names = ("input_ids", "attention_mask", *(("token_type_ids",) if self.reference.takes_segments else ()))
         return {name: encoded[name] for name in names if name in encoded}
 
+    @torch.no_grad()
     def run(
         self, inputs: Mapping[str, torch.Tensor], changes: Changes | None = None
     ) -> tuple[torch.Tensor, dict[Place, torch.Tensor]]:
         """Scores [tokens, vocabulary], and the vectors of all places after the changes."""
-        current = _Pass(changes or {})
-        with torch.no_grad(), self._hooks(current):
+        with self.changed(changes or {}) as vectors:
             scores = self.model(**inputs).logits[0]
-        return scores, current.vectors
+        return scores, vectors
 
     @contextmanager
-    def _hooks(self, current: _Pass) -> Iterator[None]:
-        layers, heads, neurons, end = self._paths
-        modules = list(self.model.get_submodule(layers))
+    def changed(self, changes: Changes) -> Iterator[dict[Place, torch.Tensor]]:
+        """Changes vectors meanwhile, and keeps those of all places."""
+        vectors: dict[Place, torch.Tensor] = {}
 
-        def enters(_: Any, read: tuple[Any, ...]) -> Any:
-            current.layer += 1
-            return (current.at((STATE, current.layer), read[0]), *read[1:])
+        def at(place: Place, value: torch.Tensor) -> torch.Tensor:
+            turned = self.name in CHANNELS_FIRST and place[0] != STATE
+            own = (value.transpose(1, 2) if turned else value)[0]
+            new = changes[place](own.clone()).to(value.dtype) if place in changes else own
+            vectors[place] = new.clone()
+            return (new[None].transpose(1, 2) if turned else new[None]) if place in changes else value
 
-        def leaves(_: Any, __: Any, output: Any) -> Any:
-            if current.layer + 1 < self.layers:
+        def before(places: Iterator[Place | None], _: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            if (place := next(places, None)) is None:
                 return None
-            whole = isinstance(output, torch.Tensor)
-            changed = current.at((STATE, self.layers), output if whole else output[0])
-            return changed if whole else (changed, *output[1:])
+            if given:
+                return (at(place, given[0]), *given[1:]), named
+            return given, {**named, "hidden_states": at(place, named["hidden_states"])}
 
-        def reads(site: int) -> Callable[..., Any]:
-            return lambda _, read: (current.at((site, current.layer), read[0]), *read[1:])
+        def after(places: Iterator[Place | None], _: Any, given: Any, written: Any) -> Any:
+            if (place := next(places, None)) is None:
+                return None
+            return (at(place, written[0]), *written[1:]) if isinstance(written, tuple) else at(place, written)
 
-        def writes(site: int) -> Callable[..., Any]:
-            return lambda _, __, output: current.at((site, current.layer), output)
+        with ExitStack() as hooks:
+            for (module, reads), places in self._calls.items():
+                if reads:
+                    hook = module.register_forward_pre_hook(partial(before, iter(places)), with_kwargs=True)
+                else:
+                    hook = module.register_forward_hook(partial(after, iter(places)))
+                hooks.callback(hook.remove)
+            yield vectors
 
-        with ExitStack() as stack:
-            for module in modules:
-                for site, name in zip((QUERY, KEY, VALUE), INPUTS.get(self._architecture, ()), strict=False):
-                    handle = module.get_submodule(name).register_forward_hook(writes(site))
-                    stack.callback(handle.remove)
-                handles = [
-                    module.register_forward_pre_hook(enters),
-                    module.get_submodule(heads).register_forward_pre_hook(reads(HEADS)),
-                    module.get_submodule(heads).register_forward_hook(writes(ATTENTION)),
-                    module.get_submodule(neurons).register_forward_pre_hook(reads(NEURONS)),
-                    module.get_submodule(neurons).register_forward_hook(writes(FEED_FORWARD)),
-                ]
-                if end is None:
-                    handles.append(module.register_forward_hook(leaves))
-                for handle in handles:
-                    stack.callback(handle.remove)
-            if end is not None:
-                stack.callback(self.model.get_submodule(end).register_forward_hook(leaves).remove)
-            yield
+    @cached_property
+    def _calls(self) -> dict[tuple[Any, bool], list[Place | None]]:
+        """The places that each module reads (True) or writes, in the order of its calls: ALBERT's layers are one module."""
+        calls: dict[tuple[Any, bool], list[Place | None]] = defaultdict(list)
+        for layer in range(self.layers):
+            if layer == 0 or self.name not in CHANNELS_FIRST:
+                calls[self._state(layer)].append((STATE, layer))
+            module, paths = self.architecture.layers[layer], PATHS.get(self.name)
+            heads = module.get_submodule(paths[0]) if paths else self.architecture.output_projection(layer)
+            neurons = module.get_submodule(paths[1]) if paths else self.architecture.second_matrix(layer)
+            for part, read, written in ((heads, HEADS, ATTENTION), (neurons, NEURONS, FEED_FORWARD)):
+                calls[part, True].append((read, layer))
+                calls[part, False].append((written, layer))
+            for site, name in zip((QUERY, KEY, VALUE), INPUTS.get(self.name, ()), strict=False):
+                calls[module.get_submodule(name), False].append((site, layer))
+        end = self._state(self.layers)
+        earlier = self.architecture.layers[:-1].count(end[0])
+        calls[end] += [*[None] * earlier, (STATE, self.layers)]
+        return calls
+
+    def _state(self, layer: int) -> tuple[Any, bool]:
+        """The module that reads (True) or writes the state of a layer."""
+        architecture, end = self.architecture, layer == self.layers
+        if self.name in CHANNELS_FIRST:  # its encoder calls the layers' forward, past their hooks
+            return (self.model.cls, True) if layer else (architecture.encoder.embeddings, False)
+        if self.name in ("xlm", "flaubert"):
+            norms = architecture.encoder.layer_norm2
+            return (norms[layer - 1] if layer else architecture.encoder.layer_norm_emb), False
+        if end:
+            return architecture.norm_behind or architecture.layers[-1], False
+        return architecture.layers[layer], True
 
 
 def put(vectors: torch.Tensor, positions: Sequence[int], columns: slice = slice(None)) -> Change:

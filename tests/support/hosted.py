@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,19 +21,18 @@ from bertscope_service.analyses.observers.predictions import (
     LossObserver,
     PredictionsObserver,
 )
-from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.observability.metrics import Metrics
 from numpy.typing import NDArray
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
-from tests.support.oracle import HeadEdits, Oracle, edits_of
+from tests.support.reference import Edit, HeadEdits, Reference, Subject
 from tests.support.tiny import SENTENCES
 
 PLENTY = 1 << 30
@@ -42,12 +40,16 @@ SCALE = -1.5
 """What Mode.SCALE scales by in these tests."""
 
 
-@dataclass
-class Hosted:
-    """One architecture's checkpoint, a masked-LM or a classifier."""
+def edit(mode: Mode, mean: NDArray[np.float32]) -> Edit:
+    """A mode as an edit of a head with this mean context."""
+    edits = {Mode.ZERO: Edit(), Mode.UNIFORM: Edit(uniform=1.0), Mode.SCALE: Edit(keep=SCALE), Mode.MEAN: Edit(constant=mean)}
+    return edits[mode]
 
-    architecture: str
-    folder: Path
+
+@dataclass
+class Hosted(Subject):
+    """One architecture's checkpoint, a masked-LM or a classifier, with packed weights; transformers computes in float64."""
+
     classifies: bool = False
 
     @cached_property
@@ -55,36 +57,27 @@ class Hosted:
         return self.load(pack=True)
 
     @cached_property
-    def oracle(self) -> Oracle:
-        return Oracle(self.folder, classifies=self.classifies)
-
-    @cached_property
-    def _tokenizer(self) -> TextTokenizer:
-        return TextTokenizer.load(self.folder, 64)
+    def reference(self) -> Reference:
+        kind = AutoModelForSequenceClassification if self.classifies else AutoModelForMaskedLM
+        return Reference(self.folder, torch.float64, kind)
 
     @cached_property
     def sequences(self) -> list[TokenSequence]:
         """Texts and a pair of mixed length, one as long as the model reads, and one of a single token."""
-        encode = self._tokenizer.encode
-        texts = [encode(SENTENCES[0]), encode(SENTENCES[-1] + SENTENCES[-1], truncate=True), encode(SENTENCES[3])]
-        rows = [text.sequence for text in (*texts, encode(SENTENCES[1], SENTENCES[0]), encode(SENTENCES[0]))]
-        assert len(rows[1]) == 64
-        return [*rows, TokenSequence(rows[0].ids[:1], rows[0].segments[:1])]
+        every = super().sequences
+        return [every[0], every[-2], every[3], every[len(SENTENCES)], every[0], every[-1]]
 
     @cached_property
     def means(self) -> NDArray[np.float32]:
         """Mean contexts over other texts: [layers, heads, head_size]."""
-        return self.oracle.mean_contexts(self.references)
+        return self.reference.mean_contexts(self.references)
 
     @cached_property
     def references(self) -> list[TokenSequence]:
-        return [self._tokenizer.encode(text).sequence for text in SENTENCES[4:9]]
-
-    def load(self, *, pack: bool, precision: str = "fp32") -> TorchEncoder:
-        return load_encoder(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+        return [self.tokenizer.encode(text).sequence for text in SENTENCES[4:9]]
 
     def edits(self, heads: HeadSet, mode: Mode) -> HeadEdits:
-        return edits_of(heads, mode, SCALE, self.means)
+        return {(layer, head): edit(mode, self.means[layer, head]) for layer, numbers in heads for head in numbers}
 
     def change(self, mode: Mode) -> Change:
         return Change(mode, SCALE if mode is Mode.SCALE else 1.0, self.means)
@@ -160,7 +153,7 @@ class GoldObjective(Measured):
     def expected(self, hosted: Hosted, edits: HeadEdits) -> NDArray[np.float64]:
         """The same from transformers, one text at a time."""
         return self.judged(
-            [float(self.loss(row, hosted.oracle.scores(self.sequences[row], edits))) for row in range(self.items)]
+            [float(self.loss(row, hosted.reference.scores(self.sequences[row], edits))) for row in range(self.items)]
         )
 
     def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
@@ -194,7 +187,7 @@ class LabelObjective(Measured):
         return self._judged([torch.from_numpy(scores.astype(np.float64)) for scores in seen])
 
     def expected(self, hosted: Hosted, edits: HeadEdits) -> NDArray[np.float64]:
-        return self._judged([hosted.oracle.scores(sequence, edits) for sequence in self.sequences])
+        return self._judged([hosted.reference.scores(sequence, edits) for sequence in self.sequences])
 
     def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
         """Of one row, from scores [labels]."""
@@ -228,7 +221,7 @@ class DivergenceObjective(Measured):
         values = []
         for row, sequence in enumerate(self.sequences):
             places = list(self.positions(row))
-            before, after = (hosted.oracle.scores(sequence, held)[places].log_softmax(-1) for held in (base or {}, edits))
+            before, after = (hosted.reference.scores(sequence, held)[places].log_softmax(-1) for held in (base or {}, edits))
             values.append(float((before.exp() * (before - after)).sum(dim=-1).mean()))
         return np.array([values])
 

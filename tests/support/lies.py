@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,6 @@ HUGE = 10**9
 NAN, INFINITY = math.nan, math.inf
 
 
-@dataclass(frozen=True)
-class Lie:
-    """`tell` changes a folder; `words` are what the error says, beside the name of the `file`. A lie in the weights shows in
-    their digest; `reason` is that of the error, `architecture` the only one that it makes sense for."""
-
-    name: str
-    file: str
-    tell: Callable[[Path], None]
-    words: tuple[str, ...]
-    reason: str = "SOURCE_UNREADABLE"
-    architecture: str = "bert"
-
-    @property
-    def in_weights(self) -> bool:
-        return self.file.endswith("safetensors")
-
-
 def edit(path: Path, change: Callable[[Any], Any]) -> None:
     """Change a JSON file; `change` may give another content."""
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -40,60 +24,63 @@ def edit(path: Path, change: Callable[[Any], Any]) -> None:
     path.write_text(json.dumps(content if changed is None else changed), encoding="utf-8")
 
 
+def edit_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
+
+
+def edit_tensors(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path, {"format": "pt"})
+
+
+def edit_header(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a file of weights says of the tensors behind its header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    written = json.dumps(header).encode()
+    path.write_bytes(len(written).to_bytes(8, "little") + written + content[8 + length :])
+
+
+@dataclass(frozen=True)
+class Lie:
+    """A change of a file by one of these functions. `words` are what the error says, beside the name of the file. A lie in the
+    weights shows in their digest; `reason` is that of the error, `architecture` the only one that it makes sense for."""
+
+    name: str
+    file: str
+    change: Callable[[Any], Any]
+    words: tuple[str, ...]
+    by: Callable[[Path, Callable[[Any], Any]], None] = edit
+    reason: str = "SOURCE_UNREADABLE"
+    architecture: str = "bert"
+
+    @property
+    def in_weights(self) -> bool:
+        return self.file.endswith("safetensors")
+
+    def tell(self, folder: Path) -> None:
+        self.by(folder / self.file, self.change)
+
+
+def in_file(file: str, name: str, change: Callable[[Any], Any], *words: str, **fields: Any) -> Lie:
+    return Lie(name, file, change, words, **fields)
+
+
+in_tokenizer = partial(in_file, "tokenizer.json")
+in_its_settings = partial(in_file, "tokenizer_config.json")
+in_weights = partial(in_file, "model.safetensors", by=edit_tensors)
+in_header = partial(in_file, "model.safetensors", by=edit_header)
+in_bytes = partial(in_file, "model.safetensors", by=edit_bytes)
+
+
 def says(key: str, value: Any, *words: str, architecture: str = "bert") -> Lie:
     """A config.json with another value."""
-
-    def tell(folder: Path) -> None:
-        edit(folder / "config.json", lambda config: config.update({key: value}))
-
     shown = value if len(repr(value)) < 20 else "..."
-    return Lie(f"{architecture} {key}={shown!r}", "config.json", tell, words or (key,), architecture=architecture)
-
-
-def in_tokenizer(
-    name: str, change: Callable[[Any], Any], *words: str, file: str = "tokenizer.json", architecture: str = "bert"
-) -> Lie:
-    """A changed file of the tokenizer."""
-
-    def tell(folder: Path) -> None:
-        edit(folder / file, change)
-
-    return Lie(f"{architecture} {name}", file, tell, words, architecture=architecture)
-
-
-def in_file(name: str, file: str, change: Callable[[bytes], bytes], *words: str) -> Lie:
-    """A file with other bytes."""
-
-    def tell(folder: Path) -> None:
-        (folder / file).write_bytes(change((folder / file).read_bytes()))
-
-    return Lie(name, file, tell, words)
-
-
-def in_weights(
-    name: str, change: Callable[[dict[str, torch.Tensor]], None], *words: str, reason: str = "SOURCE_UNREADABLE"
-) -> Lie:
-    """Other tensors."""
-
-    def tell(folder: Path) -> None:
-        tensors = load_file(folder / "model.safetensors")
-        change(tensors)
-        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-
-    return Lie(name, "model.safetensors", tell, words, reason)
-
-
-def in_header(name: str, change: Callable[[dict[str, Any]], object], *words: str) -> Lie:
-    """A header that does not tell of the tensors behind it."""
-
-    def tell(content: bytes) -> bytes:
-        length = int.from_bytes(content[:8], "little")
-        header = json.loads(content[8 : 8 + length])
-        change(header)
-        written = json.dumps(header).encode()
-        return len(written).to_bytes(8, "little") + written + content[8 + length :]
-
-    return in_file(name, "model.safetensors", tell, *words)
+    change: Callable[[Any], Any] = lambda config: config.update({key: value})  # noqa: E731
+    return Lie(f"{architecture} {key}={shown!r}", "config.json", change, words or (key,), architecture=architecture)
 
 
 WORDS = "bert.embeddings.word_embeddings.weight"
@@ -197,8 +184,8 @@ CONFIGS = [
 ]
 
 TOKENIZERS = [
-    in_file("a tokenizer cut short", "tokenizer.json", lambda content: content[: len(content) // 2], "cut short"),
-    in_file("an empty tokenizer", "tokenizer.json", lambda _: b"", "can't be read"),
+    in_tokenizer("a tokenizer cut short", lambda content: content[: len(content) // 2], "cut short", by=edit_bytes),
+    in_tokenizer("an empty tokenizer", lambda _: b"", "can't be read", by=edit_bytes),
     *(
         in_tokenizer(f"an id of {value!r}", _vocabulary_id(value), "model.vocab", repr(value))
         for value in (-1, 2**31, 264, "x", None, 1.5)
@@ -210,39 +197,35 @@ TOKENIZERS = [
     in_tokenizer("a segment that is none", _segment, "type_id is 7"),
     in_tokenizer("no vocabulary", lambda content: content.update(model=5), "model is 5"),
     *(
-        in_tokenizer(
+        in_its_settings(
             f"model_max_length {value!r}",
             lambda content, value=value: content.update(model_max_length=value),
             "model_max_length",
-            file="tokenizer_config.json",
         )
         for value in (-1, 0, NAN, "x")
     ),
-    in_tokenizer(
+    in_its_settings(
         "an added token far away",
         lambda content: content.update(added_tokens_decoder={str(2**31): {"content": "[X]"}}),
         "added_tokens_decoder",
-        file="tokenizer_config.json",
     ),
     in_tokenizer(
-        "a list that is longer",
+        "albert, a list that is longer",
         lambda content: content["model"]["vocab"].extend([["x", 0.0]] * 9),
         "model.vocab",
         architecture="albert",
     ),
-    in_tokenizer("a special id that is none", _template, "post_processor", architecture="albert"),
+    in_tokenizer("albert, a special id that is none", _template, "post_processor", architecture="albert"),
 ]
 
 WEIGHTS = [
-    in_file("empty weights", "model.safetensors", lambda _: b"", "is empty"),
-    in_file("weights of five bytes", "model.safetensors", lambda content: content[:5], "header"),
-    in_file("weights cut short", "model.safetensors", lambda content: content[: len(content) // 2], "its size"),
-    in_file("weights with more behind them", "model.safetensors", lambda content: content + b"x", "its size"),
-    in_file(
-        "a header of 2^63 bytes", "model.safetensors", lambda content: (2**63).to_bytes(8, "little") + content[8:], str(2**63)
-    ),
-    in_file("a header of no bytes", "model.safetensors", lambda content: bytes(8) + content[8:], "header"),
-    in_file("a header that is not JSON", "model.safetensors", lambda content: content[:8] + b"\xff" + content[9:], "header"),
+    in_bytes("empty weights", lambda _: b"", "is empty"),
+    in_bytes("weights of five bytes", lambda content: content[:5], "header"),
+    in_bytes("weights cut short", lambda content: content[: len(content) // 2], "its size"),
+    in_bytes("weights with more behind them", lambda content: content + b"x", "its size"),
+    in_bytes("a header of 2^63 bytes", lambda content: (2**63).to_bytes(8, "little") + content[8:], str(2**63)),
+    in_bytes("a header of no bytes", lambda content: bytes(8) + content[8:], "header"),
+    in_bytes("a header that is not JSON", lambda content: content[:8] + b"\xff" + content[9:], "header"),
     in_header("a shape that is larger", lambda header: header[WORDS].update(shape=[10**9, 10**9]), WORDS),
     in_header("a negative shape", lambda header: header[WORDS].update(shape=[-264, -32]), WORDS),
     in_header("a shape of words", lambda header: header[WORDS].update(shape="264"), WORDS),

@@ -5,15 +5,16 @@ import json
 import os
 import subprocess
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import grpc
-from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.forked import Forked
 from tests.support.patience import granted, wait_until
+from tests.support.stubs import Stubs
 
 START_SECONDS = granted(90.0)
 """Importing PyTorch takes a while on a busy machine."""
@@ -21,7 +22,7 @@ START_SECONDS = granted(90.0)
 _numbers = itertools.count()
 
 
-class Process:
+class Process(Stubs):
     """`python -m bertscope_service` on free ports, its output in a file; forked, unless libraries read the variables given."""
 
     def __init__(self, folder: Path, *flags: str, **environment: str) -> None:
@@ -42,14 +43,13 @@ class Process:
         else:
             self.output.touch()  # it may be read before the process writes
             self.popen = Forked(given, clean | environment, self.output)
-        self._channel: grpc.Channel | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._channel is not None:
-            self._channel.close()
+        if "channel" in vars(self):
+            self.channel.close()
         if self.popen.poll() is None:
             self.popen.kill()
         self.popen.wait(granted(30))
@@ -71,27 +71,9 @@ class Process:
     def target(self) -> str:
         return f"127.0.0.1:{self.ports['port']}"
 
-    @property
+    @cached_property
     def channel(self) -> grpc.Channel:
-        if self._channel is None:
-            self._channel = grpc.insecure_channel(self.target)
-        return self._channel
-
-    @property
-    def cloze(self) -> cloze_pb2_grpc.ClozeServiceStub:
-        return cloze_pb2_grpc.ClozeServiceStub(self.channel)
-
-    @property
-    def attention(self) -> attention_pb2_grpc.AttentionServiceStub:
-        return attention_pb2_grpc.AttentionServiceStub(self.channel)
-
-    @property
-    def ablation(self) -> ablation_pb2_grpc.AblationServiceStub:
-        return ablation_pb2_grpc.AblationServiceStub(self.channel)
-
-    @property
-    def models(self) -> model_pb2_grpc.ModelServiceStub:
-        return model_pb2_grpc.ModelServiceStub(self.channel)
+        return grpc.insecure_channel(self.target)
 
     def health(self) -> int:
         stub: Any = health_pb2_grpc.HealthStub(self.channel)

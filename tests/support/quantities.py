@@ -59,9 +59,9 @@ class Definitions:
         for layer, one in enumerate(found):
             one.maps = maps[layer][0]
             one.weights = one.maps.clone()
-            for (place, head), (keep, uniform) in edits.items():
+            for (place, head), edit in edits.items():
                 if place == layer:
-                    one.weights[head] = keep * one.maps[head] + uniform / len(sequence)
+                    one.weights[head] = edit[0] * one.maps[head] + edit[1] / len(sequence)
         return found
 
     def _note_values(self, one: Captured, given: torch.Tensor, made: torch.Tensor) -> None:

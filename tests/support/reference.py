@@ -1,11 +1,12 @@
-"""transformers itself, run eagerly in fp32: what the encoder is compared with; and the encoder, run for the comparison."""
+"""transformers itself, run eagerly: what the encoder is compared with; and the encoder, run for the comparison."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
@@ -14,6 +15,7 @@ from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.encoders.torch.loading import load_encoder
+from numpy.typing import NDArray
 from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForMaskedLM
 
@@ -21,10 +23,19 @@ from tests.support.family import FAMILY
 from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import SENTENCES
 
-HeadEdits = Mapping[tuple[int, int], tuple[float, float]]
-"""(layer, head) to (keep, uniform): the head's map A becomes keep * A + uniform / L."""
 
-ZERO, UNIFORM = (0.0, 0.0), (0.0, 1.0)
+class Edit(NamedTuple):
+    """What becomes of a head: its map A becomes keep * A + uniform / L, and a constant vector is added to what it reads."""
+
+    keep: float = 0.0
+    uniform: float = 0.0
+    constant: NDArray[np.float32] | None = None
+
+
+HeadEdits = Mapping[tuple[int, int], Edit | tuple[float, float]]
+"""By layer and head."""
+
+ZERO, UNIFORM, KEPT = Edit(), Edit(uniform=1.0), Edit(keep=1.0)
 EDITS: dict[str, HeadEdits] = {
     "zero": {(1, 2): ZERO},
     "zero-first": {(0, 0): ZERO},
@@ -42,39 +53,74 @@ EDITS: dict[str, HeadEdits] = {
 
 @dataclass
 class Outputs:
-    """What a batch gave: `hidden` after the embeddings and after each layer, and `maps` of each layer; padding included."""
+    """What a batch gave: `hidden` after the embeddings and after each layer, and `maps` of each layer; padding included. Scores
+    of each position if the model has a masked-LM head, and of labels if it classifies."""
 
     lengths: tuple[int, ...]
     hidden: list[torch.Tensor]
     maps: list[torch.Tensor]
-    logits: torch.Tensor
+    logits: torch.Tensor | None
+    labels: torch.Tensor | None = None
 
     def row(self, index: int) -> list[torch.Tensor]:
         """Everything about one row's real tokens."""
         length = self.lengths[index]
-        maps = [maps[index, :, :length, :length] for maps in self.maps]
-        return [*(hidden[index, :length] for hidden in self.hidden), *maps, self.logits[index, :length]]
+        found = [hidden[index, :length] for hidden in self.hidden]
+        found += [maps[index, :, :length, :length] for maps in self.maps]
+        if self.logits is not None:
+            found.append(self.logits[index, :length])
+        return found if self.labels is None else [*found, self.labels[index]]
 
 
 class Editing(TorchFunctionMode):
-    """HeadEdits the attention maps of one unpadded row on their way through a forward pass, whatever the architecture: they are
-    what a softmax over [rows, heads, n, n] gives. Layers are counted by their calls, since ALBERT's has no number."""
+    """Edits the heads of one unpadded row on their way through a forward pass, whatever the architecture: their maps are what a
+    softmax over [rows, heads, n, n] gives, and a product with these is what they read. Layers are counted by their calls, since
+    ALBERT's has no number. `maps` and `contexts` are those before the edits.
 
-    def __init__(self, edits: HeadEdits) -> None:
+    keep: [layers, heads] in place of that of the edits. blocked: the weights that a layer loses, bool [heads, n, n]; what is
+    left is divided by its sum.
+    """
+
+    def __init__(
+        self, edits: HeadEdits, *, keep: torch.Tensor | None = None, blocked: Mapping[int, torch.Tensor] | None = None
+    ) -> None:
         super().__init__()
-        self.edits = edits
+        self.edits = {place: Edit(*edit) for place, edit in edits.items()}
+        self.keep, self.blocked = keep, blocked or {}
         self.maps: list[torch.Tensor] = []
+        self.contexts: list[torch.Tensor] = []
+        self._edited: torch.Tensor | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.matmul and args[0] is self._edited:
+            return self._read(args[1])
         found = func(*args, **(kwargs or {}))
         if func not in SOFTMAX or found.ndim != 4 or found.shape[-1] != found.shape[-2]:
             return found
-        edited = found.clone()
-        for (layer, head), (keep, uniform) in self.edits.items():
-            if layer == len(self.maps):
-                edited[:, head] = keep * found[:, head] + uniform / found.shape[-1]
+        if args[0].dtype is torch.float64:
+            found = args[0].softmax(-1)  # ModernBERT asks for float32
+        layer, length = len(self.maps), found.shape[-1]
+        if layer in self.blocked:
+            left = found * ~self.blocked[layer]
+            found = left / left.sum(dim=-1, keepdim=True).clamp_min(1e-30)
         self.maps.append(found)
-        return edited
+        edits = self._edits(layer, found.shape[1])
+        keep = found.new_tensor([edit.keep for edit in edits]) if self.keep is None else self.keep[layer]
+        uniform = found.new_tensor([edit.uniform for edit in edits])
+        self._edited = keep[:, None, None] * found + uniform[:, None, None] / length
+        return self._edited
+
+    def _read(self, values: torch.Tensor) -> torch.Tensor:
+        """What the heads of a layer read: [1, heads, n, head_size]."""
+        self.contexts.append(self.maps[-1] @ values)
+        read = self._edited @ values
+        constants = [edit.constant for edit in self._edits(len(self.maps) - 1, read.shape[1])]
+        nothing = np.zeros(read.shape[-1], np.float32)
+        added = np.stack([nothing if constant is None else constant for constant in constants])
+        return read + torch.from_numpy(added).to(read)[:, None]
+
+    def _edits(self, layer: int, heads: int) -> list[Edit]:
+        return [self.edits.get((layer, head), KEPT) for head in range(heads)]
 
 
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
@@ -84,6 +130,7 @@ class Reference:
     """A checkpoint as transformers loads and runs it."""
 
     def __init__(self, folder: Path, dtype: torch.dtype = torch.float32, kind: Any = AutoModelForMaskedLM) -> None:
+        self.folder = folder
         self.model = kind.from_pretrained(folder, attn_implementation="eager", dtype=dtype).eval()
         # Where a file is mapped, weights lie wherever they do in it, and the last bit of some products depends on that.
         for tensor in (*self.model.parameters(), *self.model.buffers()):
@@ -131,6 +178,26 @@ class Reference:
             output = self.model(**self.inputs([sequence]), output_hidden_states=True)
         return Outputs((len(sequence),), list(output.hidden_states), editing.maps, output.logits)
 
+    def scores(
+        self, sequence: TokenSequence, edits: HeadEdits | None = None, *, keep: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Scores of one text, whose heads may be edited: [length, vocabulary] or [labels]. `keep`: as of `Editing`."""
+        with torch.set_grad_enabled(keep is not None), Editing(edits or {}, keep=keep):
+            scores: torch.Tensor = self.model(**self.inputs([sequence])).logits[0]
+        return scores
+
+    @torch.no_grad()
+    def contexts(self, sequence: TokenSequence) -> torch.Tensor:
+        """A V of every head, [layers, heads, length, head_size]."""
+        with Editing({}) as editing:
+            self.model(**self.inputs([sequence]))
+        return torch.cat(editing.contexts)
+
+    def mean_contexts(self, sequences: Sequence[TokenSequence]) -> NDArray[np.float32]:
+        """[layers, heads, head_size]: over all tokens of all texts."""
+        contexts = np.concatenate([self.contexts(sequence).numpy() for sequence in sequences], axis=2)
+        return contexts.mean(axis=2).astype(np.float32)
+
 
 @dataclass
 class Subject:
@@ -165,9 +232,8 @@ class Subject:
         return [*(text.sequence for text in (*texts, *pairs, longest)), alone]
 
     def load(self, *, precision: str = "fp32", pack: bool) -> TorchEncoder:
-        return load_encoder(self.folder, self.architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+        return load(self.architecture, self.folder, precision=precision, pack=pack)
 
-    @torch.inference_mode()
     def run(
         self,
         batch: Sequence[TokenSequence],
@@ -176,22 +242,43 @@ class Subject:
         encoder: Encoder | None = None,
         watch: bool = True,
     ) -> Outputs:
-        """The encoder layer by layer; without `watch` no maps, and another attention kernel."""
-        encoder = encoder or self.encoder
-        state, placed = encoder.begin(batch), None if gates is None else encoder.place_edits(gates)
-        hidden, maps = [state.hidden], list[torch.Tensor]()
-        for layer in range(encoder.shape.layers):
-            encoder.advance(state, layer + 1, placed, {layer: lambda seen: maps.append(seen.clone())} if watch else None)
-            hidden.append(state.hidden)
-        return Outputs(state.lengths, hidden, maps, all_logits(encoder, state))
+        """As the function, by the subject's encoder unless another is given."""
+        return run(encoder or self.encoder, batch, gates, watch=watch)
 
     def gates(self, edits: HeadEdits) -> Edits:
         """The same edits as gates."""
-        shape = (self.encoder.shape.layers, self.encoder.shape.heads)
-        gates = Edits(torch.ones(shape).numpy(), torch.zeros(shape).numpy())
-        for place, (keep, uniform) in edits.items():
-            gates.keep[place], gates.uniform[place] = keep, uniform
-        return gates
+        return gates_of(self.encoder, edits)
+
+
+def load(architecture: str, folder: Path, *, pack: bool = False, precision: str = "fp32") -> TorchEncoder:
+    return load_encoder(folder, architecture, device=torch.device("cpu"), precision=precision, pack=pack)
+
+
+@torch.inference_mode()
+def run(
+    encoder: Encoder, batch: Sequence[TokenSequence], gates: Sequence[Edits | None] | None = None, *, watch: bool = True
+) -> Outputs:
+    """The encoder layer by layer; without `watch` no maps, and another attention kernel."""
+    state, placed = encoder.begin(batch), None if gates is None else encoder.place_edits(gates)
+    hidden, maps = [state.hidden], list[torch.Tensor]()
+    for layer in range(encoder.shape.layers):
+        encoder.advance(state, layer + 1, placed, {layer: lambda seen: maps.append(seen.clone())} if watch else None)
+        hidden.append(state.hidden)
+    logits = all_logits(encoder, state) if encoder.capabilities.masked_lm else None
+    return Outputs(state.lengths, hidden, maps, logits, encoder.classify(state) if encoder.shape.labels else None)
+
+
+def gates_of(encoder: Encoder, edits: HeadEdits) -> Edits:
+    """Edits of heads as the gates of a row."""
+    shape = (encoder.shape.layers, encoder.shape.heads)
+    constants: dict[int, NDArray[np.float32]] = {}
+    gates = Edits(np.ones(shape, np.float32), np.zeros(shape, np.float32), constants)
+    for (layer, head), edit in edits.items():
+        keep, uniform, constant = Edit(*edit)
+        gates.keep[layer, head], gates.uniform[layer, head] = keep, uniform
+        if constant is not None:
+            constants.setdefault(layer, np.zeros((shape[1], len(constant)), np.float32))[head] = constant
+    return gates
 
 
 def all_logits(encoder: Encoder, state: State) -> torch.Tensor:

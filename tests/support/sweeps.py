@@ -354,17 +354,6 @@ class Measurer:
             losses.append(-logs[np.arange(len(pieces)), pieces].mean())
         return np.array([losses])
 
-    def losses_of_words(self, text: str, changes: Changes) -> list[float]:
-        """The loss with each of the words masked, in order."""
-        encoded = self.tokenizer(text, return_offsets_mapping=True)
-        words = [word for word in encoded.word_ids() if word is not None]
-        losses = []
-        for word in sorted(set(words)):
-            places = [place for place, which in enumerate(encoded.word_ids()) if which == word]
-            (logs,) = self.logs([self.with_masks(text, places)], changes)
-            losses.append(-logs[np.arange(len(places)), [encoded["input_ids"][place] for place in places]].mean())
-        return losses
-
     def _minimal_pairs(self, given: ablation.MinimalPairs, changes: Changes) -> NDArray[np.float64]:
         rows = [[self._predicted(text) for text in (pair.good, pair.bad)] for pair in given.pairs]
         every = iter(self.logs([text for pair in rows for sentence in pair for text, _ in sentence], changes))

@@ -48,6 +48,7 @@ __all__ = [
     "pickle_only",
     "unsupported",
     "write_checkpoint",
+    "write_lab",
 ]
 
 ARCHITECTURES: tuple[str, ...] = (
@@ -284,6 +285,31 @@ def write_checkpoint(
     saved |= {"tokenizer_class": spec.tokenizer_class, "model_input_names": inputs}
     path.write_text(json.dumps(saved, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return folder
+
+
+LAB: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("bert", {}),
+    "roberta": ("roberta", {}),
+    "headless": ("bert", {"head": False}),
+    "sorter": ("bert", {"labels": 3}),
+    "distilled": ("distilbert", {"labels": 2}),
+    "rater": ("bert", {"labels": 1}),
+    "topics": ("bert", {"labels": 3, "problem": "multi_label_classification"}),
+    "tagger": ("bert", {"task": "tokens", "labels": len(TAGS), "names": TAGS}),
+    "answerer": ("bert", {"task": "answers", "labels": 2}),
+}
+"""The models that samples name: the architecture, and what `write_checkpoint` is told besides. Two have no labels; then one
+without a masked-LM head, a classifier of three labels, one of two whose tokens have no segments, a regression, a multi-label
+classifier, a classifier of words, and a model that answers questions."""
+
+
+def write_lab(root: Path, *names: str) -> dict[str, Path]:
+    """Write some of these checkpoints into folders of `root`, on one thread: tiny models gain nothing from more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    folders = {name: write_checkpoint(LAB[name][0], root / name, **LAB[name][1]) for name in names}
+    torch.set_num_threads(threads)
+    return folders
 
 
 @torch.no_grad()

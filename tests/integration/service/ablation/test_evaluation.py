@@ -20,10 +20,11 @@ from tests.support.hosted import (
     Hosted,
     LabelObjective,
     Run,
+    edit,
     needed_bytes,
     running,
 )
-from tests.support.oracle import HeadEdits, edit
+from tests.support.reference import HeadEdits
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 
@@ -109,7 +110,7 @@ def base_of(hosted: Hosted) -> tuple[Interventions, HeadEdits]:
     interventions = hosted.untouched
     for (layer, head), mode in heads.items():
         interventions = interventions.change(((layer, (head,)),), mode, SCALE)
-    return interventions, {place: edit(mode, SCALE, means[place]) for place, mode in heads.items()}
+    return interventions, {place: edit(mode, means[place]) for place, mode in heads.items()}
 
 
 @pytest.mark.parametrize("hosted", THREE[:2], indirect=True)

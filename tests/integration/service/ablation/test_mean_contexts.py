@@ -15,12 +15,12 @@ pytestmark = pytest.mark.asyncio
 @pytest.mark.parametrize("hosted", ["bert", "modernbert"], indirect=True)
 async def test_mean_contexts(hosted: Hosted, batch_tokens: int) -> None:
     """Not the mean of the texts' means: long texts count more."""
-    sequences, oracle = hosted.references, hosted.oracle
+    sequences, reference = hosted.references, hosted.reference
     async with running(batch_tokens) as engine:
         found = await mean_contexts(hosted.encoder, sequences, BulkRunner(engine, hosted.encoder, "client", None))
-    wanted = np.concatenate([oracle.contexts(sequence).numpy() for sequence in sequences], axis=2).mean(axis=2)
+    wanted = np.concatenate([reference.contexts(sequence).numpy() for sequence in sequences], axis=2).mean(axis=2)
     assert found.dtype == np.float32
     assert found.shape == wanted.shape == (hosted.encoder.shape.layers, hosted.encoder.shape.heads, wanted.shape[2])
     np.testing.assert_allclose(found, wanted, rtol=0, atol=BOTH_SIDES)
-    of_texts = np.stack([oracle.contexts(sequence).numpy().mean(axis=2) for sequence in sequences]).mean(axis=0)
+    of_texts = np.stack([reference.contexts(sequence).numpy().mean(axis=2) for sequence in sequences]).mean(axis=0)
     assert np.abs(found - of_texts).max() > 1e-3

@@ -29,7 +29,7 @@ async def test_logs_and_ranks(hosted: Hosted) -> None:
     async with running() as engine:
         seen = await engine.run([Row(hosted.encoder, *pair) for pair in zip(sequences, probes, strict=True)], client="client")
     for sequence, gold, found in zip(sequences, golds, seen, strict=True):
-        scores = hosted.oracle.scores(sequence)[[0, -1]]
+        scores = hosted.reference.scores(sequence)[[0, -1]]
         np.testing.assert_allclose(found.logs, scores.log_softmax(-1).numpy()[[[0], [1]], gold], rtol=1e-5, atol=1e-5)
         assert found.ranks.shape == gold.shape
         for place, pieces in enumerate(gold.tolist()):

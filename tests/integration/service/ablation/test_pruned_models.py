@@ -12,8 +12,8 @@ from bertscope_service.encoders.base import HeadSet
 from bertscope_service.engine.bulk import BulkRunner
 
 from tests.support.hosted import PLENTY, GoldObjective, Hosted, Run, running
-from tests.support.oracle import Edit, HeadEdits
 from tests.support.pruned import prune
+from tests.support.reference import Edit, HeadEdits
 from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio
@@ -75,7 +75,7 @@ async def test_means_and_ranking(pruned: tuple[Hosted, Hosted]) -> None:
         keep = torch.ones_like(wanted)
         for place in ZERO:
             keep[place] = 0.0
-        loss = objective.loss(row, whole.oracle.scores(sequence, ZERO, keep=keep.requires_grad_()))
+        loss = objective.loss(row, whole.reference.scores(sequence, ZERO, keep=keep.requires_grad_()))
         wanted += torch.autograd.grad(loss, keep)[0].abs() / objective.items
     for place in ZERO:
         wanted[place] = 0.0

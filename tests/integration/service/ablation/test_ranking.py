@@ -15,8 +15,8 @@ from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
 from numpy.typing import NDArray
 
-from tests.support.hosted import SCALE, GoldObjective, Hosted, LabelObjective, running
-from tests.support.oracle import HeadEdits, edit
+from tests.support.hosted import SCALE, GoldObjective, Hosted, LabelObjective, edit, running
+from tests.support.reference import HeadEdits
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 
@@ -42,14 +42,14 @@ def derivatives(
         keep = torch.ones(hosted.encoder.shape.layers, hosted.encoder.shape.heads, dtype=torch.float64)
         for place, change in edits.items():
             keep[place] = change.keep
-        loss = objective.loss(row, hosted.oracle.scores(sequence, edits, keep=keep.requires_grad_()))
+        loss = objective.loss(row, hosted.reference.scores(sequence, edits, keep=keep.requires_grad_()))
         found.append(torch.autograd.grad(loss, keep)[0].numpy())
         losses.append(float(loss.detach()))
     return np.stack(found), float(np.mean(losses))
 
 
 async def check(hosted: Hosted, objective: GoldObjective | LabelObjective, *, based: bool) -> None:
-    edits = {place: edit(mode, SCALE, hosted.means[place]) for place, mode in BASE.items()} if based else {}
+    edits = {place: edit(mode, hosted.means[place]) for place, mode in BASE.items()} if based else {}
     signed, loss = derivatives(hosted, objective, edits)
     wanted = np.abs(signed).mean(axis=0)
     ranking = await rank(hosted, objective, based=based)

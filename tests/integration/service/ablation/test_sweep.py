@@ -21,7 +21,7 @@ from bertscope_service.encoders.base import HeadSet
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, GoldObjective, Hosted, LabelObjective, Run, running
-from tests.support.oracle import HeadEdits
+from tests.support.reference import HeadEdits
 from tests.support.rounding import BOTH_SIDES
 
 pytestmark = pytest.mark.asyncio

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from tests.support.attention_definitions import statistics
 from tests.support.exports import load_exported
-from tests.support.oracle import Oracle
 from tests.support.pruned import load, prune
-from tests.support.reference import Subject
+from tests.support.reference import Reference, Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
@@ -97,8 +96,9 @@ def test_graphs_follow_the_definitions(subject: Subject, export_cache: Path) -> 
 
 def defined(subject: Subject) -> tuple[DescriptionPlan, dict[str, list[NDArray[np.float64]]]]:
     """A plan, and what its texts have by the definitions."""
-    plan, oracle = plan_of(subject), Oracle(subject.folder)
-    return plan, expected(subject, plan, [oracle.maps(text.sequence) for text in plan.texts])
+    plan, exact = plan_of(subject), Reference(subject.folder, torch.float64)
+    maps = [torch.cat(exact.run_edited(text.sequence, {}).maps).numpy() for text in plan.texts]
+    return plan, expected(subject, plan, maps)
 
 
 def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sites import Change, Site
 from numpy.typing import NDArray
 
-from tests.support.contexts import NUMBERS, Expected, Read, along_pairs, at_words, key_of, most, read
+from tests.support.contexts import Expected, Read, along_pairs, at_words, key_of, most, read
 from tests.support.exports import load_exported
-from tests.support.hooked import Hooked
-from tests.support.reference import HeadEdits, Subject
+from tests.support.hooked import NUMBERS, Hooked
+from tests.support.reference import HeadEdits, Reference, Subject
 from tests.support.relations import LINKED, Linked
 from tests.support.rounding import BOTH_SIDES
 from tests.support.tiny import SENTENCES
@@ -194,7 +194,7 @@ def check_partners(found: SetSums, values: Any, wanted: Expected, index: dict[An
 
 @pytest.fixture(scope="module")
 def hooked(subject: Subject) -> Hooked:
-    return Hooked(subject.architecture, subject.folder, subject.encoder.shape.layers)
+    return Hooked(Reference(subject.folder, torch.float64))
 
 
 def texts_read(hooked: Hooked, **fields: Any) -> dict[int, Read]:
@@ -285,7 +285,7 @@ def test_places_under_interventions(subject: Subject, hooked: Hooked, texts: dic
 @pytest.mark.parametrize("name", ["bert", "modernbert"])
 def test_onnx_runtime_gives_the_same(name: str, checkpoint: Callable[[str], Path], export_cache: Path) -> None:
     subject = Subject(name, checkpoint(name))
-    texts = texts_read(Hooked(name, subject.folder, subject.encoder.shape.layers))
+    texts = texts_read(Hooked(Reference(subject.folder, torch.float64)))
     onnx = load_exported(subject.folder, export_cache)
     shown = [one for one in all_sets(subject) if one.place is None or onnx.site_refusal(*one.place) is None]
     assert {one.place[0] for one in shown if one.place} >= {Site.STATE, Site.ACTIVATIONS}

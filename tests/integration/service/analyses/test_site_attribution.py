@@ -15,10 +15,10 @@ from bertscope_service.encoders.sites import Site
 from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
+from tests.support.hooked import NUMBERS, Hooked
 from tests.support.limits import limit_sizes
 from tests.support.reference import Reference, Subject
 from tests.support.runner import run_rows
-from tests.support.site_hooks import HookedReference
 from tests.support.subjects import everywhere
 
 SITES = (Site.ACTIVATIONS, Site.HEAD_OUTPUT)
@@ -41,14 +41,12 @@ def query(site: Site, layers: tuple[int, ...], top: int = 20) -> SiteQuery:
 
 
 @pytest.fixture
-def reference(subject: Subject, checkpoint: Callable[[str], Path]) -> HookedReference:
+def reference(subject: Subject, checkpoint: Callable[[str], Path]) -> Hooked:
     """transformers' model in float64."""
-    return HookedReference(Reference(checkpoint(subject.architecture), torch.float64), subject.architecture)
+    return Hooked(Reference(checkpoint(subject.architecture), torch.float64))
 
 
-def looped(
-    hooked: HookedReference, sequence: TokenSequence, site: Site, layer: int, heads: int, steps: int
-) -> tuple[Floats, float]:
+def looped(hooked: Hooked, sequence: TokenSequence, site: Site, layer: int, heads: int, steps: int) -> tuple[Floats, float]:
     """Gradient times output at the middles of steps, [positions, units], averaged; and the number with the units at 0."""
     inputs, total, absent = hooked.reference.inputs([sequence]), 0.0, 0.0
     for share in (0.0, *midpoints(steps)):
@@ -62,7 +60,7 @@ def looped(
             after[POSITIONS] = point
             return after
 
-        with hooked.hooked(site, layer, scaled):
+        with hooked.changed({(NUMBERS[site], layer): scaled}):
             scores = hooked.reference.model(**inputs).logits[0, TARGET.position]
         value = scores[TARGET.ids[0]] - scores[TARGET.ids[1]]
         ((own, point),) = points
@@ -77,7 +75,7 @@ def looped(
 
 @pytest.mark.slow
 @everywhere
-def test_shares_are_those_of_a_plain_loop(subject: Subject, reference: HookedReference) -> None:
+def test_shares_are_those_of_a_plain_loop(subject: Subject, reference: Hooked) -> None:
     sequence, layers = subject.sequences[4], (0, subject.encoder.shape.layers - 1)
     for site in SITES:
         if site is Site.HEAD_OUTPUT and subject.encoder.architecture.beside_heads == "convolutions":

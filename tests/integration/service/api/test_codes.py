@@ -13,16 +13,15 @@ from bertscope.questions.representations.codes_replies import CodesAssembler
 from bertscope.v1 import representation_codes_pb2 as codes
 from bertscope.v1 import site_pb2 as sites
 from bertscope.v1.common_pb2 import HeadIntervention, TextInput
-from bertscope_service.encoders.sites import Site
 from bertscope_service.probing.codes import BATCH, REVIVED_SHARE, CodesSize, CodesTraining
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
 from tests.support.harness import Host, refused
+from tests.support.hooked import STATE, Hooked
 from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 from tests.support.reference import Subject
-from tests.support.site_hooks import HookedReference
 
 WORDS = ["cat", "mat", "dog", "the", "a", "on", "of", "in"]
 LAYER = 2
@@ -57,8 +56,8 @@ def subject(checkpoints: dict[str, Path]) -> Subject:
 
 
 @pytest.fixture(scope="module")
-def hooked(subject: Subject) -> HookedReference:
-    return HookedReference(subject.reference, "bert")
+def hooked(subject: Subject) -> Hooked:
+    return Hooked(subject.reference)
 
 
 def states(host: Host, given: list[TextInput]) -> NDArray[np.float32]:
@@ -88,7 +87,7 @@ def test_scores_are_those_of_the_codes_that_are_sent(host: Host) -> None:
 
 
 @pytest.mark.slow
-def test_losses_are_those_of_transformers(host: Host, subject: Subject, hooked: HookedReference) -> None:
+def test_losses_are_those_of_transformers(host: Host, subject: Subject, hooked: Hooked) -> None:
     """Where every piece is masked: by hooks that put codes, the mean and zeros in place of states."""
     report, found = train(host, mask_rate=1)
     mask = subject.tokenizer.mask_id
@@ -113,7 +112,7 @@ def test_losses_are_those_of_transformers(host: Host, subject: Subject, hooked: 
             def edit(x: torch.Tensor, change: Any = change) -> torch.Tensor:
                 return torch.cat((x[:1], change(x[1:-1]), x[-1:]))
 
-            scores = hooked.logits(masked, Site.STATE, LAYER, edit).log_softmax(dim=-1)
+            scores = hooked.run(subject.reference.inputs([masked]), {(STATE, LAYER): edit})[0].log_softmax(dim=-1)
             logs += [float(scores[place, ids[place]]) for place in range(1, len(ids) - 1)]
         assert report.losses.pieces == len(logs)
         assert getattr(report.losses, name) == pytest.approx(-np.mean(logs), abs=1e-4), name

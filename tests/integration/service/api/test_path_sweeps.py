@@ -9,14 +9,15 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+import torch
 from bertscope.v1 import ablation_sites_pb2 as sites
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import site_pb2, target_pb2
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.hooked import INPUTS, Hooked
-from tests.support.path_loop import Edge, path_values
-from tests.support.site_loop import Loop
+from tests.support.reference import Reference
+from tests.support.site_loop import Edge, Loop, path_values
 
 Request = sites.SweepSitesRequest
 RESTORE, BREAK = range(1, 3)
@@ -59,8 +60,7 @@ def key(effect: sites.SiteEffect) -> Edge:
 @pytest.mark.parametrize("direction", [RESTORE, BREAK], ids=["restore", "break"])
 @pytest.mark.parametrize("architecture", INPUTS)
 def test_every_path(zoo: Host, folders: dict[str, Path], architecture: str, direction: int) -> None:
-    layers = 3 if architecture == "distilbert" else 4
-    loop = Loop(Hooked(architecture, folders[architecture], layers), Request(pairs=[PAIR], direction=direction))  # type: ignore[arg-type]
+    loop = Loop(Hooked(Reference(folders[architecture], torch.float64)), Request(pairs=[PAIR], direction=direction))  # type: ignore[arg-type]
     changed, giver = (1, 0) if direction == RESTORE else (0, 1)
     wanted = path_values(loop, changed, giver)
     base, other = (loop.run(loop.runs[0][number])[0] for number in (changed, giver))
@@ -78,7 +78,7 @@ def test_noise_and_chosen_layers(zoo: Host, folders: dict[str, Path]) -> None:
     """Several draws, and several texts whose sums add up, however little memory there is."""
     noise = sites.EmbeddingNoise(spans=WORD, deviation=2.0, samples=2, seed=3)
     noisy = sites.PatchedPair(clean=PAIR.clean, noise=noise, target=TARGET)
-    loop = Loop(Hooked("bert", folders["bert"], 4), Request(pairs=[noisy]))
+    loop = Loop(Hooked(Reference(folders["bert"], torch.float64)), Request(pairs=[noisy]))
     base = np.mean([loop.run(run)[0] for run in loop.runs[0][1:]])
     draws = [path_values(loop, number, 0) for number in (1, 2)]
     chosen = sites.PathScope(sender_layers=[2, 1], receiver_layers=[4, 2])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.hooked import ATTENTION, FEED_FORWARD, HEADS, NEURONS, PATHS, STATE, Change, Hooked, only
 from tests.support.patience import wait_until
+from tests.support.reference import Reference
 from tests.support.site_loop import Loop
 
 Request, Scope, Pair = sites.SweepSitesRequest, sites.SiteScope, sites.PatchedPair
@@ -27,7 +28,7 @@ EACH, EACH_WORD, TOGETHER, GROUPS = range(1, 5)
 RESTORE, BREAK = range(1, 3)
 FLOAT32 = common.DATA_TYPE_FLOAT32
 SITES = (STATE, HEADS, ATTENTION, NEURONS, FEED_FORWARD)
-HEAD_COUNT, LAYERS = 4, {"distilbert": 3}
+HEAD_COUNT = 4
 THE_OVER_CAT = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
 # Words of several pieces, and pairs of other lengths.
 CLEAN = ("The cat [MASK] on the unplayable mat.", "Berlin is the [MASK] of Germany.")
@@ -103,7 +104,7 @@ def folders(checkpoint: Callable[[str], Path]) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def hooked(folders: dict[str, Path]) -> Callable[[str], Hooked]:
-    return cache(lambda name: Hooked(name, folders[name], LAYERS.get(name, 4)))
+    return cache(lambda name: Hooked(Reference(folders[name], torch.float64)))
 
 
 @pytest.fixture(scope="module")

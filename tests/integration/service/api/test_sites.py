@@ -16,24 +16,18 @@ from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import site_pb2 as sites
 from bertscope_service.contract import METHODS
-from bertscope_service.encoders.sites import Site
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.hooked import Hooked
 from tests.support.reference import Subject
 from tests.support.requests import good
-from tests.support.site_hooks import HookedReference
 
 Change, Intervention, Positions = sites.SiteChange, sites.SiteIntervention, sites.Positions
 TEXT, OTHER = "The [MASK] sat on the mat.", "A [MASK] ran in the house."
 CANDIDATES = ["cat", "dog", "mat"]
 SIZE = 32
-
-
-@pytest.fixture(scope="module")
-def hooked(checkpoints: dict[str, Path]) -> HookedReference:
-    return HookedReference(Subject("bert", checkpoints["bert"]).reference, "bert")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +74,7 @@ def read_states(replies: Iterable[states.ExtractHiddenStatesResponse]) -> NDArra
     return np.frombuffer(data, dtype="<f4").reshape(-1, SIZE)
 
 
-def test_a_change_is_that_of_a_hook(host: Host, subject: Subject, hooked: HookedReference) -> None:
+def test_a_change_is_that_of_a_hook(host: Host, subject: Subject) -> None:
     """At the mask, by its kind, its number, and its characters; beside another text whose mask is elsewhere."""
     sequence = subject.tokenizer.encode(TEXT).sequence
     place = list(sequence.ids).index(subject.tokenizer.mask_id)
@@ -92,7 +86,8 @@ def test_a_change_is_that_of_a_hook(host: Host, subject: Subject, hooked: Hooked
         after[place] += torch.tensor(vector, dtype=torch.float32)
         return after
 
-    expected = hooked.logits(sequence, Site.STATE, 1, edit)[place].log_softmax(-1)[ids].numpy()
+    scores, _ = Hooked(subject.reference).run(subject.reference.inputs([sequence]), {(sites.SITE_STATE, 1): edit})
+    expected = scores[place].log_softmax(-1)[ids].numpy()
     change = Change(add=sites.Addition(vector=tensor(vector)))
     start = TEXT.index("[MASK]")
     span = common.CharacterSpan(start=start, end=start + 6)

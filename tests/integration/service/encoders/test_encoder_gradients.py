@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.support.hosted import GoldObjective, Hosted, LabelObjective
 from tests.support.limits import limit_sizes
-from tests.support.oracle import Edit, HeadEdits, gates_of
+from tests.support.reference import Edit, HeadEdits, gates_of
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
 from tests.support.tiny import ARCHITECTURES, write_checkpoint
@@ -68,7 +68,7 @@ def expected(hosted: Hosted, objective: GoldObjective | LabelObjective, row: int
     for place, change in base.items():
         keep[place] = change.keep
     keep.requires_grad_()
-    loss = objective.loss(row, hosted.oracle.scores(objective.sequences[row], base, keep=keep))
+    loss = objective.loss(row, hosted.reference.scores(objective.sequences[row], base, keep=keep))
     (gradient,) = torch.autograd.grad(loss, keep)
     return [(float(loss.detach()), gradient.abs().numpy())]
 
@@ -85,7 +85,7 @@ def check(found: Found, wanted: Found, share: float = TOLERANCE) -> None:
 def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObjective | LabelObjective) -> None:
     """All rows in one padded batch, with packed weights, untouched and under interventions."""
     encoder, changes = hosted.encoder, base_of(hosted)
-    gates = gates_of(changes, encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
+    gates = gates_of(encoder, changes)
     for base, placed in (({}, None), (changes, gates)):
         found = gradients(encoder, objective, range(objective.items), [placed])
         wanted = [one for row in range(objective.items) for one in expected(hosted, objective, row, base)]
@@ -99,8 +99,7 @@ def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObje
 def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
     encoder, sizes = hosted.encoder, list[int]()
-    shape = (encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
-    gates = [gates_of(dict([one]), *shape) for one in base_of(hosted).items()]
+    gates = [gates_of(encoder, dict([one])) for one in base_of(hosted).items()]
     gates.insert(2, None)
     kind = type(objective.losses[0])
     losses = kind.losses

@@ -9,19 +9,18 @@ from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.support.oracle import Edit, HeadEdits, Oracle, gates_of
-from tests.support.reference import Subject, assert_close, assert_equal
+from tests.support.reference import UNIFORM, ZERO, Edit, HeadEdits, Reference, Subject, assert_close, assert_equal, gates_of
 from tests.support.subjects import on_three
 
-ZERO, UNIFORM, SCALED = Edit(), Edit(uniform=1.0), Edit(keep=-1.5)
+SCALED = Edit(keep=-1.5)
 MODES = ("zero", "uniform", "scale", "mean")
 IN_PARTS = {"albert", "bert", "distilbert", "electra", "roberta", "xlm-roberta"}
 """Architectures whose layers run in two parts; the others run them whole, and nothing may differ."""
 
 
 @pytest.fixture(scope="module")
-def oracle(subject: Subject) -> Oracle:
-    return Oracle(subject.folder)
+def exact(subject: Subject) -> Reference:
+    return Reference(subject.folder, torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +39,11 @@ def edits_in(encoder: TorchEncoder, mode: str, layer: int) -> HeadEdits:
     return {(layer, head): change.get(mode) or constant(encoder, head) for head in (0, 3)}
 
 
-def gates(encoder: TorchEncoder, edits: HeadEdits) -> Edits:
-    return gates_of(edits, encoder.shape.layers, encoder.shape.heads, encoder.architecture.head_size)
-
-
 def mixed(encoder: TorchEncoder, layer: int, rows: int) -> list[Edits | None]:
     """Rows with each mode in one layer, with several at once, and without gates."""
-    kinds: list[Edits | None] = [gates(encoder, edits_in(encoder, mode, layer)) for mode in MODES]
+    kinds: list[Edits | None] = [gates_of(encoder, edits_in(encoder, mode, layer)) for mode in MODES]
     several = {(layer, 0): ZERO, (layer, 1): UNIFORM, (layer, 2): SCALED, (layer, 3): constant(encoder, 9)}
-    return [([*kinds, gates(encoder, several), None])[row % 6] for row in range(rows)]
+    return [([*kinds, gates_of(encoder, several), None])[row % 6] for row in range(rows)]
 
 
 def places(lengths: Sequence[int], kind: str) -> torch.Tensor:
@@ -144,7 +139,7 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
 @pytest.mark.slow
 @on_three
 @torch.inference_mode()
-def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
+def test_rows_keep_their_contexts(subject: Subject, exact: Reference) -> None:
     encoder, batch, state = subject.encoder, subject.sequences, subject.encoder.begin(subject.sequences)
     encoder.advance(state, 1)
     hidden = state.hidden.clone()
@@ -162,7 +157,7 @@ def test_rows_keep_their_contexts(subject: Subject, oracle: Oracle) -> None:
         assert row.context.own.shape[:2] == (1, len(sequence))
         assert row.context.mean.shape == (1, encoder.shape.heads, encoder.architecture.head_size)
         assert row.bytes == sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-        assert_close([row.context.own[0].transpose(0, 1).double()], [oracle.contexts(sequence)[1]])
+        assert_close([row.context.own[0].transpose(0, 1).double()], [exact.contexts(sequence)[1]])
     # Going on from stacked rows changes none of them.
     before = [tensor.clone() for row in rows if row.context for tensor in (row.context.own, row.context.mean)]
     for group in (rows[:1], rows[1:5]):
@@ -189,7 +184,7 @@ def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> N
 @on_three
 @pytest.mark.parametrize("watch", [False, True], ids=["unwatched", "watched"])
 @torch.inference_mode()
-def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch: bool) -> None:
+def test_taps_see_contexts_before_gates(subject: Subject, exact: Reference, watch: bool) -> None:
     """Of every layer; gates of a layer change what the next ones read, never what is seen there."""
     encoder, batch, layers = subject.encoder, subject.sequences, subject.encoder.shape.layers
     for gated in (None, layers - 1):
@@ -200,6 +195,6 @@ def test_taps_see_contexts_before_gates(subject: Subject, oracle: Oracle, watch:
         encoder.advance(state, layers, placed, maps, taps=taps)
         assert len(seen) == layers
         for row, sequence in enumerate(batch):
-            expected = oracle.contexts(sequence)
+            expected = exact.contexts(sequence)
             for layer in range(layers):
                 assert_close([seen[layer][row, :, : len(sequence)].double()], [expected[layer]])

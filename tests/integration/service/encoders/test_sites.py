@@ -17,8 +17,8 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.exports import load_exported
 from tests.support.family import THREE
-from tests.support.reference import Subject, all_logits, assert_close, assert_equal
-from tests.support.site_hooks import HookedReference, Knockout
+from tests.support.hooked import NUMBERS, Hooked
+from tests.support.reference import Editing, Subject, all_logits, assert_close, assert_equal
 from tests.support.subjects import everywhere, on_three
 
 VECTOR_SITES = tuple(site for site in Site if site is not Site.ATTENTION)
@@ -104,7 +104,7 @@ def run(
 @pytest.mark.parametrize("site", VECTOR_SITES)
 def test_changes_are_those_of_hooks(subject: Subject, site: Site) -> None:
     """Beside an untouched row, which stays the same to the bit; in two layers of the architectures that differ most."""
-    encoder, hooked = subject.encoder, HookedReference(subject.reference, subject.architecture)
+    encoder, hooked = subject.encoder, Hooked(subject.reference)
     sequence, other = subject.sequences[4], subject.sequences[2]
     (plain, beside) = run(subject, [sequence, other], [None, None])
     # Between its layers SqueezeBERT has states the other way round, which the reference does not follow.
@@ -125,7 +125,7 @@ def test_changes_are_those_of_hooks(subject: Subject, site: Site) -> None:
                 after = applied(change, vectors[:, :size], encoder.shape.heads)
                 return torch.cat((after, vectors[:, size:]), dim=1)
 
-            expected = hooked.logits(sequence, site, layer, edit)
+            expected, _ = hooked.run(subject.reference.inputs([sequence]), {(NUMBERS[site], layer): edit})
             assert_close([found], [expected])
             assert_equal([untouched], [beside])
             read = site is not Site.STATE or layer < encoder.shape.layers or name in ("everywhere", "coded")
@@ -142,7 +142,7 @@ def test_blocked_attention_is_that_of_transformers(subject: Subject) -> None:
         found, untouched = run(subject, [sequence, other], [edits_of(subject, change), None])
         blocked = torch.zeros((encoder.shape.heads, len(sequence), len(sequence)), dtype=torch.bool)
         blocked[np.ix_(heads, queries, keys)] = True
-        with torch.inference_mode(), Knockout(layer, blocked):
+        with torch.inference_mode(), Editing({}, blocked={layer: blocked}):
             expected = subject.reference.model(**subject.reference.inputs([sequence])).logits[0]
         assert_close([found], [expected])
         assert_equal([untouched], [beside])
