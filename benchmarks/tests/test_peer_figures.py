@@ -1,4 +1,4 @@
-"""What the comparison with other servers says of what their callers saw, and what it does without an installer."""
+"""What comparisons with other servers and with Ray Serve make of their readings, and graphs that other servers run."""
 
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from benchmarks.peers.graph import Graph
 from benchmarks.peers.load import Reading
 from benchmarks.peers.models import feeds
 from benchmarks.peers.report import Row
+from benchmarks.ray_serve import command as ray_serve
 
 OURS = "ours"
 TITLES = [OURS, "Triton", "KServe"]
@@ -56,3 +57,18 @@ def test_both_cloze_graphs_give_the_scores_of_transformers(tmp_path: Path) -> No
     np.testing.assert_allclose(scores[real], expected[real], atol=1e-4)
     found = Graph(str(gathered), 1).run({**inputs, POSITION: positions})
     np.testing.assert_allclose(found, np.take_along_axis(scores, positions[:, :, None], axis=1)[:, 0], atol=1e-4)
+
+
+READINGS = {
+    "ours": [Reading(100, 10, 20), Reading(120, 8, 16), Reading(80, 12, 24)],
+    "one": [Reading(50, 20, 40), Reading(40, 22, 44), Reading(40, 24, 48)],
+    "two": [Reading(90, 11, 22), Reading(80, 12, 24), Reading(70, 14, 28)],
+}
+
+
+@pytest.mark.slow
+def test_ratios_are_taken_round_by_round() -> None:
+    row = ray_serve.Row(ray_serve.Cell(8, 1), READINGS)
+    assert row.ratio("one", "ours") == pytest.approx((0.5, 1 / 3, 0.5))
+    assert row.ratio("two", "one") == pytest.approx((1.8, 1.75, 2.0))
+    assert row.middle("two", lambda reading: reading.p95) == 24

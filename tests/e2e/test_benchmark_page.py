@@ -9,8 +9,8 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("playwright.sync_api", reason="drives a browser")
 
 from tests.support import reports  # noqa: E402
-from tests.support.benchmarked import report  # noqa: E402
 from tests.support.browsing import launched_browser  # noqa: E402
+from tests.support.reports import read_report as report  # noqa: E402
 
 BROKEN = """() => [...document.querySelectorAll("td")].filter(cell => {
     const text = document.createRange();

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.support.hooked import NUMBERS, Changes, Hooked
 from tests.support.reference import Editing, HeadEdits
-from tests.support.relations import Linked
+from tests.support.relations import Linked, Span, group
 
 Floats = NDArray[np.float64]
 Place = tuple[int, int, int]
@@ -23,22 +23,13 @@ Place = tuple[int, int, int]
 MASK = (1 << 64) - 1
 
 
-def words_of(
-    encoded: Any, texts: Sequence[str], given: Sequence[tuple[int, int, int]]
-) -> tuple[list[list[int]], list[int | None]]:
+def words_of(encoded: Any, texts: Sequence[str], given: Sequence[Span]) -> tuple[list[list[int]], list[int | None]]:
     """The tokens of each word of a text, special tokens being words of their own; and the word that each given one is."""
-    keys: list[tuple[str, int, int]] = []
-    for token, (word, segment) in enumerate(zip(encoded.word_ids(), encoded.sequence_ids(), strict=True)):
-        if segment is None:
-            keys.append(("special", token, 0))
-            continue
-        start, end = encoded["offset_mapping"][token]
-        start = end - len(texts[segment][start:end].lstrip())
-        inside = [number for number, (first, last, of) in enumerate(given) if of == segment and first <= start < last]
-        keys.append(("given", inside[0], 0) if inside else ("own", segment, word))
-    runs = [(key, [token for token, _ in run]) for key, run in itertools.groupby(enumerate(keys), key=lambda one: one[1])]
-    numbers = {key: number for number, (key, _) in enumerate(runs)}
-    return [tokens for _, tokens in runs], [numbers.get(("given", number, 0)) for number in range(len(given))]
+    tokens = []
+    for (start, end), word, segment in zip(encoded["offset_mapping"], encoded.word_ids(), encoded.sequence_ids(), strict=True):
+        begin = start if segment is None else end - len(texts[segment][start:end].lstrip())
+        tokens.append(SimpleNamespace(special=segment is None, segment=segment, start=begin, word=word))
+    return group(tokens, given)
 
 
 @dataclass

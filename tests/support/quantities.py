@@ -4,7 +4,7 @@ vector A[i,j] f(x_j) is built."""
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,23 +12,23 @@ import torch
 from bertscope_service.encoders.sequences import TokenSequence
 from numpy.typing import NDArray
 
-from tests.support.reference import HeadEdits, Reference, Subject
+from tests.support.reference import Editing, HeadEdits, Reference, Subject
 
 Numbers = NDArray[np.float64]
+NOTHING = torch.empty(0)
 
 
 @dataclass
 class Captured:
-    """One layer of one text: values [L, heads * head_size], the layer's input, the inputs of its normalisations, the output of
-    the first one and that of its projection, all [L, size], and the map [heads, L, L] after its edits."""
+    """One layer of one text: values [L, heads * head_size], the layer's input, the inputs of its normalisations and the output
+    of the first one, all [L, size], and the maps [heads, L, L] before and after its edits."""
 
-    values: torch.Tensor = field(default_factory=lambda: torch.empty(0))
-    before: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    values: torch.Tensor = NOTHING
+    before: torch.Tensor = NOTHING
     summed: tuple[torch.Tensor, ...] = ()
-    attended: torch.Tensor = field(default_factory=lambda: torch.empty(0))
-    projected: torch.Tensor = field(default_factory=lambda: torch.empty(0))
-    maps: torch.Tensor = field(default_factory=lambda: torch.empty(0))
-    weights: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    attended: torch.Tensor = NOTHING
+    maps: torch.Tensor = NOTHING
+    weights: torch.Tensor = NOTHING
 
 
 class Definitions:
@@ -44,34 +44,27 @@ class Definitions:
         self.value = f"{architecture.attention}.{architecture.inputs[-1]}"
         self.norms_of_sums = None if architecture.norm is None else (architecture.norm, architecture.end_norm)
 
+    @torch.inference_mode()
     def capture(self, sequence: TokenSequence, edits: HeadEdits) -> list[Captured]:
         """Every layer of a text."""
         found = [Captured() for _ in range(self.layers)]
-        with self._counted(self.value) as values, self._counted(self.dense) as dense:
-            values.append(lambda layer, given, made: self._note_values(found[layer], given, made))
-            dense.append(lambda layer, _, made: setattr(found[layer], "projected", made[0].clone()))
-            with ExitStack() as stack:
-                for path in self.norms_of_sums or ():
-                    stack.enter_context(self._counted(path)).append(
-                        lambda layer, given, made: self._note_norm(found[layer], given[0], made[0])
-                    )
-                maps = self.reference.run_edited(sequence, edits).maps
-        for layer, one in enumerate(found):
-            one.maps = maps[layer][0]
-            one.weights = one.maps.clone()
-            for (place, head), edit in edits.items():
-                if place == layer:
-                    one.weights[head] = edit[0] * one.maps[head] + edit[1] / len(sequence)
+
+        def note_values(layer: int, given: torch.Tensor, made: torch.Tensor) -> None:
+            found[layer].before, found[layer].values = given[0].clone(), self._values_of(made)[0].clone()
+
+        def note_norm(layer: int, given: torch.Tensor, made: torch.Tensor) -> None:
+            if not found[layer].summed:
+                found[layer].attended = made[0].clone()
+            found[layer].summed += (given[0].clone(),)
+
+        with ExitStack() as stack, Editing(edits) as editing:
+            stack.enter_context(self._counted(self.value)).append(note_values)
+            for path in self.norms_of_sums or ():
+                stack.enter_context(self._counted(path)).append(note_norm)
+            self.reference.model(**self.reference.inputs([sequence]))
+        for one, maps, weights in zip(found, editing.maps, editing.edited, strict=True):
+            one.maps, one.weights = maps[0], weights[0]
         return found
-
-    def _note_values(self, one: Captured, given: torch.Tensor, made: torch.Tensor) -> None:
-        one.before = given[0].clone()
-        one.values = self._values_of(made)[0].clone()
-
-    def _note_norm(self, one: Captured, given: torch.Tensor, made: torch.Tensor) -> None:
-        if not one.summed:
-            one.attended = made.clone()
-        one.summed += (given.clone(),)
 
     def _values_of(self, made: torch.Tensor) -> torch.Tensor:
         return made.chunk(self.fused, dim=-1)[-1]

@@ -35,7 +35,7 @@ class Edit(NamedTuple):
 HeadEdits = Mapping[tuple[int, int], Edit | tuple[float, float]]
 """By layer and head."""
 
-ZERO, UNIFORM, KEPT = Edit(), Edit(uniform=1.0), Edit(keep=1.0)
+ZERO, UNIFORM = Edit(), Edit(uniform=1.0)
 EDITS: dict[str, HeadEdits] = {
     "zero": {(1, 2): ZERO},
     "zero-first": {(0, 0): ZERO},
@@ -75,7 +75,7 @@ class Outputs:
 class Editing(TorchFunctionMode):
     """Edits the heads of one unpadded row on their way through a forward pass, whatever the architecture: their maps are what a
     softmax over [rows, heads, n, n] gives, and a product with these is what they read. Layers are counted by their calls, since
-    ALBERT's has no number. `maps` and `contexts` are those before the edits.
+    ALBERT's has no number. `maps` are those before the edits, `edited` those after them.
 
     keep: [layers, heads] in place of that of the edits. blocked: the weights that a layer loses, bool [heads, n, n]; what is
     left is divided by its sum.
@@ -88,39 +88,46 @@ class Editing(TorchFunctionMode):
         self.edits = {place: Edit(*edit) for place, edit in edits.items()}
         self.keep, self.blocked = keep, blocked or {}
         self.maps: list[torch.Tensor] = []
-        self.contexts: list[torch.Tensor] = []
-        self._edited: torch.Tensor | None = None
+        self.edited: list[torch.Tensor] = []
+        self.values: list[torch.Tensor] = []
+
+    @property
+    def contexts(self) -> torch.Tensor:
+        """A V of every head, [layers, heads, length, head_size]."""
+        return torch.cat([maps @ values for maps, values in zip(self.maps, self.values, strict=True)])
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.matmul and args[0] is self._edited:
+        if func is torch.matmul and self.edited and args[0] is self.edited[-1]:
             return self._read(args[1])
         found = func(*args, **(kwargs or {}))
         if func not in SOFTMAX or found.ndim != 4 or found.shape[-1] != found.shape[-2]:
             return found
         if args[0].dtype is torch.float64:
             found = args[0].softmax(-1)  # ModernBERT asks for float32
-        layer, length = len(self.maps), found.shape[-1]
+        layer = len(self.maps)
         if layer in self.blocked:
             left = found * ~self.blocked[layer]
             found = left / left.sum(dim=-1, keepdim=True).clamp_min(1e-30)
         self.maps.append(found)
-        edits = self._edits(layer, found.shape[1])
-        keep = found.new_tensor([edit.keep for edit in edits]) if self.keep is None else self.keep[layer]
-        uniform = found.new_tensor([edit.uniform for edit in edits])
-        self._edited = keep[:, None, None] * found + uniform[:, None, None] / length
-        return self._edited
+        edited = found.clone() if self.keep is None else self.keep[layer][:, None, None] * found
+        for head, edit in self._edits().items():
+            kept = edited[:, head] if self.keep is not None else edit.keep * found[:, head]
+            edited[:, head] = kept + edit.uniform / found.shape[-1]
+        self.edited.append(edited)
+        return edited
 
     def _read(self, values: torch.Tensor) -> torch.Tensor:
         """What the heads of a layer read: [1, heads, n, head_size]."""
-        self.contexts.append(self.maps[-1] @ values)
-        read = self._edited @ values
-        constants = [edit.constant for edit in self._edits(len(self.maps) - 1, read.shape[1])]
-        nothing = np.zeros(read.shape[-1], np.float32)
-        added = np.stack([nothing if constant is None else constant for constant in constants])
-        return read + torch.from_numpy(added).to(read)[:, None]
+        self.values.append(values)
+        read = self.edited[-1] @ values
+        for head, edit in self._edits().items():
+            if edit.constant is not None:
+                read[:, head] += torch.from_numpy(edit.constant).to(read)
+        return read
 
-    def _edits(self, layer: int, heads: int) -> list[Edit]:
-        return [self.edits.get((layer, head), KEPT) for head in range(heads)]
+    def _edits(self) -> dict[int, Edit]:
+        """Those of the last layer, by head."""
+        return {head: edit for (layer, head), edit in self.edits.items() if layer == len(self.maps) - 1}
 
 
 SOFTMAX = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
@@ -191,7 +198,7 @@ class Reference:
         """A V of every head, [layers, heads, length, head_size]."""
         with Editing({}) as editing:
             self.model(**self.inputs([sequence]))
-        return torch.cat(editing.contexts)
+        return editing.contexts
 
     def mean_contexts(self, sequences: Sequence[TokenSequence]) -> NDArray[np.float32]:
         """[layers, heads, head_size]: over all tokens of all texts."""

@@ -1,5 +1,9 @@
-"""Replies of BenchmarkService as a server would send them, with numbers that are easy to recognise."""
+"""Replies of BenchmarkService as a server would send them, and as the client reads them, with numbers that are easy to
+recognise."""
 
+from bertscope import BenchmarkReport, StudyTable
+from bertscope.questions.benchmark import replies
+from bertscope.questions.benchmark.replies import StudiesAssembler
 from bertscope.v1 import ablation_pb2, benchmark_pb2, common_pb2, compression_pb2
 
 LENGTHS = (32, 128)
@@ -145,3 +149,16 @@ def study(system: str, measured: float | None = None, *, why: str = "", **publis
 def summary() -> benchmark_pb2.StudiesSummary:
     """The end of a benchmark of studies."""
     return benchmark_pb2.StudiesSummary(machine=MACHINE, disturbances=benchmark_pb2.Disturbances(), seconds=99)
+
+
+def read_report(*models: benchmark_pb2.ModelReport, **fields: object) -> BenchmarkReport:
+    message = benchmark_pb2.BenchmarkModelsResponse(report=report(*models, **fields))
+    return replies.benchmark_event(message)
+
+
+def read_studies(*rows: benchmark_pb2.StudyRow) -> StudyTable:
+    assembler = StudiesAssembler(None)
+    for row in rows:
+        assembler.add(benchmark_pb2.BenchmarkStudiesResponse(row=row))
+    assembler.add(benchmark_pb2.BenchmarkStudiesResponse(summary=summary()))
+    return assembler.end()

@@ -1,6 +1,7 @@
 """Messages of SweepSites, and a request, as a client gets and sends them."""
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
 import bertscope
@@ -15,20 +16,12 @@ CLEAN, CORRUPTED = "The keys [MASK] here.", "The key [MASK] here."
 WORDS = ("[CLS]", "The", "keys", "[MASK]", "here", ".", "[SEP]")
 STARTS = (0, 0, 4, 9, 16, 20, 0)
 SOURCE = common_pb2.Provenance(model="models/m", weights_digest="sha256:1", numbering=common_pb2.NUMBERING_ZERO_BASED)
-UNSET: dict[str, Any] = dict.fromkeys(
-    (
-        "model",
-        "sites",
-        "layers",
-        "units",
-        "positions",
-        "direction",
-        "change",
-        "sender_layers",
-        "receiver_layers",
-        "memory_bytes",
-    )
-) | {"each_unit": False, "paths": False, "interventions": (), "reference_texts": ()}
+UNSET: dict[str, Any] = dict.fromkeys(signature(sweep_sites_request).parameters) | {
+    "each_unit": False,
+    "paths": False,
+    "interventions": (),
+    "reference_texts": (),
+}
 
 
 def request(**given: Any) -> ablation_sites_pb2.SweepSitesRequest:

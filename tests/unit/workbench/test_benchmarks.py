@@ -23,7 +23,8 @@ from bertscope_workbench.explore.result_files.readers import WrongFile
 from matplotlib.text import Annotation
 
 from tests.support import reports
-from tests.support.benchmarked import report, studies
+from tests.support.reports import read_report as report
+from tests.support.reports import read_studies as studies
 from tests.support.stored_outputs import printed
 
 SMALL = reports.model(

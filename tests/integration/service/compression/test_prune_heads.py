@@ -84,6 +84,7 @@ def test_changes_at_sites_keep_the_original_numbers(whole: Whole, name: str) -> 
 @pytest.mark.slow
 @on_three
 @pytest.mark.parametrize("name", ["several layers", "a layer and more"])
+@torch.inference_mode()
 def test_interventions_and_maps_keep_the_original_numbers(whole: Whole, name: str) -> None:
     """Also on heads that are gone, which changes nothing; their maps are zeros."""
     heads, pruned = whole.heads(name), load(whole.architecture, whole.without(name))
