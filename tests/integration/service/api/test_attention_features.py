@@ -9,7 +9,7 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import common_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.harness import CALL_SECONDS, Host, read_maps
 from tests.support.sweeps import text_input
 from tests.support.tiny import SENTENCES
 
@@ -73,10 +73,3 @@ def test_scores_are_those_of_the_maps_that_are_streamed(host: Host, model: str) 
         np.testing.assert_allclose(one.attention.sums, other.attention.sums, atol=1e-5)
     assert reply.features[0].attention.texts == 3
     assert reply.features[2].attention.texts == 0
-
-
-def test_the_reply_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertscope_service.analyses.features.MAX_BYTES", 10)
-    with refused(INVALID) as failures:
-        host.attention.ScoreFeatures(relations.ScoreFeaturesRequest(texts=[text()], features=["a"]), timeout=CALL_SECONDS)
-    assert (failures[0].fields, failures[0].info.reason) == (["texts"], "REPLY_TOO_LARGE")

@@ -72,18 +72,6 @@ def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
     np.testing.assert_allclose(words.values, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_value_zeroing_of_too_many_pairs_of_tokens(launch: Callable[..., Host]) -> None:
-    host = launch(max_request_tokens=600)
-    zeroing = statistics.ATTENTION_QUANTITY_VALUE_ZEROING
-    inputs = [common_pb2.TextInput(text="The cat sat.")] * 40
-    extract(host, inputs=inputs)
-    extract(host, inputs=inputs[:4], quantity=zeroing)
-    with refused(INVALID) as failures:
-        extract(host, inputs=inputs, quantity=zeroing)
-    assert (failures[0].fields, failures[0].info.reason) == (["inputs"], "TOO_MANY_TOKENS")
-    assert "in parts" in failures[0].message
-
-
 @pytest.mark.parametrize(
     ("architecture", "precision", "quantity"),
     [

@@ -42,8 +42,7 @@ def host(
 
 
 @pytest.fixture
-def client(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[bertscope.Client]:
-    monkeypatch.setattr(timed_runs, "WARM_UP_SECONDS", 0.001)
+def client(host: Host, short_warm_up: None) -> Iterator[bertscope.Client]:
     with bertscope.Client(host.target) as connected:
         yield connected
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope_service.probing.states import StateSpace
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -110,23 +109,3 @@ def test_test_texts_are_split_off_by_the_seed(host: Host) -> None:
         assert (report.train.texts, report.test.texts) == (48, 12)
         parts.append(list(report.test.label_spans))
     assert parts[0] == parts[1] != parts[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["METHOD_LEACE", "METHOD_INLP"])
-def test_a_file_gives_the_same(host: Host, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    fields: dict[str, Any] = {"layers": [1, 3], "method": method, "rank": 4 * (method == "METHOD_INLP")}
-    held: list[tuple[int, int]] = []
-    hold = StateSpace.hold
-
-    def noted(self: StateSpace, states: int, needed: int, most: int) -> Any:
-        held.append((states, needed))
-        return hold(self, states, needed, most)
-
-    monkeypatch.setattr(StateSpace, "hold", noted)
-    wanted = erase(host, **fields)
-    ((states, needed),) = held
-    assert states == 4 * 480 * 2 * 32
-    found = erase(host, **fields, memory_bytes=needed + states - 1)
-    assert found.report.on_disk
-    assert found.erasers == wanted.erasers

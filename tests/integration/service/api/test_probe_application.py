@@ -7,11 +7,8 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_probes_pb2 as probes
 
 from tests.support.harness import Host
-from tests.support.requests import zeros
 
 CLASSES = {"cat": "noun", "dog": "noun", "the": "article", "a": "article", "on": "preposition", "of": "preposition"}
 
@@ -123,13 +120,3 @@ def test_a_model_with_other_weights_is_an_error_unless_allowed(
     assert error.value.reason == "OTHER_WEIGHTS"
     found = client.apply_probe(probe, sentences(1, 1), model="models/roberta", any_weights=True)
     assert len(found.spans) == 6
-
-
-BAD = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-BAD.weights.data = np.full((32, 2), np.nan, "<f4").tobytes()
-HALF = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-HALF.biases.dtype = common_pb2.DATA_TYPE_FLOAT16
-HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2), output_biases=zeros(2))
-HIDDEN.layer = 1
-SHORT = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-SHORT.biases.data = b"1234"

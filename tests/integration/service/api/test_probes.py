@@ -11,17 +11,16 @@ import pytest
 import torch
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope_service.probing import lbfgs, training
+from bertscope_service.probing import lbfgs
 from bertscope_service.probing.kinds import Size, mixing_shares
-from bertscope_service.probing.states import SpanStates, StateSpace
+from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Settings
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.support.harness import Host, refused
-from tests.support.limits import limit_sizes
-from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes, vectors
+from tests.support.probes import DEV, TEST, noisy, request, texts, train, vectors
 
 
 def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
@@ -208,37 +207,6 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     assert (failures[0].fields, failures[0].info.reason) == (["train[1].spans[0].other"], "PAIRS_MIXED")
 
 
-@pytest.mark.slow
-def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = train(host, seed=3).report
-    needed = training_bytes(Size(5, memory.hidden_size, 2, 3), 240)
-    disk = train(host, seed=3, memory_bytes=needed).report
-    assert (memory.on_disk, disk.on_disk) == (False, True)
-    assert disk.layers == memory.layers
-    other = train(host, seed=4).report
-    assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fields", [{"mix": True}, pytest.param({"seeds": 2}, marks=pytest.mark.slow)])
-def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block for each probe, and one for all."""
-    whole = train(host, weights=True, **fields)
-    limit_sizes(monkeypatch, minimised_values=1)
-    monkeypatch.setattr(training, "MOST", 1)
-    blocks = train(host, weights=True, **fields)
-    for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
-        for name in ("task", "control"):
-            for run, same in zip(getattr(one, name), getattr(other, name), strict=True):
-                assert run.dev.loss == pytest.approx(same.dev.loss, abs=2e-3)
-                assert run.test.loss == pytest.approx(same.test.loss, abs=2e-3)
-    assert whole.report.best_layer == blocks.report.best_layer
-    assert len(whole.weights) == len(blocks.weights) == len(whole.report.layers)
-    assert [one.layer for one in blocks.weights] == [one.layer for one in whole.weights]
-    mixes = zip(whole.report.mix.weights, blocks.report.mix.weights, strict=True)
-    assert all(np.allclose(one.shares, other.shares, atol=1e-3) for one, other in mixes)
-
-
 def test_spans_without_a_piece_are_left_out_and_counted(host: Host) -> None:
     (long,) = texts(1, 9, length=100)
     gap = probes.ProbeText(input={"text": "the  cat"}, spans=[{"span": {"start": 3, "end": 5}}])
@@ -246,21 +214,3 @@ def test_spans_without_a_piece_are_left_out_and_counted(host: Host) -> None:
     assert report.test.empty_spans == 1
     assert report.test.truncated_spans == 100 - 62
     assert report.test.spans == 62 + 6
-
-
-def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
-    return probes.ProbeText(input={"text": "the cat"}, spans=[{"span": {"start": start, "end": end}, "label": label}])
-
-
-def test_room_for_states_is_shared_by_all_calls() -> None:
-    space = StateSpace(1000, 500)
-    with space.hold(600, 300, 1000) as on_disk:
-        assert not on_disk
-        with pytest.raises(Exception, match="try again later"), space.hold(100, 100, 1000):
-            pass
-        with space.hold(450, 50, 100) as on_disk:
-            assert on_disk
-    with space.hold(600, 300, 1000):
-        pass
-    with pytest.raises(Exception, match="fewer texts"), space.hold(600, 50, 100):
-        pass

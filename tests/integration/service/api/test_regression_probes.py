@@ -3,16 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope_service.probing import lbfgs
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused
-from tests.support.limits import limit_sizes
+from tests.support.harness import Host
 from tests.support.probes import request, texts, train, vectors
 
 VALUES = {"cat": 4.0, "mat": 9.5, "dog": 5.0, "the": -20.0, "a": -22.0, "on": 1.0, "of": 2.0, "in": 3.0}
@@ -97,6 +94,9 @@ def test_dev_texts_end_training(host: Host) -> None:
     assert min(layer.task[0].dev.loss for layer in report.layers) == report.layers[report.best_layer].task[0].dev.loss
     bests = [event.best_dev_accuracy for event in answer.progress]
     assert bests == sorted(bests)
+    split = train(host, train=TRAIN, dev=[], test=[], labels=[]).report
+    assert (split.train.texts, split.dev.texts, len(split.values)) == (54, 6, 6)
+    assert not split.layers[0].task[0].HasField("test")
     assert bests[-1] == pytest.approx(max(1 - one.task[0].dev.loss / one.task[0].dev.variance for one in report.layers))
 
 
@@ -128,27 +128,3 @@ def test_the_unit_of_the_numbers_does_not_matter(host: Host) -> None:
     other = train(host, **moved, labels=[], layers=[2], max_epochs=20).report.layers[0]
     for one, same in ((usual.task, other.task), (usual.control, other.control)):
         assert same[0].test.loss == pytest.approx(FAR**2 * one[0].test.loss, rel=1e-3)
-
-
-@pytest.mark.slow
-def test_blocks_states_in_a_file_and_split_off_dev_texts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = train(host, **PARTS, **MINIMUM)
-    limit_sizes(monkeypatch, minimised_values=1)
-    blocks = train(host, **PARTS, **MINIMUM)
-    for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
-        assert one.task[0].test.loss == pytest.approx(other.task[0].test.loss, rel=1e-2)
-        assert one.control[0].test.loss == pytest.approx(other.control[0].test.loss, rel=1e-2)
-    report = train(host, train=TRAIN, dev=[], test=[], labels=[]).report
-    assert (report.train.texts, report.dev.texts, len(report.values)) == (54, 6, 6)
-    assert not report.layers[0].task[0].HasField("test")
-
-
-def one(value: float | None, *, label: int = 0) -> probes.ProbeText:
-    span = {"span": {"end": 3}, "label": label} | ({} if value is None else {"value": value})
-    return probes.ProbeText(input={"text": "the cat"}, spans=[span])
-
-
-def test_an_eraser_takes_no_numbers(host: Host) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.representation.TrainEraser(TrainEraserRequest(train=TRAIN, labels=["a", "b"])))
-    assert failures[0].info.reason == "VALUES_MIXED"

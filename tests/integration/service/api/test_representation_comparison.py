@@ -1,7 +1,6 @@
 """CompareRepresentations through gRPC: replies add up, also beside other calls, and those of two models."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -47,22 +46,6 @@ def test_replies_of_several_calls_add_up(host: Host, fields: dict[str, Any]) -> 
     assert (whole.texts, whole.compared_texts) == (7, 6)
     assert_alike(sums(whole), np.sum([sums(part) for part in parts], axis=0))
     assert whole.other_provenance.model == fields.get("other_model", "models/bert")
-
-
-@pytest.mark.slow
-def test_calls_beside_each_other_keep_their_sums_apart(host: Host) -> None:
-    calls: list[tuple[list[str], dict[str, Any]]] = [
-        (TEXTS[:2], {}),
-        (TEXTS, {"other_model": "models/roberta"}),
-        (TEXTS[3:], {"model": "models/roberta", "other_model": "models/bert"}),
-        (TEXTS, {"interventions": CLOSED}),
-    ]
-    alone = [sums(compare(host, texts, **fields)) for texts, fields in calls]
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(3):
-            futures = [pool.submit(compare, host, texts, **fields) for texts, fields in calls * 2]
-            for future, expected in zip(futures, alone * 2, strict=True):
-                assert_alike(sums(future.result()), expected)
 
 
 def test_a_layer_is_like_itself_and_its_twin(host: Host) -> None:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.hooked import ATTENTION, FEED_FORWARD, HEADS, NEURONS, PATHS, STATE, Change, Hooked, only
-from tests.support.patience import wait_until
 from tests.support.site_loop import Loop
 
 Request, Scope, Pair = sites.SweepSitesRequest, sites.SiteScope, sites.PatchedPair
@@ -306,29 +305,3 @@ def test_a_label_that_the_model_chooses(lab: Host) -> None:
     assert [token.text for token in found.start.pairs[0].tokens] != [
         token.text for token in found.start.pairs[0].corrupted_tokens
     ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_sweep_that_is_left_ends_with_its_batch(bert: Host, after: int) -> None:
-    def rows() -> float:
-        return bert.metric("bertscope_batch_rows_sum")
-
-    short = Request(pairs=[pair()], scopes=[Scope(site=STATE, layers=[0])], positions=TOGETHER)
-    before = rows()
-    sweep(bert, short)
-    few = rows() - before
-    assert few > 0
-    with bert.connect() as channel:
-        request = Request(pairs=[pair(0)] * 500, scopes=[Scope(site=NEURONS, each=Scope.UNITS_EACH)])
-        events = type(bert.ablation)(channel).SweepSites(request, timeout=CALL_SECONDS)
-        for _ in range(min(after, 1)):
-            next(events)
-        wait_until(lambda: rows() > before + few + 2000 * after, "it is in the middle")
-        events.cancel()
-    running = "bertscope_requests_in_flight"
-    wait_until(lambda: bert.metric(running) == bert.metric("bertscope_queue_rows") == 0, "its rows are dropped")
-    sweep(bert, short)  # behind the batch that ran
-    done = rows()
-    sweep(bert, short)
-    assert rows() == done + few

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from tests.support.harness import Host
-from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 
 CPU = torch.device("cpu")
@@ -87,18 +86,6 @@ def test_a_report_counts_what_there_is_to_find(host: Host, quantity: str) -> Non
     assert 0 < progress[-1].best_dev_loss <= report.layers[0].probes[0].dev.loss
 
 
-@pytest.mark.slow
-def test_texts_in_a_file_and_alone_have_the_same_scores(host: Host) -> None:
-    _, memory = train(host, seed=3)
-    size = StructuralSize(5, memory.hidden_size, 1, 8)
-    needed = size.bytes + size.step_bytes(7)
-    _, disk = train(host, seed=3, memory_bytes=needed)
-    assert (memory.on_disk, disk.on_disk) == (False, True)
-    assert disk.layers == memory.layers
-    _, other = train(host, seed=4)
-    assert other.layers != memory.layers
-
-
 def grown(generator: np.random.Generator, words: int, begin: int) -> Tree:
     heads = np.array(random_heads(generator, words)) - 1
     root = int(np.flatnonzero(heads < 0)[0])
@@ -166,23 +153,6 @@ def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
             torch.testing.assert_close(found, plain_loss(trees), atol=1e-4, rtol=1e-4)
         losses.append(found.sum().item())
     assert losses[-1] < losses[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
-def test_blocks_train_the_same_probes(host: Host, quantity: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block for each probe, and one for all."""
-    fields = {"quantity": f"QUANTITY_{quantity}", "seeds": 2, "max_epochs": 3}
-    _, whole = train(host, **fields)
-    limit_sizes(monkeypatch, updated_values=1)
-    _, blocks = train(host, **fields)
-    assert whole.best_layer == blocks.best_layer
-    assert whole.chain == blocks.chain
-    for one, other in zip(whole.layers, blocks.layers, strict=True):
-        for run, same in zip([*one.probes, *one.projections], [*other.probes, *other.projections], strict=True):
-            assert run.seed == same.seed
-            assert run.dev.loss == pytest.approx(same.dev.loss, rel=1e-3)
-            assert run.test.spearman == pytest.approx(same.test.spearman, abs=1e-2)
 
 
 def test_scores_are_those_of_brute_force() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
@@ -17,7 +16,8 @@ from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTrai
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused
+from tests.support.calls import call, refusal
+from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 
@@ -60,10 +60,8 @@ def tensor(values: NDArray[Any]) -> Tensor:
 
 
 def read(host: Host, given: list[lens.Translator], **fields: Any) -> lens.ReadLayersResponse:
-    inputs = [lens.LensInput(text=text) for text in MASKED]
-    return host.representation.ReadLayers(
-        lens.ReadLayersRequest(**{"inputs": inputs, "candidates": ["the"], "translators": given} | fields), timeout=granted(60)
-    )
+    asked = {"inputs": [{"text": text} for text in MASKED], "candidates": ["the"], "translators": given}
+    return call(host, "ReadLayers", **asked | fields)
 
 
 def unchanging(size: int) -> NDArray[np.float32]:
@@ -75,6 +73,9 @@ def test_identity_maps_are_the_plain_lens(host: Host) -> None:
     size = train(host, max_epochs=1)[0].hidden_size
     same = read(host, translators({layer: unchanging(size) for layer in range(4)}))
     assert same.results == plain.results
+    given = translators({0: np.full((size + 1, size), np.inf)})
+    failure = refusal(host, "ReadLayers", inputs=[{"text": MASKED[0]}], translators=given, layers=[0])
+    assert (failure.fields, failure.info.reason) == (["translators[0].affine"], "TRANSLATOR_NOT_FINITE")
 
 
 @pytest.mark.parametrize("normalisation", [lens.LENS_NORMALISATION_NONE, lens.LENS_NORMALISATION_FINAL])
@@ -141,59 +142,12 @@ def test_training_equals_a_plain_loop(updated: int, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(ours.maps[layer, -1], linear.bias.detach(), atol=1e-4)
 
 
-@pytest.mark.slow
-def test_a_seed_draws_masks_and_a_file_changes_nothing(host: Host) -> None:
-    memory, maps = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, layers=[2, 0], memory_bytes=1)
-    needed = int(failures[0].info.metadata["needed"])
-    disk, kept = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2, memory_bytes=needed)
-    assert (memory.on_disk, disk.on_disk, memory.dev.texts, memory.train.texts) == (False, True, 3, 27)
-    assert disk.layers == memory.layers
-    for layer, values in maps.items():
-        np.testing.assert_array_equal(kept[layer], values)
-    assert 0 < memory.train.masked_pieces < memory.train.pieces / 2
-    assert train(host, seed=4, max_epochs=1)[0].train.masked_pieces != train(host, seed=5, max_epochs=1)[0].train.masked_pieces
+def test_masks_are_drawn_and_dev_texts_split_off(host: Host) -> None:
+    report, _ = train(host, seed=3, dev=[], layers=[2, 0], max_epochs=1)
+    assert (report.dev.texts, report.train.texts) == (3, 27)
+    assert 0 < report.train.masked_pieces < report.train.pieces / 2
     dev = train(host, mask_rate=1, max_epochs=1)[0].dev
     assert dev.masked_pieces == dev.pieces
-
-
-SIZE = 32
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "given", "fields"),
-    [
-        ("layers", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE)}, {"layers": [0, 1, 4]}),
-        ("translators", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE), 1: unchanging(SIZE)}, {"layers": [0, 4]}),
-        ("translators[0]", "LAYER_OUT_OF_RANGE", {4: unchanging(SIZE)}, {"layers": [4]}),
-        ("translators[0].affine.shape", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE + 1)}, {"layers": [0]}),
-        ("translators[0].affine", "TRANSLATOR_NOT_FINITE", {0: np.full((SIZE + 1, SIZE), np.inf)}, {"layers": [0]}),
-    ],
-)
-def test_bad_translators(host: Host, field: str, reason: str, given: Any, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        read(host, translators(given), **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
-def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
-    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
-        read(host, translators({0: unchanging(SIZE)}), layers=[0], weights_digest=f"sha256:{0:064}")
-    assert failures[0].info.reason == "OTHER_WEIGHTS"
-
-
-@pytest.mark.slow
-def test_parts_of_layers_train_the_same_maps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one piece takes more products with the vocabulary than a step has."""
-    whole, maps = train(host, max_epochs=2, weights=True)
-    limit_sizes(monkeypatch, vocabulary_products=1, updated_values=1)
-    parts, others = train(host, max_epochs=2, weights=True)
-    for one, other in zip(whole.layers, parts.layers, strict=True):
-        assert one.after.divergence == pytest.approx(other.after.divergence, rel=1e-3)
-    assert maps.keys() == others.keys()
-    for layer, own in maps.items():
-        np.testing.assert_allclose(own, others[layer], atol=1e-3)
 
 
 def test_the_client_keeps_a_lens_and_reads_through_it(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

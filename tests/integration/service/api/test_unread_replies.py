@@ -22,7 +22,7 @@ NO_WINDOW = b"\0\x04" + bytes(4)
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""
 
 FILL, QUESTION = "/bertscope.v1.ClozeService/FillMask", cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."], top_k=20)
-CALLS = ("FillMask", "ListModels", "ExtractAttention", "SweepHeads")
+CALLS = ("FillMask", "ListModels", "ExtractAttention", "SweepHeads", "ModelInfer")
 
 
 @pytest.fixture(scope="module")
