@@ -12,7 +12,8 @@ from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import common_pb2 as common
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.calls import call
+from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.reference import EDITS, Reference
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores
@@ -31,9 +32,8 @@ def text_of(text: Linked) -> relations.RelationText:
     )
 
 
-def score(host: Host, texts: Sequence[Linked], **fields: Any) -> relations.ScoreRelationsResponse:
-    request = relations.ScoreRelationsRequest(texts=map(text_of, texts), **{"relations": NAMES, **fields})
-    return host.attention.ScoreRelations(request, timeout=CALL_SECONDS)
+def score(host: Host, texts: Sequence[Linked], **fields: Any) -> Any:
+    return call(host, "ScoreRelations", texts=map(text_of, texts), relations=NAMES, **fields)
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])

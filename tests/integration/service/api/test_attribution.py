@@ -1,7 +1,5 @@
 """AttributeWords through gRPC: values of every head and both runtimes are those of plain loops over transformers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """BenchmarkModels through gRPC: what the report says, who waits meanwhile, and that the device always comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -168,7 +166,15 @@ def test_agreement_is_what_the_models_answer(
     assert agreement.divergence_low < agreement.divergence < agreement.divergence_high
 
 
-@pytest.mark.parametrize("name", ["rater", pytest.param("topics", marks=pytest.mark.slow)])
+ANSWERED = {
+    "questions": [
+        {"input": {"question": "Who sat?", "passage": "The cat sat."}, "answers": [{"start": 4, "end": 7}]},
+        {"input": {"question": "What?", "passage": "The old house."}, "answers": [{"start": 4, "end": 13}]},
+    ]
+}
+
+
+@pytest.mark.parametrize("name", ["rater", *(pytest.param(name, marks=pytest.mark.slow) for name in ("topics", "answerer"))])
 def test_a_smaller_model_keeps_its_head_and_is_compared(
     launch: Callable[..., Host], sorters: dict[str, Path], name: str
 ) -> None:
@@ -179,7 +185,7 @@ def test_a_smaller_model_keeps_its_head_and_is_compared(
     whole, small = (get(host, one) for one in (f"models/{name}", "models/small"))
     assert (made.layers, list(small.labels)) == (3, list(whole.labels))
     assert list(small.capabilities) == list(whole.capabilities)
-    objective = {"rater": rated(), "topics": label_sets()}[name]
+    objective = {"rater": rated(), "topics": label_sets(), "answerer": ablation.Objective(question_answering=ANSWERED)}[name]
     _, report = finish(start(host, name, "small", objective=objective))
     for one in report.models:
         fields = {"model": one.provenance.model, "objective": objective}

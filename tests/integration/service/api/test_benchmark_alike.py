@@ -1,7 +1,5 @@
 """BenchmarkModels compares like with like: by one library, in one number format, by copies that go when it is over."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Classify through gRPC gives what transformers gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

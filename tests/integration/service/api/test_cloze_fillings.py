@@ -1,7 +1,5 @@
 """Joint fillings through gRPC: the definition's numbers, and errors that name the field."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

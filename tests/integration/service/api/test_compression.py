@@ -1,7 +1,5 @@
 """CompressModel: progress, then a new model beside the original, saved or not."""
 
-from __future__ import annotations
-
 import errno
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

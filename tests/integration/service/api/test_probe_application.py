@@ -2,7 +2,6 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import bertscope
 import numpy as np
@@ -24,16 +23,10 @@ def sentences(count: int, seed: int) -> list[bertscope.ProbeText]:
 
 
 @pytest.fixture(scope="module")
-def client(host: Host) -> Any:
-    with bertscope.Client(host.target) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def trained(client: bertscope.Client) -> bertscope.ProbeResult:
-    return client.train_probe(
-        sentences(40, 1), dev=sentences(10, 2), test=sentences(10, 3), weights=True, max_epochs=12, layers=[0, 2]
-    )
+def trained(host: Host) -> bertscope.ProbeResult:
+    parts = {"dev": sentences(10, 2), "test": sentences(10, 3)}
+    with bertscope.Client(host.target) as client:
+        return client.train_probe(sentences(40, 1), **parts, weights=True, max_epochs=12, layers=[0, 2])
 
 
 def test_a_kept_probe_has_the_scores_of_the_training(

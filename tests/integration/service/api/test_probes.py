@@ -9,7 +9,6 @@ import grpc
 import numpy as np
 import pytest
 import torch
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope_service.probing import lbfgs
 from bertscope_service.probing.kinds import Size, mixing_shares
@@ -21,16 +20,13 @@ from sklearn.metrics import log_loss
 
 from tests.support.harness import Host, refused
 from tests.support.probes import DEV, TEST, noisy, request, texts, train, vectors
-
-
-def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
-    return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
+from tests.support.sweeps import matrix
 
 
 def scores_of(own: probes.ProbeWeights, values: NDArray[Any]) -> NDArray[Any]:
     """The scores of the classes by the weights sent."""
-    scores = values @ tensor(own.weights) + tensor(own.biases)
-    return np.maximum(scores, 0) @ tensor(own.output_weights) + tensor(own.output_biases) if own.output_biases.shape else scores
+    scores = values @ matrix(own.weights) + matrix(own.biases)
+    return np.maximum(scores, 0) @ matrix(own.output_weights) + matrix(own.output_biases) if own.output_biases.shape else scores
 
 
 @pytest.mark.slow
@@ -85,18 +81,6 @@ def test_seeds_and_mixes_have_the_hits_of_all_of_their_probes(host: Host) -> Non
         assert sum(each.spans * each.texts for each in layer.hits) == report.test.spans
 
 
-def reference(values: NDArray[Any], labels: NDArray[np.int64], l2: float) -> tuple[float, NDArray[Any]]:
-    """The least mean cross-entropy with the penalty of weights, by gradient descent in float64, and the weights."""
-    weights, biases, gold = np.zeros((values.shape[1], 3)), np.zeros(3), np.eye(3)[labels]
-    for _ in range(2000):
-        scores = values.astype(np.float64) @ weights + biases
-        logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        away = (np.exp(logs) - gold) / len(gold)
-        weights -= 0.3 * (values.T @ away + l2 / len(gold) * weights)
-        biases -= 0.3 * away.sum(axis=0)
-    return float(-(logs * gold).sum() / len(gold) + l2 / (2 * len(gold)) * (weights**2).sum()), weights
-
-
 @pytest.mark.slow
 def test_training_finds_the_optimum_of_logistic_regression() -> None:
     generator = np.random.default_rng(5)
@@ -122,9 +106,10 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
         more = probe.end_epoch(score)
     probe.end()
     for layer in range(2):
-        least, weights = reference(inputs[:, layer].numpy(), labels, 40)
+        peer = LogisticRegression(C=1 / 40, tol=1e-6, max_iter=5000).fit(inputs[:, layer].numpy(), labels)
+        least = log_loss(labels, peer.predict_proba(inputs[:, layer].numpy())) + 0.5 * 40 / 400 * np.square(peer.coef_).sum()
         assert probe.best_dev.loss[layer, 0] == pytest.approx(least, abs=2e-3)
-        np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], weights, atol=0.03)
+        np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], peer.coef_.T, atol=0.03)
 
 
 @pytest.mark.slow
@@ -143,7 +128,7 @@ def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) 
         ours.append(run.test.correct / len(test_gold))
         losses.append((run.test.loss, log_loss(test_gold, peer.predict_proba((test_values[:, layer.layer] - mean) / scale))))
         assert 0 < run.gradient <= lbfgs.GRADIENT
-        np.testing.assert_allclose(tensor(own.weights) * scale[:, None], peer.coef_.T, atol=0.02)
+        np.testing.assert_allclose(matrix(own.weights) * scale[:, None], peer.coef_.T, atol=0.02)
     np.testing.assert_allclose(ours, theirs, atol=0.005)
     np.testing.assert_allclose(*np.transpose(losses), atol=2e-3)
     assert max(ours) - min(ours) > 0.02
@@ -197,7 +182,7 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     values = np.concatenate([vectors(host, own, "MEAN")[0] for own in (singles, seconds)], axis=2)
     gold = np.array([one.label for text in parts["test"] for one in text.spans])
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
-        scores = values[:, layer.layer] @ tensor(own.weights) + tensor(own.biases)
+        scores = values[:, layer.layer] @ matrix(own.weights) + matrix(own.biases)
         assert layer.task[0].test.correct == (scores.argmax(axis=1) == gold).sum()
     assert answer.report.test.spans == 100
     mixed = paired(2, 5)

@@ -1,7 +1,5 @@
 """PruneHeads: a model without heads answers as the whole one does with those heads at zero."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """AnswerQuestions through gRPC gives what a search over all spans finds in transformers' own logits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ import torch
 from bertscope.v1 import question_answering_pb2 as answering
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched
+from tests.support.calls import call
+from tests.support.harness import Host, LoopThread, launched
 from tests.support.tiny import write_checkpoint
 
 NAMES = ("bert", "roberta", "albert")
@@ -39,9 +38,8 @@ def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
 
 
 def ask(host: Host, name: str, *passages: str, question: str = QUESTION, **fields: Any) -> list[answering.AnsweredQuestion]:
-    inputs = [answering.Question(question=question, passage=passage) for passage in passages]
-    request = answering.AnswerQuestionsRequest(model=f"models/{name}", inputs=inputs, **fields)
-    reply = host.answering.AnswerQuestions(request, timeout=CALL_SECONDS)
+    inputs = [{"question": question, "passage": passage} for passage in passages]
+    reply = call(host, "AnswerQuestions", model=f"models/{name}", inputs=inputs, **fields)
     assert reply.provenance.weights_digest.startswith("sha256:")
     return list(reply.results)
 

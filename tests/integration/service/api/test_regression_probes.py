@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tests.support.harness import Host
 from tests.support.probes import request, texts, train, vectors
+from tests.support.sweeps import matrix
 
 VALUES = {"cat": 4.0, "mat": 9.5, "dog": 5.0, "the": -20.0, "a": -22.0, "on": 1.0, "of": 2.0, "in": 3.0}
 MEAN, FAR = 1000.0, 1e6
@@ -46,10 +47,6 @@ def ridge(states: NDArray[Any], gold: NDArray[np.float64], l2: float) -> Callabl
     return lambda others: (others.astype(np.float64) - mean) / scale @ weights + centre
 
 
-def tensor(message: Any) -> NDArray[Any]:
-    return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
-
-
 @pytest.mark.parametrize("l2", [1.0, 30.0])
 @pytest.mark.parametrize("longest", [1024, 0])
 def test_probes_at_the_minimum_are_the_closed_form(
@@ -62,7 +59,7 @@ def test_probes_at_the_minimum_are_the_closed_form(
     gold, test = numbers(TRAIN), numbers(TEST)
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
         theirs = ridge(states[:, layer.layer], gold, l2)(others[:, layer.layer])
-        ours = (others[:, layer.layer].astype(np.float64) @ tensor(own.weights) + tensor(own.biases))[:, 0]
+        ours = (others[:, layer.layer].astype(np.float64) @ matrix(own.weights) + matrix(own.biases))[:, 0]
         np.testing.assert_allclose(ours, theirs, atol=0.01)
         (run,) = layer.task
         assert run.gradient <= lbfgs.GRADIENT
@@ -105,8 +102,8 @@ def test_a_hidden_layer_learns_numbers(host: Host) -> None:
     answer = train(host, **PARTS, hidden_units=8, max_epochs=60, patience=20, weights=True, layers=[0, 4])
     others, gold = vectors(host, TEST, "MEAN")[0], numbers(TEST)
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
-        hidden = np.maximum(others[:, layer.layer] @ tensor(own.weights) + tensor(own.biases), 0)
-        found = (hidden @ tensor(own.output_weights).astype(np.float64) + tensor(own.output_biases))[:, 0]
+        hidden = np.maximum(others[:, layer.layer] @ matrix(own.weights) + matrix(own.biases), 0)
+        found = (hidden @ matrix(own.output_weights).astype(np.float64) + matrix(own.output_biases))[:, 0]
         assert layer.task[0].test.loss == pytest.approx(np.mean((found - gold) ** 2), rel=2e-3)
     assert min(layer.task[0].test.loss / layer.task[0].test.variance for layer in answer.report.layers) < 0.5
 

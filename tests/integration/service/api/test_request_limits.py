@@ -1,7 +1,5 @@
 """How much a request may ask for: limits of the settings, and bounds of work and of replies. What is no request is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes at sites through gRPC, from every kind of vector; and of sites and heads in every question."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.v1 import site_pb2 as sites
+from bertscope.values.vectors import tensor
 from bertscope_service.encoders.sites import Site
 from google.protobuf.message import Message
 from numpy.typing import NDArray
@@ -29,11 +28,6 @@ CANDIDATES = ["cat", "dog", "mat"]
 SIZE = 32
 STATE = sites.SITE_STATE
 Change = dict[str, Any]
-
-
-def tensor(values: NDArray[Any]) -> common.Tensor:
-    array = np.asarray(values, dtype="<f4")
-    return common.Tensor(dtype=common.DATA_TYPE_FLOAT32, shape=array.shape, data=array.tobytes())
 
 
 def at(site: int, layer: int, change: Change, **fields: Any) -> Change:
