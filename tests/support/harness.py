@@ -72,11 +72,6 @@ class Host(Stubs):
         call: Any = self.channel.unary_unary(f"/{package}.{method}")
         return bytes(call(data, timeout=CALL_SECONDS))
 
-    def raw_stream(self, method: str, data: bytes) -> list[bytes]:
-        """Send bytes to a streaming method as they are; all of its replies' bytes."""
-        call: Any = self.channel.unary_stream(f"/bertscope.v1.{method}")
-        return list(call(data, timeout=CALL_SECONDS))
-
     def ask(self, method: Method, data: bytes, **options: Any) -> list[bytes]:
         """Send bytes to any method; all of its replies' bytes."""
         make = self.channel.unary_stream if method.streaming else self.channel.unary_unary

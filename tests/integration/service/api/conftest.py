@@ -1,5 +1,31 @@
-"""Fixtures: one thread for all, as transformers runs beside the server."""
+"""Fixtures: one thread for all, as transformers runs beside the server, clients, and models that are warm at once."""
 
+from collections.abc import Iterator
+
+import bertscope
+import pytest
+from bertscope_service.models import timed_runs
+
+from tests.support.harness import Host
 from tests.support.subjects import one_thread
 
 __all__ = ["one_thread"]
+
+
+@pytest.fixture
+def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny models are warm after a few runs."""
+    monkeypatch.setattr(timed_runs, "WARM_UP_SECONDS", 0.001)
+
+
+@pytest.fixture
+def client(host: Host) -> Iterator[bertscope.Client]:
+    """Connected to the server of the fixture `host`."""
+    with bertscope.Client(host.target) as connected:
+        yield connected
+
+
+@pytest.fixture
+def lab_client(lab: Host) -> Iterator[bertscope.Client]:
+    with bertscope.Client(lab.target) as connected:
+        yield connected

@@ -1,17 +1,12 @@
 """SweepHeads and RankHeads through gRPC give what single calls with interventions give."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.values.bootstrap import MIN_ITEMS
 from bertscope_service.analyses.ablation import Bootstrap, Metric
@@ -19,7 +14,8 @@ from bertscope_service.analyses.statistics import Comparison
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.calls import call, get, refusal
+from tests.support.harness import Host, LoopThread, launched
 from tests.support.sweeps import (
     FACTOR,
     MASKED,
@@ -94,9 +90,8 @@ def every_head(model: str, lab: Host) -> list[Heads]:
 
 
 def shape_of(model: str, lab: Host) -> tuple[int, int]:
-    loaded = lab.server.registry.find(model).loaded
-    assert loaded is not None
-    return loaded.encoder.shape.layers, loaded.encoder.shape.heads
+    found = get(lab, model)
+    return found.layers, found.heads
 
 
 def sets_of(model: str, lab: Host) -> list[Heads]:
@@ -164,7 +159,7 @@ def test_every_head(lab: Host, case: Case) -> None:
     # Each score takes many calls: of all heads, those of one model with each objective that needs fewer are checked.
     cheap = by.model in ("models/bert", "models/sorter") and not objective.HasField("minimal_pairs")
     check_scores(found, by, objective, ZERO, {}, every=1 if cheap else shape_of(by.model, lab)[1] + 1)
-    provenance = lab.cloze.FillMask(cloze.FillMaskRequest(texts=MASKED), timeout=CALL_SECONDS).provenance
+    provenance = call(lab, "FillMask", texts=MASKED).provenance
     assert found.summary.provenance.model == by.model
     assert found.summary.provenance.library_versions == provenance.library_versions
 
@@ -183,34 +178,27 @@ def test_every_mode(lab: Host, folders: dict[str, Path], name: str, mode: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "mode"), [("cloze", MEAN), ("labelled distilbert", MEAN), ("divergence roberta", ZERO), ("similar", MEAN)]
+    ("name", "mode", "base"),
+    [
+        ("cloze", MEAN, BASE),
+        ("labelled distilbert", MEAN, BASE),
+        ("divergence roberta", ZERO, BASE),
+        ("similar", MEAN, BASE),
+        ("divergence of masks", ZERO, {(1, 2): (MEAN, 1.0)}),
+    ],
 )
-def test_given_sets_on_top_of_interventions(lab: Host, folders: dict[str, Path], name: str, mode: int) -> None:
+def test_given_sets_on_top_of_interventions(lab: Host, folders: dict[str, Path], name: str, mode: int, base: Changes) -> None:
     model, objective, _ = CASES[name]
     by = measurer(lab, model, folders)
-    layers, _ = shape_of(by.model, lab)
-    base = {place: what for place, what in BASE.items() if place[0] < layers}
+    base = {place: what for place, what in base.items() if place[0] < shape_of(by.model, lab)[0]}
     sets = sets_of(by.model, lab)
-    more: dict[str, Any] = {"reference_texts": REFERENCES} if mode == MEAN else {}
-    more["interventions"] = interventions(base)
+    more: dict[str, Any] = {"interventions": interventions(base)}
+    if MEAN in (mode, *(how for how, _ in base.values())):
+        more["reference_texts"] = REFERENCES
     found = sweep(lab, model=by.model, objective=objective, mode=mode, sets=map(head_set, sets), **more)
     # Those that begin at the lowest layer are finished first, those of one layer in the order they were given.
     assert [heads_of(effect.heads) for effect in found.effects] == sorted(sets, key=lambda heads: heads[0][0])
     check_scores(found, by, objective, mode, base)
-
-
-def test_reference_texts_of_an_intervention_alone(lab: Host, bert: Measurer) -> None:
-    base: Changes = {(1, 2): (MEAN, 1.0)}
-    sets = [((1, (2,)),), ((3, (1,)),)]
-    found = sweep(
-        lab,
-        model=bert.model,
-        objective=divergence(),
-        sets=map(head_set, sets),
-        interventions=interventions(base),
-        reference_texts=REFERENCES,
-    )
-    check_scores(found, bert, divergence(), ZERO, base)
 
 
 @pytest.mark.slow
@@ -226,22 +214,8 @@ def test_a_set_that_names_a_layer_means_all_of_its_heads(lab: Host, bert: Measur
 
 
 def test_heads_of_a_set_come_back_in_order(lab: Host) -> None:
-    given = ablation.HeadSet(layers=[common.LayerHeads(layer=3, heads=[2, 0]), common.LayerHeads(layer=1, heads=[3, 1])])
-    (effect,) = sweep(lab, objective=divergence(), sets=[given]).effects
+    (effect,) = sweep(lab, objective=divergence(), sets=[head_set(((3, (2, 0)), (1, (3, 1))))]).effects
     assert heads_of(effect.heads) == ((1, (1, 3)), (3, (0, 2)))
-
-
-@pytest.mark.slow
-def test_the_summary_counts_what_the_intervals_say(lab: Host) -> None:
-    texts = masked_lm([f"The {word} is in the {place}." for word in ("cat", "dog", "man") for place in ("house", "garden")])
-    for objective, gain in ((texts, -1), (cloze_prompts(PROMPTS * 2), 1)):
-        found = sweep(lab, objective=objective, bootstrap=ablation.Bootstrap(confidence=0.5))
-        firsts = [effect.metrics[0] for effect in found.effects]
-        rose, fell = sum(metric.low > 0 for metric in firsts), sum(metric.high < 0 for metric in firsts)
-        assert (found.summary.helped, found.summary.hurt) == ((rose, fell) if gain > 0 else (fell, rose))
-    summary = sweep(lab, objective=texts, bootstrap=ablation.Bootstrap(confidence=0.5)).summary
-    assert summary.helped + summary.hurt > 0
-    assert sweep(lab, objective=divergence(), bootstrap=ablation.Bootstrap(confidence=0.5)).summary.hurt == 0
 
 
 @pytest.mark.slow
@@ -326,8 +300,7 @@ def test_less_memory_and_other_batches_change_no_number(lab: Host, batching_othe
     assert_allclose(small.numbers, usual.numbers, atol=1e-5)
     assert small.summary.full_layer_passes == usual.summary.full_layer_passes
     assert small.summary.layer_passes >= usual.summary.layer_passes
-    with refused(grpc.StatusCode.INVALID_ARGUMENT):
-        sweep(lab, memory_bytes=longest - 1, **fields)
+    refusal(lab, "SweepHeads", mode=ZERO, memory_bytes=longest - 1, **fields)
     smaller, larger = batching_otherwise
     assert_allclose(sweep(smaller, **fields).numbers, usual.numbers, atol=1e-5)
     assert_allclose(sweep(larger, memory_bytes=longest, **fields).numbers, usual.numbers, atol=1e-5)
@@ -335,16 +308,7 @@ def test_less_memory_and_other_batches_change_no_number(lab: Host, batching_othe
 
 def longest_row(lab: Host, fields: dict[str, Any]) -> int:
     """The bytes that the longest row of a sweep takes."""
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        sweep(lab, memory_bytes=1, **fields)
-    return int(failures[0].info.metadata["needed"])
-
-
-@pytest.mark.slow
-def test_a_server_with_little_memory_for_sweeps_gives_the_same(lab: Host, launch: Callable[..., Host]) -> None:
-    fields = {"objective": EVERY_WORD, "sets": [head_set(heads) for heads in SETS]}
-    host = launch(batch_tokens=5000, sweep_memory_bytes=longest_row(lab, fields))
-    assert_allclose(sweep(host, **fields).numbers, sweep(lab, **fields).numbers, atol=1e-5)
+    return int(refusal(lab, "SweepHeads", mode=ZERO, memory_bytes=1, **fields).info.metadata["needed"])
 
 
 def test_layers_below_a_changed_head_are_run_once(lab: Host) -> None:
@@ -355,64 +319,46 @@ def test_layers_below_a_changed_head_are_run_once(lab: Host) -> None:
     assert found.summary.full_layer_passes == items * (4 + 4 * 4)
 
 
-# Curves
-
-
-def curve(host: Host, **fields: Any) -> Sweep:
-    found = sweep(host, **fields)
-    assert not found.effects
-    first = found.points[0]
-    assert not first.added and first.share_removed == 0
-    assert [metric.score for metric in first.metrics] == found.baseline
-    assert all(metric.difference == 0 for metric in first.metrics)
-    shares = [point.share_removed for point in found.points]
-    assert shares == sorted(shares)
-    return found
-
-
-def removed_in(points: Sequence[ablation.CurvePoint]) -> list[Heads]:
-    return [heads_of(heads) for point in points for heads in point.added]
-
-
-def check_points(found: Sweep, by: Measurer, objective: ablation.Objective, heads_in_all: int = 16) -> None:
-    """Every point is what single calls give with all heads removed so far."""
+def check_curve(found: Sweep, by: Measurer, objective: ablation.Objective) -> list[Heads]:
+    """Every point is what single calls give with all heads removed so far. Returns them in their order."""
+    removed: list[Heads] = []
+    changes: Changes = {}
+    assert [metric.score for metric in found.points[0].metrics] == found.baseline
     for number, point in enumerate(found.points):
-        removed = removed_in(found.points[: number + 1])
-        changes: dict[tuple[int, int], tuple[int, float]] = {}
+        removed += map(heads_of, point.added)
         for heads in removed:
             changes = changed(changes, heads, ZERO)
-        assert point.share_removed == pytest.approx(len(changes) / heads_in_all)
+        assert bool(point.added) == (number > 0)
+        assert point.share_removed == pytest.approx(len(changes) / 16)
         assert_allclose([metric.score for metric in point.metrics], by.scores(objective, changes), atol=1e-5)
+        expected = np.subtract([metric.score for metric in point.metrics], found.baseline)
+        assert_allclose([metric.difference for metric in point.metrics], expected, atol=1e-6)
+    return removed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", [RECIPROCAL_RANK, LOSS])
 def test_a_curve_by_effect_removes_the_least_harmful_first(lab: Host, bert: Measurer, metric: int) -> None:
     objective = cloze_prompts()
-    alone = sweep(lab, objective=objective)
-    which = {RECIPROCAL_RANK: 1, LOSS: 2}[metric]
-    harm = {heads: scores[which] * (1 if metric == LOSS else -1) for heads, scores in alone.scores.items()}
+    which, sign = {RECIPROCAL_RANK: (1, -1), LOSS: (2, 1)}[metric]
+    harm = {heads: sign * scores[which] for heads, scores in sweep(lab, objective=objective).scores.items()}
     greedy = Greedy(order=Greedy.ORDER_EFFECT, metric=metric, step=3, max_removed=8)
-    found = curve(lab, objective=objective, greedy=greedy)
+    found = sweep(lab, objective=objective, greedy=greedy)
     assert [len(point.added) for point in found.points] == [0, 3, 3, 2]
-    order = removed_in(found.points)
-    assert order == sorted(harm, key=lambda heads: harm[heads])[:8]
-    check_points(found, bert, objective)
+    assert check_curve(found, bert, objective) == sorted(harm, key=lambda heads: harm[heads])[:8]
 
 
 @pytest.mark.slow
 def test_a_curve_by_importance_goes_by_rank_heads(lab: Host, bert: Measurer) -> None:
-    objective = masked_lm(TEXTS, mask_share=1.0)
-    importance = matrix(rank(lab, objective=objective).importance)
+    importance = matrix(rank(lab, objective=EVERY_WORD).importance)
     sets: list[Heads] = [((0, (0, 1)),), ((1, (2,)), (3, (1, 2))), ((2, (3,)),), ((3, (0,)),), ((0, (3,)), (1, (0,)))]
-    found = curve(lab, objective=objective, sets=map(head_set, sets), greedy=Greedy(order=Greedy.ORDER_IMPORTANCE))
-    assert len(found.points) == 1 + len(sets)
+    greedy = Greedy(order=Greedy.ORDER_IMPORTANCE)
+    found = sweep(lab, objective=EVERY_WORD, sets=map(head_set, sets), greedy=greedy)
 
     def of(heads: Heads) -> float:
         return float(sum(importance[layer, list(numbers)].sum() for layer, numbers in heads))
 
-    assert removed_in(found.points) == sorted(sets, key=of)
-    check_points(found, bert, objective)
+    assert check_curve(found, bert, EVERY_WORD) == sorted(sets, key=of)
 
 
 @pytest.mark.slow
@@ -420,36 +366,29 @@ def test_a_curve_by_the_best_remaining_measures_every_step_anew(lab: Host, bert:
     objective = divergence()
     sets = [((layer, (head,)),) for layer in range(1, 4) for head in range(3)]
     greedy = Greedy(order=Greedy.ORDER_BEST_REMAINING, max_removed=3)
-    found = curve(lab, objective=objective, sets=map(head_set, sets), greedy=greedy)
-    removed: list[Heads] = []
-    for point in found.points[1:]:
-        (added,) = map(heads_of, point.added)
-        harm = {}
-        for heads in sets:
-            if heads not in removed:
-                changes: dict[tuple[int, int], tuple[int, float]] = {}
-                for one in (*removed, heads):
-                    changes = changed(changes, one, ZERO)
-                harm[heads] = bert.scores(objective, changes)[0]
+    found = sweep(lab, objective=objective, sets=map(head_set, sets), greedy=greedy)
+    removed = check_curve(found, bert, objective)
+    gone: Changes = {}
+    for number, added in enumerate(removed):
+        left = [heads for heads in sets if heads not in removed[:number]]
+        harm = {heads: bert.scores(objective, changed(gone, heads, ZERO))[0] for heads in left}
         assert harm[added] == pytest.approx(min(harm.values()), abs=1e-5)
-        removed.append(added)
-    check_points(found, bert, objective)
-    by_effect = curve(lab, objective=objective, sets=map(head_set, sets), greedy=Greedy(max_removed=3))
-    assert by_effect.points[-1].metrics[0].score >= found.points[-1].metrics[0].score - 1e-6
+        gone = changed(gone, added, ZERO)
 
-
-# Ranking
 
 SCALED: Changes = {(0, 1): (SCALE, 0.5), (2, 0): (ZERO, 1.0), (1, 3): (MEAN, 1.0)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "base"), [("masked-lm", SCALED), ("labelled distilbert", {})])
+@pytest.mark.parametrize(
+    ("name", "base"), [("masked-lm", SCALED), ("labelled distilbert", {}), ("rated", {}), ("label sets", {})]
+)
 def test_gradients_are_those_of_scaling_each_head_a_little(
     lab: Host, folders: dict[str, Path], name: str, base: Changes
 ) -> None:
     model, objective, metrics = CASES[name]
-    by, which = measurer(lab, model, folders), metrics.index(LOSS)
+    loss = ablation.METRIC_SQUARED_ERROR if name == "rated" else LOSS
+    by, which = measurer(lab, model, folders), metrics.index(loss)
     more = {"reference_texts": REFERENCES, "interventions": interventions(base)} if base else {}
     reply = rank(lab, model=by.model, objective=objective, **more)
     importance, gradient = matrix(reply.importance), matrix(reply.gradient)

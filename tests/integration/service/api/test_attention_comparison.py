@@ -4,41 +4,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
 from bertscope_service.analyses import attention_comparison
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import jensen_shannon, statistics
+from tests.support.calls import call
 from tests.support.harness import CALL_SECONDS, Host, read_maps
+from tests.support.sweeps import text_input
 
 INPUTS = [
-    common_pb2.TextInput(text="The cat sat."),
-    common_pb2.TextInput(text="The unhappy player sat.", text_pair="The children replayed the song, unrecognizably."),
-    common_pb2.TextInput(text="The nurse told the doctor that her patient had been waiting since 7:45 a.m."),
+    text_input("The cat sat."),
+    text_input("The unhappy player sat.", "The children replayed the song, unrecognizably."),
+    text_input("The nurse told the doctor that her patient had been waiting since 7:45 a.m."),
 ]
 CLOSED = [common_pb2.HeadIntervention(layer=0, mode=common_pb2.HeadIntervention.MODE_ZERO)]
 
 
-def compare(host: Host, **fields: Any) -> statistics_pb2.CompareAttentionResponse:
-    fields.setdefault("inputs", INPUTS)
-    reply = host.attention.CompareAttention(statistics_pb2.CompareAttentionRequest(**fields), timeout=CALL_SECONDS)
-    assert isinstance(reply, statistics_pb2.CompareAttentionResponse)
-    return reply
+def compare(host: Host, **fields: Any) -> Any:
+    return call(host, "CompareAttention", inputs=INPUTS, **fields)
 
 
 def maps_of(host: Host, **fields: Any) -> list[NDArray[np.float64]]:
     """The maps of each text, [layers * heads, tokens, tokens]."""
-    request = attention.ExtractAttentionRequest(inputs=INPUTS, **fields)
-    texts = read_maps(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+    texts = read_maps(call(host, "ExtractAttention", inputs=INPUTS, **fields))
     return [text.values.astype(np.float64).reshape(-1, *text.values.shape[2:]) for text in texts]
-
-
-def header_tokens(host: Host) -> list[Any]:
-    """The tokens of each text."""
-    texts = read_maps(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=INPUTS), timeout=CALL_SECONDS))
-    return [text.header.tokens for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +57,7 @@ def test_differences_are_those_of_the_maps_that_are_streamed(
     np.testing.assert_allclose(reply.cosine.squares, np.square(cosine).sum(axis=0), rtol=0, atol=1e-5)
     np.testing.assert_allclose(reply.divergence.sums, np.sum(divergence, axis=0), rtol=0, atol=1e-5)
     assert len(reply.differences) == 13
-    tokens_of_texts = header_tokens(host)
+    tokens_of_texts = [text.header.tokens for text in read_maps(call(host, "ExtractAttention", inputs=INPUTS))]
     for entry in reply.differences:
         name = statistics_pb2.AttentionStatistic.Name(entry.statistic).removeprefix("ATTENTION_STATISTIC_")
         changes = []
@@ -89,9 +80,9 @@ def test_comparisons_in_both_directions_at_once(host: Host) -> None:
     stub = host.attention
     forth = statistics_pb2.CompareAttentionRequest(model="models/bert", other_model="models/headless", inputs=INPUTS)
     back = statistics_pb2.CompareAttentionRequest(model="models/headless", other_model="models/bert", inputs=INPUTS)
-    calls = [stub.CompareAttention.future(request, timeout=CALL_SECONDS) for request in (forth, back) * 8]
-    for number, call in enumerate(calls):
-        reply = call.result()
+    running = [stub.CompareAttention.future(request, timeout=CALL_SECONDS) for request in (forth, back) * 8]
+    for number, one in enumerate(running):
+        reply = one.result()
         assert reply.provenance.model == ("models/bert", "models/headless")[number % 2]
         np.testing.assert_allclose(reply.cosine.sums, expected.cosine.sums, rtol=0, atol=1e-5)
         np.testing.assert_allclose(reply.divergence.sums, expected.divergence.sums, rtol=0, atol=1e-5)

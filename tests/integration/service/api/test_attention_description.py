@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.v1 import common_pb2
 from bertscope_service.analyses import attention_description
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import jensen_shannon, statistics
-from tests.support.harness import CALL_SECONDS, Host, read_maps
+from tests.support.calls import call
+from tests.support.harness import Host, read_maps
+from tests.support.sweeps import text_input
 
 TEXTS: tuple[tuple[str, str | None], ...] = (
     ("The cat sat.", None),
@@ -21,18 +22,14 @@ TEXTS: tuple[tuple[str, str | None], ...] = (
     ("Nobody waited.", "No!"),
 )
 PREFIX = "ATTENTION_STATISTIC_"
-MEAN, SCALE = common_pb2.HeadIntervention.MODE_MEAN, common_pb2.HeadIntervention.MODE_SCALE
 
 
 def inputs(texts: Sequence[tuple[str, str | None]] = TEXTS) -> list[common_pb2.TextInput]:
-    return [common_pb2.TextInput(text=text, text_pair=pair) for text, pair in texts]
+    return [text_input(*text) for text in texts]
 
 
-def describe(host: Host, **fields: Any) -> statistics_pb2.DescribeAttentionResponse:
-    fields.setdefault("inputs", inputs())
-    reply = host.attention.DescribeAttention(statistics_pb2.DescribeAttentionRequest(**fields), timeout=CALL_SECONDS)
-    assert isinstance(reply, statistics_pb2.DescribeAttentionResponse)
-    return reply
+def describe(host: Host, **fields: Any) -> Any:
+    return call(host, "DescribeAttention", **{"inputs": inputs()} | fields)
 
 
 def sums_of(reply: statistics_pb2.DescribeAttentionResponse) -> dict[str, tuple[int, NDArray[np.float64]]]:
@@ -46,10 +43,7 @@ def sums_of(reply: statistics_pb2.DescribeAttentionResponse) -> dict[str, tuple[
 
 
 CHANGED: dict[str, Any] = {
-    "interventions": [
-        common_pb2.HeadIntervention(layer=0, heads=[1], mode=MEAN),
-        common_pb2.HeadIntervention(layer=1, mode=SCALE, scale=2.0),
-    ],
+    "interventions": [{"layer": 0, "heads": [1], "mode": "MODE_MEAN"}, {"layer": 1, "mode": "MODE_SCALE", "scale": 2.0}],
     "reference_texts": ["The cat sat.", "Nobody waited for the waiter."],
 }
 
@@ -62,8 +56,7 @@ CHANGED: dict[str, Any] = {
 )
 def test_statistics_are_those_of_the_maps_that_are_streamed(host: Host, model: str, changed: dict[str, Any]) -> None:
     reply = describe(host, model=model, **changed)
-    streamed = attention.ExtractAttentionRequest(model=model, inputs=inputs(), **changed)
-    texts = read_maps(host.attention.ExtractAttention(streamed, timeout=CALL_SECONDS))
+    texts = read_maps(call(host, "ExtractAttention", model=model, inputs=inputs(), **changed))
     assert list(reply.layers) == list(texts[0].header.layers)
     assert (reply.heads, reply.texts, reply.truncated_texts) == (4, len(TEXTS), 0)
     assert reply.tokens == sum(len(text.header.tokens) for text in texts)
@@ -105,8 +98,7 @@ def test_distances_between_heads(host: Host, monkeypatch: pytest.MonkeyPatch, ke
     """Whatever part of the maps is compared at a time."""
     monkeypatch.setattr(attention_description, "KEPT_BYTES", kept_bytes)
     reply = describe(host, inputs=inputs(TEXTS[:2]), layers=[2, 0], head_distances=True)
-    streamed = attention.ExtractAttentionRequest(inputs=inputs(TEXTS[:2]), layers=[2, 0])
-    texts = read_maps(host.attention.ExtractAttention(streamed, timeout=CALL_SECONDS))
+    texts = read_maps(call(host, "ExtractAttention", inputs=inputs(TEXTS[:2]), layers=[2, 0]))
     expected = np.zeros((8, 8))
     for text in texts:
         maps = text.values.astype(np.float64).reshape(8, *text.values.shape[2:])
@@ -117,6 +109,6 @@ def test_distances_between_heads(host: Host, monkeypatch: pytest.MonkeyPatch, ke
 
 
 def test_texts_that_are_cut_are_counted(host: Host) -> None:
-    reply = describe(host, inputs=[*inputs(TEXTS[:1]), common_pb2.TextInput(text="the cat " * 60)], truncate=True)
+    reply = describe(host, inputs=inputs([*TEXTS[:1], ("the cat " * 60, None)]), truncate=True)
     assert (reply.texts, reply.truncated_texts) == (2, 1)
     assert reply.tokens > 64

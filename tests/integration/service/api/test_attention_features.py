@@ -1,15 +1,12 @@
 """ScoreFeatures through gRPC: the scores of the definitions, and what can't be scored is refused by its field."""
 
-from collections.abc import Sequence
-
 import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_relations_pb2 as relations
-from bertscope.v1 import common_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, read_maps, refused
+from tests.support.calls import call
+from tests.support.harness import Host, read_maps
 from tests.support.sweeps import text_input
 from tests.support.tiny import SENTENCES
 
@@ -17,12 +14,10 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 TEXT = "The cat saw a dog."
 
 
-def text(given: str = TEXT, spans: Sequence[tuple[int, ...]] = ((0, 4, 7),), pair: str | None = None) -> relations.FeatureText:
+def text(given: str, *spans: tuple[int, ...], pair: str | None = None) -> relations.FeatureText:
+    """Spans are features with their starts, ends and segments."""
     marked = [
-        relations.MarkedSpan(
-            feature=span[0], span=common_pb2.CharacterSpan(start=span[1], end=span[2], segment=span[3] if len(span) > 3 else 0)
-        )
-        for span in spans
+        {"feature": feature, "span": dict(zip(("start", "end", "segment"), place, strict=False))} for feature, *place in spans
     ]
     return relations.FeatureText(input=text_input(given, pair), spans=marked)
 
@@ -32,14 +27,13 @@ def text(given: str = TEXT, spans: Sequence[tuple[int, ...]] = ((0, 4, 7),), pai
 def test_scores_are_those_of_the_maps_that_are_streamed(host: Host, model: str) -> None:
     """Long and short texts, in one call."""
     texts = [
-        text(),
-        text(SENTENCES[8], [(1, 0, 4), (0, 5, 8), (0, 90, 100)]),
-        text(TEXT, [(0, 0, 3, 1), (1, 0, 3)], SENTENCES[0]),
+        text(TEXT, (0, 4, 7)),
+        text(SENTENCES[8], (1, 0, 4), (0, 5, 8), (0, 90, 100)),
+        text(TEXT, (0, 0, 3, 1), (1, 0, 3), pair=SENTENCES[0]),
     ]
-    request = relations.ScoreFeaturesRequest(model=model, texts=texts, features=["a", "b", "unseen"], special_tokens=True)
-    reply = host.attention.ScoreFeatures(request, timeout=CALL_SECONDS)
-    extract = attention.ExtractAttentionRequest(model=model, inputs=[one.input for one in texts])
-    maps = read_maps(host.attention.ExtractAttention(extract, timeout=CALL_SECONDS))
+    asked = {"model": model, "texts": texts, "features": ["a", "b", "unseen"]}
+    reply = call(host, "ScoreFeatures", **asked, special_tokens=True)
+    maps = read_maps(call(host, "ExtractAttention", model=model, inputs=[one.input for one in texts]))
     first, *_, last = maps[0].header.tokens
     names = ["a", "b", "unseen", first.text, last.text]
     assert [feature.feature for feature in reply.features] == names
@@ -66,17 +60,9 @@ def test_scores_are_those_of_the_maps_that_are_streamed(host: Host, model: str) 
             assert sums.texts == len(values)
             np.testing.assert_allclose(sums.sums, np.sum(values, axis=0) if values else [0] * 16, atol=2e-5)
             np.testing.assert_allclose(sums.squares, np.sum(np.square(values), axis=0) if values else [0] * 16, atol=2e-5)
-    request.special_tokens = False
-    alone = host.attention.ScoreFeatures(request, timeout=CALL_SECONDS).features
+    alone = call(host, "ScoreFeatures", **asked).features
     assert [feature.feature for feature in alone] == names[:3]
     for one, other in zip(alone, reply.features, strict=False):
         np.testing.assert_allclose(one.attention.sums, other.attention.sums, atol=1e-5)
     assert reply.features[0].attention.texts == 3
     assert reply.features[2].attention.texts == 0
-
-
-def test_the_reply_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertscope_service.analyses.features.MAX_BYTES", 10)
-    with refused(INVALID) as failures:
-        host.attention.ScoreFeatures(relations.ScoreFeaturesRequest(texts=[text()], features=["a"]), timeout=CALL_SECONDS)
-    assert (failures[0].fields, failures[0].info.reason) == (["texts"], "REPLY_TOO_LARGE")

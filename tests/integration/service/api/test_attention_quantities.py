@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_statistics_pb2 as statistics
-from bertscope.v1 import common_pb2
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host, Maps, read_maps, refused
+from tests.support.calls import call, refusal
+from tests.support.harness import Host, Maps, read_maps
 from tests.support.tiny import write_checkpoint
 
 Quantity = statistics.AttentionQuantity
-INVALID, UNIMPLEMENTED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED
+UNIMPLEMENTED = grpc.StatusCode.UNIMPLEMENTED
 TEXTS = ("The cat sat.", "The nurse told the doctor that her patient had been waiting.", "The old man and his dog walked.")
+INPUTS = [{"text": text} for text in TEXTS]
 OF_HEADS = (statistics.ATTENTION_QUANTITY_WEIGHTS, statistics.ATTENTION_QUANTITY_NORMS)
 OF_LAYERS = tuple(number for number in Quantity.values() if number and number not in OF_HEADS)
 
 
-def extract(host: Host, model: str = "bert", **fields: Any) -> list[Maps]:
-    fields.setdefault("inputs", [common_pb2.TextInput(text=text) for text in TEXTS])
-    request = attention.ExtractAttentionRequest(model=f"models/{model}", **fields)
-    return read_maps(host.attention.ExtractAttention(request, timeout=CALL_SECONDS))
+def extract(host: Host, **fields: Any) -> list[Maps]:
+    return read_maps(call(host, "ExtractAttention", **{"inputs": INPUTS} | fields))
 
 
 def rolled_out(weights: NDArray[Any]) -> NDArray[np.float64]:
@@ -59,8 +58,7 @@ def test_a_rollout_goes_on_from_step_to_step(host: Host, monkeypatch: pytest.Mon
 
 
 def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
-    text = [common_pb2.TextInput(text="The unplayable song.")]
-    asked: dict[str, Any] = {"inputs": text, "quantity": statistics.ATTENTION_QUANTITY_NORMS}
+    asked: dict[str, Any] = {"inputs": [{"text": "The unplayable song."}], "quantity": statistics.ATTENTION_QUANTITY_NORMS}
     (pieces,), (words,) = extract(host, **asked), extract(host, **asked, level=attention.ATTENTION_LEVEL_WORD)
     start, groups = 0, []
     for token in words.header.tokens:
@@ -70,18 +68,6 @@ def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
     received = np.stack([pieces.values[..., group].sum(-1) for group in groups], axis=-1)
     expected = np.stack([received[..., group, :].mean(-2) for group in groups], axis=-2)
     np.testing.assert_allclose(words.values, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_value_zeroing_of_too_many_pairs_of_tokens(launch: Callable[..., Host]) -> None:
-    host = launch(max_request_tokens=600)
-    zeroing = statistics.ATTENTION_QUANTITY_VALUE_ZEROING
-    inputs = [common_pb2.TextInput(text="The cat sat.")] * 40
-    extract(host, inputs=inputs)
-    extract(host, inputs=inputs[:4], quantity=zeroing)
-    with refused(INVALID) as failures:
-        extract(host, inputs=inputs, quantity=zeroing)
-    assert (failures[0].fields, failures[0].info.reason) == (["inputs"], "TOO_MANY_TOKENS")
-    assert "in parts" in failures[0].message
 
 
 @pytest.mark.parametrize(
@@ -99,24 +85,16 @@ def test_what_a_model_lacks(
 ) -> None:
     folder = write_checkpoint(architecture, tmp_path / architecture)
     host = launch(model=[f"other={folder}"], precision=precision, runtime="torch")
-    with refused(UNIMPLEMENTED) as failures:
-        extract(host, "other", quantity=quantity)
-    assert failures[0].info.reason == "QUANTITY_UNSUPPORTED"
-    assert failures[0].info.metadata["quantity"] == Quantity.Name(quantity).removeprefix("ATTENTION_QUANTITY_").lower()
-    extract(host, "other", quantity=statistics.ATTENTION_QUANTITY_NORMS)
-
-
-def describe(host: Host, **fields: Any) -> statistics.DescribeAttentionResponse:
-    inputs = [common_pb2.TextInput(text=text) for text in TEXTS]
-    request = statistics.DescribeAttentionRequest(model="models/bert", inputs=inputs, **fields)
-    reply: statistics.DescribeAttentionResponse = host.attention.DescribeAttention(request, timeout=CALL_SECONDS)
-    return reply
+    failure = refusal(host, "ExtractAttention", code=UNIMPLEMENTED, inputs=INPUTS, quantity=quantity)
+    assert failure.info.reason == "QUANTITY_UNSUPPORTED"
+    assert failure.info.metadata["quantity"] == Quantity.Name(quantity).removeprefix("ATTENTION_QUANTITY_").lower()
+    extract(host, quantity=statistics.ATTENTION_QUANTITY_NORMS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quantity", sorted(set(Quantity.values()) - {statistics.ATTENTION_QUANTITY_VALUE_ZEROING}))
 def test_a_description_of_a_quantity(host: Host, quantity: int) -> None:
-    reply = describe(host, quantity=quantity, layers=[2, 0], head_distances=True)
+    reply = call(host, "DescribeAttention", inputs=INPUTS, quantity=quantity, layers=[2, 0], head_distances=True)
     assert reply.quantity == (quantity or statistics.ATTENTION_QUANTITY_WEIGHTS)
     assert reply.heads == (1 if quantity in OF_LAYERS else 4)
     maps = 2 * reply.heads
@@ -126,9 +104,6 @@ def test_a_description_of_a_quantity(host: Host, quantity: int) -> None:
 
 
 def test_a_description_of_value_zeroing(host: Host) -> None:
-    with refused(UNIMPLEMENTED) as failures:
-        describe(host, quantity=statistics.ATTENTION_QUANTITY_VALUE_ZEROING)
-    assert failures[0].info.reason == "QUANTITY_UNSUPPORTED"
-    with refused(INVALID) as failures:
-        describe(host, quantity=99)
-    assert (failures[0].fields, failures[0].info.reason) == (["quantity"], "UNKNOWN_QUANTITY")
+    zeroing = statistics.ATTENTION_QUANTITY_VALUE_ZEROING
+    failure = refusal(host, "DescribeAttention", code=UNIMPLEMENTED, inputs=INPUTS, quantity=zeroing)
+    assert failure.info.reason == "QUANTITY_UNSUPPORTED"

@@ -12,7 +12,8 @@ from bertscope.v1 import attention_relations_pb2 as relations
 from bertscope.v1 import common_pb2 as common
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.calls import call
+from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.reference import EDITS, Reference
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores
@@ -31,9 +32,8 @@ def text_of(text: Linked) -> relations.RelationText:
     )
 
 
-def score(host: Host, texts: Sequence[Linked], **fields: Any) -> relations.ScoreRelationsResponse:
-    request = relations.ScoreRelationsRequest(texts=map(text_of, texts), **{"relations": NAMES, **fields})
-    return host.attention.ScoreRelations(request, timeout=CALL_SECONDS)
+def score(host: Host, texts: Sequence[Linked], **fields: Any) -> Any:
+    return call(host, "ScoreRelations", texts=map(text_of, texts), relations=NAMES, **fields)
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -107,13 +107,6 @@ def test_details_are_those_of_each_text(host: Host) -> None:
                 assert list(detail.backward_correct) == list(one.backward.correct)
 
 
-def test_the_reply_is_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertscope_service.analyses.relations.MAX_BYTES", 10)
-    with refused(INVALID) as failures:
-        score(host, LINKED)
-    assert (failures[0].fields, failures[0].info.reason) == (["texts"], "REPLY_TOO_LARGE")
-
-
 def test_all_pairs_may_be_skipped(host: Host) -> None:
     """Nothing is scored, and nothing is wrong."""
     reply = score(host, [Linked(("the",), [(0, 1, 0), (1, 2, 0), (2, 3, 0)], [(1, 0, 1), (1, 1, 2)])])
@@ -121,20 +114,3 @@ def test_all_pairs_may_be_skipped(host: Host) -> None:
     assert (found.relation, found.pairs, found.skipped_pairs) == ("obj", 0, 2)
     assert found.forward.largest_weight.texts == 0
     assert set(found.forward.largest_weight.sums) == {0.0}
-
-
-TEXT = "The cat saw a dog."
-WORDS = [(0, 3), (4, 7), (8, 11), (12, 13), (14, 17)]
-
-
-def entry(
-    text: str = TEXT,
-    words: Sequence[tuple[int, ...]] = WORDS,
-    pairs: Sequence[tuple[int, int, int]] = ((0, 2, 1),),
-    pair: str | None = None,
-) -> relations.RelationText:
-    return relations.RelationText(
-        input=text_input(text, pair),
-        words=[Span(start=word[0], end=word[1], segment=word[2] if len(word) > 2 else 0) for word in words],
-        pairs=[Pair(relation=relation, source=source, target=target) for relation, source, target in pairs],
-    )

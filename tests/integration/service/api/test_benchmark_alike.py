@@ -1,7 +1,5 @@
 """BenchmarkModels compares like with like: by one library, in one number format, by copies that go when it is over."""
 
-from __future__ import annotations
-
 import gc
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,16 +12,14 @@ import pytest
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import benchmark_pb2_grpc
 from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import compression_pb2 as compression
-from bertscope.v1 import model_pb2 as model
 from bertscope_service.benchmark import integer_speed
 from bertscope_service.benchmark.integer_speed import LITTLE_GAIN
 from bertscope_service.encoders.onnx.encoder import OnnxEncoder
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.models import timed_runs as benchmark_runs
 from bertscope_service.observability.machine import LoadMeter
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, launched, refused
+from tests.support.calls import call, get, load, refusal
+from tests.support.harness import Host, LoopThread, held, launched
 from tests.support.patience import granted, wait_until
 from tests.support.tiny import SENTENCES
 
@@ -31,15 +27,13 @@ LOAD_SECONDS = granted(240.0)
 BRIEF = {"min_runs": 3, "min_seconds": 0.0, "lengths": [8], "batch_sizes": [1]}
 FP32, BF16, INT8 = common.PRECISION_FLOAT32, common.PRECISION_BFLOAT16, common.PRECISION_INT8
 TORCH, ONNX = common.RUNTIME_TORCH, common.RUNTIME_ONNX
-Step = compression.CompressionStep
+UNSUPPORTED = grpc.StatusCode.UNIMPLEMENTED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # five models are loaded and exported before the first test
-
-
-@pytest.fixture(autouse=True)
-def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are warm after a few runs."""
-    monkeypatch.setattr(benchmark_runs, "WARM_UP_SECONDS", 0.001)
+pytestmark = [
+    pytest.mark.usefixtures("short_warm_up"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]  # five models are loaded and exported before the first test
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +42,11 @@ def mixed(loop: LoopThread, checkpoints: dict[str, Path], export_cache: Path) ->
     and what is left of it with one layer, which is not saved ("one-layer")."""
     source = str(checkpoints["bert"])
     with launched(loop, model=[f"bert={source}"], cache_folder=export_cache) as host:
-        load(host, model_id="graphs", source=source, runtime=ONNX)
-        load(host, model_id="half", source=source, precision=BF16, runtime=TORCH)
-        compress(host, "one-layer", Step(layers=compression.LayerSelection(layers=[0])))
-        compress(host, "integers", Step(onnx=compression.OnnxExport()), Step(int8=compression.Int8Quantization()))
+        load(host, model_id="graphs", source=source, runtime=ONNX, timeout=LOAD_SECONDS)
+        load(host, model_id="half", source=source, precision=BF16, runtime=TORCH, timeout=LOAD_SECONDS)
+        for name, steps in {"one-layer": [{"layers": {"layers": [0]}}], "integers": [{"onnx": {}}, {"int8": {}}]}.items():
+            call(host, "CompressModel", model="models/bert", model_id=name, steps=steps, timeout=LOAD_SECONDS)
         yield host
-
-
-def load(host: Host, **fields: Any) -> None:
-    list(host.models.LoadModel(model.LoadModelRequest(**fields), timeout=LOAD_SECONDS))
-
-
-def compress(host: Host, name: str, *steps: Step) -> None:
-    request = model.CompressModelRequest(model="models/bert", model_id=name, steps=steps)
-    list(host.models.CompressModel(request, timeout=LOAD_SECONDS))
 
 
 def start(host: Host, *models: str, **fields: Any) -> Any:
@@ -111,7 +96,7 @@ def test_all_models_run_by_the_library_of_the_baseline(mixed: Host, baseline: st
     assert {(how, precision) for how, precision, _ in ran(found)} == {(runtime, FP32)}
     loaded = {"bert": (TORCH, FP32), "graphs": (ONNX, FP32), "half": (TORCH, BF16), "one-layer": (TORCH, FP32)}
     for name, one in zip([baseline, *others], found.models, strict=True):
-        about = mixed.models.GetModel(model.GetModelRequest(name=f"models/{name}"), timeout=CALL_SECONDS).model
+        about = get(mixed, f"models/{name}")
         assert (about.runtime, about.precision) == (one.loaded_runtime, one.loaded_precision) == loaded[name]
         assert one.copied == (loaded[name] != (runtime, FP32))
         assert one.provenance.weights_digest == about.weights_digest
@@ -145,16 +130,11 @@ def test_the_report_says_where_integers_gain_no_time(mixed: Host, monkeypatch: p
     assert [warning for warning in found.warnings if LITTLE_GAIN in warning] == (
         [] if exact else [f"models/integers: {LITTLE_GAIN}"]
     )
-
-
-def test_a_library_may_be_asked_for(mixed: Host) -> None:
-    found = report(mixed, "bert", "integers", runtime=ONNX)
     assert ran(found) == [(ONNX, FP32, True), (ONNX, INT8, False)]
     assert not found.references
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        report(mixed, "integers", "bert", runtime=TORCH)
-    assert failures[0].info.reason == "RUNTIME_UNSUPPORTED"
-    assert "as_loaded" in failures[0].message
+    failure = refusal(mixed, "BenchmarkModels", code=UNSUPPORTED, models=["models/integers", "models/bert"], runtime=TORCH)
+    assert failure.info.reason == "RUNTIME_UNSUPPORTED"
+    assert "as_loaded" in failure.message
 
 
 def test_as_loaded_the_ratio_says_other_runtime(mixed: Host) -> None:
@@ -169,16 +149,13 @@ def test_as_loaded_the_ratio_says_other_runtime(mixed: Host) -> None:
         "models/graphs: other runtime",
         "models/half: other precision",
     ]
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        report(mixed, "bert", "graphs", as_loaded=True, runtime=ONNX)
-    assert (failures[0].fields, failures[0].info.reason) == (["runtime"], "RUNTIME_AS_LOADED")
 
 
 def test_copies_are_bounded(launch: Callable[..., Host], checkpoints: dict[str, Path], export_cache: Path) -> None:
     """What would be beyond the bound runs as it is loaded, and the report says so."""
     source = str(checkpoints["bert"])
     host = launch(model=[f"bert={source}"], cache_folder=export_cache, benchmark_memory_bytes=1000)
-    load(host, model_id="graphs", source=source, runtime=ONNX)
+    load(host, model_id="graphs", source=source, runtime=ONNX, timeout=LOAD_SECONDS)
     found = report(host, "bert", "graphs")
     assert ran(found) == [(TORCH, FP32, False), (ONNX, FP32, False)]
     assert [ratio.caveat for ratio in speedups(found, 1)] == ["other runtime"] * 2
@@ -191,7 +168,7 @@ def test_a_model_whose_source_is_gone_runs_as_it_is_loaded(
     """It is compared with the baseline in its own form, as that can be had."""
     passing = shutil.copytree(checkpoints["bert"], tmp_path / "passing")
     host = launch(model=[f"bert={checkpoints['bert']}"], cache_folder=export_cache)
-    load(host, model_id="graphs", source=str(passing), runtime=ONNX)
+    load(host, model_id="graphs", source=str(passing), runtime=ONNX, timeout=LOAD_SECONDS)
     shutil.rmtree(passing)
     found = report(host, "bert", "graphs")
     assert ran(found) == [(TORCH, FP32, False), (ONNX, FP32, False)]
@@ -237,9 +214,3 @@ def test_a_busy_machine_is_a_warning(mixed: Host, monkeypatch: pytest.MonkeyPatc
     told = [warning for warning in found.warnings if warning.startswith("other processes took 63 % of the processor")]
     assert bool(told) == warned
     assert found.machine.other_load == pytest.approx(share)
-
-
-def test_time_that_is_too_short_is_a_warning(mixed: Host) -> None:
-    found = report(mixed, "bert", measurement={"min_runs": 100_000, "min_seconds": 3600, "max_seconds": 0.2})
-    assert found.cut_short
-    assert any(warning.startswith("cut short") for warning in found.warnings)

@@ -1,7 +1,5 @@
 """Models with finite weights, which can be loaded, whose states overflow: no question answers with such numbers."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,14 +1,13 @@
 """CompareTexts through gRPC: outcomes are those of the scores, ties are exact, and bad sets are refused by their field."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import grpc
 import pytest
 from bertscope.v1 import cloze_scores_pb2 as scores
-from bertscope.v1 import common_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, refused
+from tests.support.calls import call
+from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -21,14 +20,8 @@ PAIRS = [
 ]
 
 
-def text_set(*texts: str, right: int = 0, groups: Sequence[str] = ()) -> scores.TextSet:
-    return scores.TextSet(texts=[scores.ScoredInput(text=text) for text in texts], right=right, groups=groups)
-
-
-def compare(host: Host, sets: Sequence[scores.TextSet], **fields: Any) -> scores.CompareTextsResponse:
-    reply = host.cloze.CompareTexts(scores.CompareTextsRequest(sets=sets, **fields), timeout=CALL_SECONDS)
-    assert isinstance(reply, scores.CompareTextsResponse)
-    return reply
+def text_set(*texts: str, **fields: Any) -> scores.TextSet:
+    return scores.TextSet(texts=[scores.ScoredInput(text=text) for text in texts], **fields)
 
 
 @pytest.mark.slow
@@ -37,10 +30,9 @@ def test_outcomes_are_those_of_the_scores(host: Host, model: str, scoring: int) 
     sets = [text_set(*pair, groups=["a"]) for pair in PAIRS]
     sets += [text_set(*pair[::-1], groups=["b", "a"]) for pair in PAIRS]
     sets += [text_set(*SENTENCES[:5], right=3, groups=["b"]), text_set("The cat sat.", "The cat sat.")]
-    reply = compare(host, sets, model=model, scoring=scoring)
+    reply = call(host, "CompareTexts", sets=sets, model=model, scoring=scoring)
     inputs = [text for one in sets for text in one.texts]
-    request = scores.ScoreTextsRequest(model=model, inputs=inputs, scoring=scoring)
-    found = iter(host.cloze.ScoreTexts(request, timeout=CALL_SECONDS).results)
+    found = iter(call(host, "ScoreTexts", model=model, inputs=inputs, scoring=scoring).results)
     outcomes, differences = [], []
     for one, result in zip(sets, reply.results, strict=True):
         alone = [next(found) for _ in one.texts]
@@ -63,18 +55,10 @@ def test_outcomes_are_those_of_the_scores(host: Host, model: str, scoring: int) 
         assert counts.difference_squares == pytest.approx(sum(value**2 for value in its), rel=1e-3)
 
 
-def test_critical_regions_and_interventions(host: Host) -> None:
-    sets = [text_set(*PAIRS[0])]
-    for text, word in zip(sets[0].texts, ("are", "is"), strict=True):
+def test_critical_regions(host: Host) -> None:
+    critical = text_set(*PAIRS[0])
+    for text, word in zip(critical.texts, ("are", "is"), strict=True):
         start = text.text.index(word)
         text.spans.add(start=start, end=start + len(word))
-    region = compare(host, sets)
-    assert list(region.results[0].scored_pieces) == [1, 1]
-    changed = compare(host, sets, interventions=[common_pb2.HeadIntervention(layer=0, mode=1)])
-    assert changed.results[0].log_likelihoods != region.results[0].log_likelihoods
-
-
-def test_texts_of_all_sets_are_bounded(host: Host) -> None:
-    with refused(INVALID) as failures:
-        compare(host, [text_set("a", "b")] * 129)
-    assert (failures[0].fields, failures[0].info.reason) == (["sets"], "TOO_MANY_TEXTS")
+    (region,) = call(host, "CompareTexts", sets=[critical]).results
+    assert list(region.scored_pieces) == [1, 1]

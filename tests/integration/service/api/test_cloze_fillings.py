@@ -1,29 +1,24 @@
 """Joint fillings through gRPC: the definition's numbers, and errors that name the field."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
+from tests.support.calls import call
 from tests.support.decoding import Definition
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.harness import Host
 
 TEXT = "The [MASK] sat on the [MASK]."
 BEAM, LEFT_TO_RIGHT = cloze.MASK_DECODING_BEAM, cloze.MASK_DECODING_LEFT_TO_RIGHT
 CONFIDENCE_FIRST = cloze.MASK_DECODING_CONFIDENCE_FIRST
 
 
-def fill(host: Host, model: str = "bert", texts: Any = (TEXT,), **fields: Any) -> cloze.FillMaskResponse:
-    request = cloze.FillMaskRequest(model=f"models/{model}", texts=texts, **fields)
-    reply = host.cloze.FillMask(request, timeout=CALL_SECONDS)
-    assert isinstance(reply, cloze.FillMaskResponse)
-    return reply
+def fill(host: Host, model: str = "bert", texts: Any = (TEXT,), **fields: Any) -> Any:
+    return call(host, "FillMask", model=f"models/{model}", texts=texts, **fields)
 
 
 def sums(result: cloze.FilledText) -> list[float]:
@@ -87,9 +82,3 @@ def test_a_mask_may_stand_for_several_pieces(host: Host) -> None:
     assert ones[0] == pytest.approx(single.masks[0].predictions[0].log_probability, abs=2e-5)
     named = fill(host, texts=["The [MASK] song."], max_pieces=3, top_k=50, decoding=BEAM).results[0]
     assert named == result
-
-
-def test_interventions_change_fillings(host: Host) -> None:
-    zero = common_pb2.HeadIntervention(layer=1, mode=common_pb2.HeadIntervention.MODE_ZERO)
-    plain, changed = fill(host, decoding=BEAM), fill(host, decoding=BEAM, interventions=[zero])
-    assert sums(plain.results[0]) != pytest.approx(sums(changed.results[0]), abs=1e-3)

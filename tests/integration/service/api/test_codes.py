@@ -1,23 +1,22 @@
 """TrainCodes through gRPC: its scores, found again from the codes by plain numpy and transformers, and training beside a plain
 PyTorch loop."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
 from bertscope.questions.representations.codes_replies import CodesAssembler
 from bertscope.v1 import representation_codes_pb2 as codes
-from bertscope.v1 import site_pb2 as sites
 from bertscope.v1.common_pb2 import HeadIntervention, TextInput
 from bertscope_service.probing.codes import BATCH, REVIVED_SHARE, CodesSize, CodesTraining
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused
+from tests.support.harness import Host
 from tests.support.hooked import STATE, Hooked
 from tests.support.limits import limit_sizes
 from tests.support.patience import granted
@@ -162,20 +161,10 @@ def test_training_equals_a_plain_loop(part: int, monkeypatch: pytest.MonkeyPatch
         np.testing.assert_allclose(mine.detach(), plain.detach(), atol=1e-4)
 
 
-def test_a_seed_draws_all_and_a_file_changes_nothing(host: Host) -> None:
-    short: dict[str, Any] = {"epochs": 2, "dev": []}
-    memory, own = train(host, seed=3, **short)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, seed=3, memory_bytes=1, **short)
-    disk, kept = train(host, seed=3, memory_bytes=int(failures[0].info.metadata["needed"]), **short)
-    assert (memory.on_disk, disk.on_disk, memory.dev.texts, memory.train.texts) == (False, True, 4, 36)
-    for report in (memory, disk):
-        report.ClearField("seconds")
-        report.ClearField("on_disk")
-    assert memory == disk
-    np.testing.assert_array_equal(own.encoder, kept.encoder)
-    assert np.abs(train(host, seed=4, **short)[1].encoder - own.encoder).max() > 0.1
-    assert 0 < memory.train.masked_pieces < memory.train.pieces / 2
+def test_masks_are_drawn_and_dev_texts_split_off(host: Host) -> None:
+    report, _ = train(host, seed=3, epochs=2, dev=[])
+    assert (report.dev.texts, report.train.texts) == (4, 36)
+    assert 0 < report.train.masked_pieces < report.train.pieces / 2
 
 
 def test_interventions_change_what_is_coded(host: Host) -> None:
@@ -193,72 +182,37 @@ def trained(host: Host) -> bertscope.SparseCodes:
     return train(host, epochs=5)[1]
 
 
-@pytest.mark.parametrize(
-    ("part", "reason", "change"),
-    [
-        ("", "CHANGE_UNUSABLE", {"site": sites.SITE_ATTENTION_OUTPUT}),
-        (".encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
-        (".biases.shape", "VECTOR_SIZE", {"biases": (23,)}),
-        (".decoder.shape", "VECTOR_SIZE", {"decoder": (23, 32)}),
-        (".mean.shape", "VECTOR_SIZE", {"mean": (24,)}),
-        (".thresholds", "VECTOR_NOT_FINITE", {"thresholds": -1.0}),
-    ],
-)
-def test_changes_that_are_refused(
-    host: Host, trained: bertscope.SparseCodes, part: str, reason: str, change: dict[str, Any]
-) -> None:
-    from bertscope.v1.cloze_pb2 import FillMaskRequest
-    from bertscope.values.changes import site_message
-    from bertscope.values.vectors import tensor
-
-    message = site_message(trained.change(factor=0))
-    for name, value in change.items():
-        if name == "site":
-            message.site = value
-        elif name == "factor":
-            message.change.codes.factor = value
-        else:
-            array = np.full(value if isinstance(value, tuple) else (24,), -1, np.float32)
-            getattr(message.change.codes, name).CopyFrom(tensor(array))
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        host.cloze.FillMask(FillMaskRequest(texts=["a [MASK]"], site_interventions=[message]), timeout=granted(60))
-    field = f"site_interventions[0].change.codes{part}"
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
 def test_the_client_keeps_codes_and_changes_them(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    host: Host, client: bertscope.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From a file, by the call and by the command: without a code, states lack what it gave; without all, and with them
     alone, what they explain."""
     heard: list[bertscope.TrainCodesProgress] = []
-    given = [text.text for text in TRAIN]
-    with bertscope.Client(host.target) as client:
-        asked: dict[str, Any] = {"layer": LAYER, "codes": 24, "active": 4, "epochs": 3, "on_progress": heard.append}
-        client.train_codes(given, dev=[text.text for text in DEV], **asked).save(tmp_path / "kept.safetensors")
-        kept = bertscope.SparseCodes.load(tmp_path / "kept.safetensors")
-        assert (heard[0].stage, heard[-1].stage, kept.layer, len(kept)) == ("states", "states", LAYER, 24)
-        assert any(one.stage == "training" and one.done == one.total == 3 for one in heard)
-        assert kept.fit is not None
-        assert kept.fit.losses is not None
+    given, file = [text.text for text in TRAIN], tmp_path / "kept.safetensors"
+    asked: dict[str, Any] = {"layer": LAYER, "codes": 24, "active": 4, "epochs": 3, "on_progress": heard.append}
+    client.train_codes(given, dev=[text.text for text in DEV], **asked).save(file)
+    kept = bertscope.SparseCodes.load(file)
+    assert (heard[0].stage, heard[-1].stage, kept.layer, len(kept)) == ("states", "states", LAYER, 24)
+    assert any(one.stage == "training" and one.done == one.total == 3 for one in heard)
+    assert kept.fit is not None
+    assert kept.fit.losses is not None
 
-        def read(*changes: bertscope.SiteIntervention) -> NDArray[np.float32]:
-            (found,) = client.extract_hidden_states([given[0]], layers=[LAYER], interventions=changes)
-            return found.states[0].astype(np.float32)
+    def read(*changes: bertscope.SiteIntervention) -> NDArray[np.float32]:
+        (found,) = client.extract_hidden_states([given[0]], layers=[LAYER], interventions=changes)
+        return found.states[0].astype(np.float32)
 
-        plain = read()
-        active = kept.encode(plain[1:-1])
-        number = int(active.sum(axis=0).argmax())
-        less = active[:, [number]] @ kept.decoder[[number]]
-        assert np.abs(less).max() > 1e-2
-        np.testing.assert_allclose(read(kept.change(number, factor=0))[1:-1], plain[1:-1] - less, atol=1e-4)
-        np.testing.assert_allclose(read(kept.change([number], factor=3))[1:-1], plain[1:-1] + 2 * less, atol=1e-4)
-        np.testing.assert_allclose(read(kept.reconstruct())[1:-1], kept.decode(active), atol=1e-4)
-        np.testing.assert_array_equal(read(kept.reconstruct())[[0, -1]], plain[[0, -1]])
-        expected = client.fill_mask("the [MASK] sat", interventions=kept.change(number, factor=0))[0]
+    plain = read()
+    active = kept.encode(plain[1:-1])
+    number = int(active.sum(axis=0).argmax())
+    less = active[:, [number]] @ kept.decoder[[number]]
+    assert np.abs(less).max() > 1e-2
+    np.testing.assert_allclose(read(kept.change(number, factor=0))[1:-1], plain[1:-1] - less, atol=1e-4)
+    np.testing.assert_allclose(read(kept.change([number], factor=3))[1:-1], plain[1:-1] + 2 * less, atol=1e-4)
+    np.testing.assert_allclose(read(kept.reconstruct())[1:-1], kept.decode(active), atol=1e-4)
+    np.testing.assert_array_equal(read(kept.reconstruct())[[0, -1]], plain[[0, -1]])
+    expected = client.fill_mask("the [MASK] sat", interventions=kept.change(number, factor=0))[0]
     monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
-    file = str(tmp_path / "kept.safetensors")
-    arguments = ["fill", "the [MASK] sat", "--json", "--codes", file]
+    arguments = ["fill", "the [MASK] sat", "--json", "--codes", str(file)]
     assert run([*arguments, "--scale-site", f"code:{LAYER}:{number}=0"]) == 0
     assert f"{expected.masks[0].predictions[0].probability:.6f}"[:6] in capsys.readouterr().out
     assert run([*arguments, "--scale-site", f"code:{LAYER + 1}:{number}=0"]) != 0
@@ -266,96 +220,57 @@ def test_the_client_keeps_codes_and_changes_them(
     assert run([*arguments, "--codes-alone"]) == 0
     assert run(["fill", "the [MASK] sat", "--codes-alone"]) != 0
     capsys.readouterr()
-    assert run(["codes", file, "--json"]) == 0
+    assert run(["codes", str(file), "--json"]) == 0
     assert f'"mean_active": {kept.fit.mean_active}' in capsys.readouterr().out
 
 
-def test_a_sweep_changes_each_code_alone(host: Host, trained: bertscope.SparseCodes) -> None:
+SITTING, CAT = "the [MASK] sat on a mat", bertscope.Answer("cat", scale="probability")
+
+
+def probability(client: bertscope.Client, *changes: bertscope.SiteIntervention) -> float:
+    """That of the answer."""
+    (found,) = client.fill_mask(SITTING, candidates=["cat"], interventions=changes)
+    return found.masks[0].predictions[0].probability
+
+
+def test_a_sweep_changes_each_code_alone(client: bertscope.Client, trained: bertscope.SparseCodes) -> None:
     """What it measures is what a cloze says without the code; some of the codes alone, likewise."""
-    text, target = "the [MASK] sat on a mat", bertscope.Answer("cat", scale="probability")
-    with bertscope.Client(host.target) as client:
+    asked: dict[str, Any] = {"layers": [LAYER], "positions": "together", "change": trained.change(factor=0).change}
 
-        def sweep(**asked: Any) -> dict[int, float]:
-            change = trained.change(factor=0).change
-            with client.sweep_sites(
-                text, None, target, layers=[LAYER], positions="together", change=change, each_unit=True, **asked
-            ) as running:
-                rows = running.table().to_pandas()
-            return dict(zip(rows["unit"].tolist(), rows["difference"].tolist(), strict=True))
+    def sweep(**units: Any) -> dict[int, float]:
+        with client.sweep_sites(SITTING, None, CAT, each_unit=True, **asked, **units) as running:
+            rows = running.table().to_pandas()
+        return dict(zip(rows["unit"].tolist(), rows["difference"].tolist(), strict=True))
 
-        def probability(*changes: bertscope.SiteIntervention) -> float:
-            (found,) = client.fill_mask(text, candidates=["cat"], interventions=changes)
-            return found.masks[0].predictions[0].probability
-
-        effects, plain = sweep(), probability()
-        expected = {
-            number: probability(trained.change(number, factor=0, positions="all")) - plain for number in range(len(trained))
-        }
-        assert effects.keys() == expected.keys()
-        for number, effect in effects.items():
-            assert effect == pytest.approx(expected[number], abs=1e-5)
-        assert max(map(abs, effects.values())) > 1e-4
-        some = sweep(units=[5, 2])
-        assert some == pytest.approx({number: effects[number] for number in (5, 2)}, abs=1e-6)
-        with pytest.raises(bertscope.InvalidArgument, match="code 24"):
-            sweep(units=[24])
+    effects, plain = sweep(), probability(client)
+    alone = {code: trained.change(code, factor=0, positions="all") for code in range(len(trained))}
+    assert effects == pytest.approx({code: probability(client, change) - plain for code, change in alone.items()}, abs=1e-5)
+    assert max(map(abs, effects.values())) > 1e-4
+    assert sweep(units=[5, 2]) == pytest.approx({number: effects[number] for number in (5, 2)}, abs=1e-6)
+    with pytest.raises(bertscope.InvalidArgument, match="code 24"):
+        sweep(units=[24])
 
 
 @pytest.mark.parametrize("layer", [0, LAYER])
-def test_a_number_is_attributed_to_codes(host: Host, trained: bertscope.SparseCodes, layer: int) -> None:
+def test_a_number_is_attributed_to_codes(client: bertscope.Client, trained: bertscope.SparseCodes, layer: int) -> None:
     """The line ends where all codes are silenced; a gradient is the difference that a little more of a code makes."""
-    from dataclasses import replace
-
-    text, target = "the [MASK] sat on a mat", bertscope.Answer("cat", scale="probability")
     codes = replace(trained, layer=layer, thresholds=np.zeros(24, np.float32))
-    with bertscope.Client(host.target) as client:
 
-        def probability(*changes: bertscope.SiteIntervention) -> float:
-            (found,) = client.fill_mask(text, candidates=["cat"], interventions=changes)
-            return found.masks[0].predictions[0].probability
+    def scaled(factor: float, *units: int) -> float:
+        return probability(client, codes.change(*units, factor=factor, positions="masks"))
 
-        (line,) = client.find_neurons(text, target, site=codes, top=100, tolerance=0.001)
-        assert (line.site, line.layers) == ("codes", (layer,))
-        assert line.value == pytest.approx(probability(), abs=1e-6)
-        assert line.layer_values_absent[0] == pytest.approx(probability(codes.change(factor=0, positions="masks")), abs=1e-6)
-        assert line.layer_sums[0] == pytest.approx(line.value - line.layer_values_absent[0], rel=0.02)
-        (slope,) = client.find_neurons(text, target, site=codes, top=100, method="gradient")
-        assert {one.position for one in slope.units} == {2}
-        step = 0.05
-        for one in slope.units[:4]:
-            more, less = (probability(codes.change(one.unit, factor=1 + sign * step, positions="masks")) for sign in (1, -1))
-            assert one.value == pytest.approx((more - less) / (2 * step), rel=0.02, abs=1e-6)
-        assert abs(slope.units[0].value) > 1e-4
-        with pytest.raises(bertscope.InvalidArgument, match="layers"):
-            client.find_neurons(text, target, site=codes, layers=[1])
-        with pytest.raises(bertscope.InvalidArgument, match=r"SparseCodes\.change"):
-            line.changes(0)
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "change"),
-    [
-        ("site.codes", "CHANGE_UNUSABLE", {"codes": None}),
-        ("site.codes", "CHANGE_UNUSABLE", {"site": sites.SITE_ACTIVATIONS}),
-        ("site.layers", "CHANGE_UNUSABLE", {"layers": [1, 2]}),
-        ("site.layers", "CHANGE_UNUSABLE", {"layers": []}),
-        ("site.codes.encoder.shape", "VECTOR_SIZE", {"encoder": (24, 31)}),
-    ],
-)
-def test_attributions_that_are_refused(
-    host: Host, trained: bertscope.SparseCodes, field: str, reason: str, change: dict[str, Any]
-) -> None:
-    from bertscope.v1 import attribution_pb2 as attribution
-    from bertscope.values.changes import site_message
-    from bertscope.values.vectors import tensor
-
-    codes_message = site_message(trained.change(factor=0)).change.codes
-    if "encoder" in change:
-        codes_message.encoder.CopyFrom(tensor(np.zeros(change["encoder"], np.float32)))
-    asked = {"site": sites.SITE_STATE, "layers": [LAYER], "codes": codes_message} | change
-    asked.pop("encoder", None)
-    text = attribution.AttributedText(text="the [MASK] sat", target={"mask": {"answer": "cat"}})
-    request = attribution.AttributeWordsRequest(inputs=[text], site=attribution.AttributedSite(**asked))
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        host.attribution.AttributeWords(request, timeout=granted(60))
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
+    (line,) = client.find_neurons(SITTING, CAT, site=codes, top=100, tolerance=0.001)
+    assert (line.site, line.layers) == ("codes", (layer,))
+    assert line.value == pytest.approx(probability(client), abs=1e-6)
+    assert line.layer_values_absent[0] == pytest.approx(scaled(0), abs=1e-6)
+    assert line.layer_sums[0] == pytest.approx(line.value - line.layer_values_absent[0], rel=0.02)
+    (slope,) = client.find_neurons(SITTING, CAT, site=codes, top=100, method="gradient")
+    assert {one.position for one in slope.units} == {2}
+    for one in slope.units[:4]:
+        difference = scaled(1.05, one.unit) - scaled(0.95, one.unit)
+        assert one.value == pytest.approx(difference / 0.1, rel=0.02, abs=1e-6)
+    assert abs(slope.units[0].value) > 1e-4
+    with pytest.raises(bertscope.InvalidArgument, match="layers"):
+        client.find_neurons(SITTING, CAT, site=codes, layers=[1])
+    with pytest.raises(bertscope.InvalidArgument, match=r"SparseCodes\.change"):
+        line.changes(0)

@@ -5,17 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
-from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support.declared import declare
-from tests.support.harness import CALL_SECONDS, Host, refused
-from tests.support.sweeps import text_input
+from tests.support.harness import Host
 
 TEXTS = ["The cat sat.", "The nurse told the doctor that her patient had been waiting since 7:45 a.m.", "A café in Zürich."]
 NO_MODES = {"pooling_mode_mean_tokens": False}
@@ -96,24 +93,6 @@ def test_a_prompt_and_the_longest_text(
     )
     with pytest.raises(bertscope.InvalidArgument, match="text_pair"):
         ask(host, "declared", [("a", "b")])
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason"),
-    [
-        ({}, "pooling", "POOLING_OF_TEXTS"),
-        ({"unit": states.STATE_UNIT_WORD}, "pooling", "POOLING_OF_TEXTS"),
-        ({"unit": states.STATE_UNIT_TEXT, "layers": [4, 1]}, "layers[1]", "POOLING_OF_LAST_LAYER"),
-    ],
-)
-def test_requests_that_do_not_fit(
-    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, fields: dict[str, Any], field: str, reason: str
-) -> None:
-    host = launch(model=[f"declared={declare(checkpoints['bert'], tmp_path / 'declared', {})}"])
-    request = states.ExtractHiddenStatesRequest(inputs=[text_input("a")], pooling=states.STATE_POOLING_DECLARED, **fields)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.representation.ExtractHiddenStates(request, timeout=CALL_SECONDS))
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
 
 
 def test_declarations_that_can_not_be_used(launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path) -> None:

@@ -1,9 +1,5 @@
 """EmbedTexts: vectors equal those of transformers' states, joined by formulas that are written out here."""
 
-from __future__ import annotations
-
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ from bertscope.v1 import representation_states_pb2 as states
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
+from tests.support.declared import declare
 from tests.support.harness import Host
 
 TEXTS = ["The cat sat.", "The nurse told the doctor that her patient had been waiting.", "A café in Zürich."]
@@ -62,22 +59,10 @@ def test_vectors_are_those_of_transformers(
         np.testing.assert_allclose(alone.vectors[0], found.vectors[2], atol=1e-5)
 
 
-def declared(source: Path, target: Path) -> Path:
-    """A copy of a checkpoint that declares the mean, a normalisation and a prompt."""
-    shutil.copytree(source, target)
-    (target / "1_Pooling").mkdir()
-    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-    modules = [{"path": path, "type": f"sentence_transformers.models.{name}"} for name, path in kinds.items()]
-    prompts = {"prompts": {"query": "The song: "}, "default_prompt_name": "query"}
-    files = {"modules": modules, "1_Pooling/config": {"pooling_mode": "mean"}, "config_sentence_transformers": prompts}
-    for name, content in files.items():
-        (target / f"{name}.json").write_text(json.dumps(content))
-    return target
-
-
 @pytest.mark.slow
 def test_a_declared_pooling_is_the_default(launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path) -> None:
-    folder = declared(checkpoints["bert"], tmp_path / "declared")
+    prompts = {"prompts": {"query": "The song: "}, "default_prompt_name": "query"}
+    folder = declare(checkpoints["bert"], tmp_path / "declared", {"pooling_mode": "mean"}, config_sentence_transformers=prompts)
     host = launch(model=[f"declared={folder}"])
     right = reference(folder, [f"The song: {text}" for text in TEXTS], "mean")
     with bertscope.Client(host.target) as client:
@@ -92,19 +77,17 @@ def test_a_declared_pooling_is_the_default(launch: Callable[..., Host], checkpoi
         assert caught.value.reason == "PROMPT_OF_PAIR"
 
 
-def test_heads_can_be_changed_and_any_number_of_texts_be_asked(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        texts = [f"{number} {TEXTS[number % 3]}" for number in range(600)]
-        found = client.embed_texts(iter(texts))
-        assert [one.text for one in found] == texts
-        one = client.embed_texts(texts[517], interventions=bertscope.zero(0, [0]))
-        assert not np.allclose(one.vectors[0], found.vectors[517])
-        rejected: list[int] = []
-        rest = [*client.embed_texts_stream(["a", " " * 3, "b"], on_rejected=lambda index, _: rejected.append(index))]
-        assert ([one.text for one in rest], rejected) == (["a", "b"], [1])
-        table = found[:2].to_pandas()
-        assert [*table.columns] == ["text", "text_pair", "vector", "tokens", "truncated_tokens"]
-        assert found[0].to_row()["vector"] == found.vectors[0].tolist()
+def test_heads_can_be_changed_and_any_number_of_texts_be_asked(client: bertscope.Client) -> None:
+    texts = [f"{number} {TEXTS[number % 3]}" for number in range(600)]
+    found = client.embed_texts(iter(texts))
+    assert [one.text for one in found] == texts
+    one = client.embed_texts(texts[517], interventions=bertscope.zero(0, [0]))
+    assert not np.allclose(one.vectors[0], found.vectors[517])
+    rejected: list[int] = []
+    rest = [*client.embed_texts_stream(["a", " " * 3, "b"], on_rejected=lambda index, _: rejected.append(index))]
+    assert ([one.text for one in rest], rejected) == (["a", "b"], [1])
+    assert [*found[:2].to_pandas().columns] == ["text", "text_pair", "vector", "tokens", "truncated_tokens"]
+    assert found[0].to_row()["vector"] == found.vectors[0].tolist()
 
 
 def test_a_reply_with_too_few_vectors_is_an_error() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from bertscope.v1 import representation_eraser_pb2 as erasers
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope_service.probing.states import StateSpace
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -80,12 +79,6 @@ def test_inlp_takes_directions_away_until_a_probe_finds_nothing(host: Host) -> N
     assert all(total == 20 for _, total in done)
 
 
-def test_the_rank_of_inlp_is_bounded(host: Host) -> None:
-    (own,) = erase(host, layers=[2], method=Request.METHOD_INLP, rank=3).erasers
-    assert own.rank == 3
-    assert list(own.random.left.shape) == [32, 3]
-
-
 def test_nothing_to_erase_is_a_map_of_rank_0(host: Host) -> None:
     """Both classes have the same words in the same texts, so that no probe beats chance on others."""
     text = TRAIN[0]
@@ -100,33 +93,3 @@ def test_nothing_to_erase_is_a_map_of_rank_0(host: Host) -> None:
     assert own.correct_before == own.correct_after == own.correct_random == 20
     (own,) = erase(host, layers=[2], labels=LABELS[:2], train=same, test=same).erasers
     assert own.rank == 0
-
-
-@pytest.mark.slow
-def test_test_texts_are_split_off_by_the_seed(host: Host) -> None:
-    parts = []
-    for seed in (1, 1, 2):
-        report = erase(host, layers=[0], test=[], seed=seed).report
-        assert (report.train.texts, report.test.texts) == (48, 12)
-        parts.append(list(report.test.label_spans))
-    assert parts[0] == parts[1] != parts[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["METHOD_LEACE", "METHOD_INLP"])
-def test_a_file_gives_the_same(host: Host, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    fields: dict[str, Any] = {"layers": [1, 3], "method": method, "rank": 4 * (method == "METHOD_INLP")}
-    held: list[tuple[int, int]] = []
-    hold = StateSpace.hold
-
-    def noted(self: StateSpace, states: int, needed: int, most: int) -> Any:
-        held.append((states, needed))
-        return hold(self, states, needed, most)
-
-    monkeypatch.setattr(StateSpace, "hold", noted)
-    wanted = erase(host, **fields)
-    ((states, needed),) = held
-    assert states == 4 * 480 * 2 * 32
-    found = erase(host, **fields, memory_bytes=needed + states - 1)
-    assert found.report.on_disk
-    assert found.erasers == wanted.erasers

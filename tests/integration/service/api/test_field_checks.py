@@ -1,7 +1,5 @@
 """Every rpc whose fields have rules checks them before anything else about the request."""
 
-from __future__ import annotations
-
 import grpc
 import pytest
 from bertscope_service.api.field_checks import CHECKS, check_fields

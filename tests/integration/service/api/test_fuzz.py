@@ -4,8 +4,6 @@ Requests are made from the contract: the sample of an rpc with some of its field
 fields; the sample's bytes with some of them changed; and noise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -7,15 +7,12 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from bertscope.inference import open_inference_pb2 as oip
-from bertscope.v1 import classification_pb2 as classification
-from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+from tests.support.calls import call
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.patience import wait_until
-from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, stub_of
+from tests.support.tensor_calls import CLOZES, Reference, ask, check_close
 from tests.support.tiny import SENTENCES
 
 HOSTED = {"torch": ("bert", "roberta", "headless", "sorter"), "onnx": ("bert", "sorter")}
@@ -82,8 +79,7 @@ def test_segments_reach_the_model(served: Host, checkpoints: dict[str, Path]) ->
 @pytest.mark.parametrize("raw", [True, False])
 def test_texts_are_filled_as_by_fill_mask(served: Host, raw: bool) -> None:
     for name in hosted(served, "bert", "roberta"):
-        request = cloze.FillMaskRequest(model=f"models/{name}", texts=CLOZES, top_k=4)
-        expected = served.cloze.FillMask(request, timeout=CALL_SECONDS)
+        expected = call(served, "FillMask", model=f"models/{name}", texts=CLOZES, top_k=4)
         by_text = ask(served, {"text": CLOZES}, ["token", "probability", "token_id"], model=name, raw=raw, top_k=4)
         for row, result in enumerate(expected.results):
             predictions = result.masks[0].predictions
@@ -95,7 +91,7 @@ def test_texts_are_filled_as_by_fill_mask(served: Host, raw: bool) -> None:
 @pytest.mark.slow
 def test_every_output_goes_with_texts_and_with_ids(served: Host, checkpoints: dict[str, Path]) -> None:
     for name in hosted(served, "bert", "roberta", "headless", "sorter"):
-        metadata = stub_of(served).ModelMetadata(oip.ModelMetadataRequest(name=name), timeout=CALL_SECONDS)
+        metadata = call(served, "ModelMetadata", name=name)
         outputs = [output.name for output in metadata.outputs]
         reference = Reference(checkpoints.get(name, checkpoints["bert"]), texts=CLOZES)
         by_text, by_ids = ask(served, {"text": CLOZES}, outputs, model=name), ask(served, reference.inputs, outputs, model=name)
@@ -122,10 +118,9 @@ def test_what_is_not_asked_for_is_what_goes_with_the_input(served: Host, checkpo
 
 
 def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
-    stub = stub_of(served)
-    server = stub.ServerMetadata(oip.ServerMetadataRequest(), timeout=CALL_SECONDS)
+    server = call(served, "ServerMetadata")
     assert (server.name, list(server.extensions)) == ("bertscope", ["model_configuration"])
-    found = stub.ModelMetadata(oip.ModelMetadataRequest(name="bert", version="1"), timeout=CALL_SECONDS)
+    found = call(served, "ModelMetadata", name="bert", version="1")
     assert (found.name, list(found.versions)) == ("bert", ["1"])
     assert found.platform == {"torch": "pytorch_torch", "onnx": "onnx_onnxv1"}[served.settings.runtime]
     inputs = {tensor.name: (tensor.datatype, list(tensor.shape)) for tensor in found.inputs}
@@ -135,12 +130,12 @@ def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
     assert outputs["last_hidden_state"] == ("FP32", [-1, -1, 32])
     assert outputs["token"] == ("BYTES", [-1, -1])
     for name in hosted(served, "roberta"):
-        roberta = stub.ModelMetadata(oip.ModelMetadataRequest(name=name), timeout=CALL_SECONDS)
+        roberta = call(served, "ModelMetadata", name=name)
         assert "token_type_ids" not in {tensor.name for tensor in roberta.inputs}
-    sorter = stub.ModelMetadata(oip.ModelMetadataRequest(name="models/sorter"), timeout=CALL_SECONDS)
+    sorter = call(served, "ModelMetadata", name="models/sorter")
     assert sorter.name == "models/sorter"
     assert {tensor.name for tensor in sorter.outputs} == {"last_hidden_state", "logits", "label", "probability"}
-    config = stub.ModelConfig(oip.ModelConfigRequest(name="bert"), timeout=CALL_SECONDS).config
+    config = call(served, "ModelConfig", name="bert").config
     assert (config.name, config.platform, config.max_batch_size) == ("bert", found.platform, served.settings.max_texts)
     assert {one.name: list(one.dims) for one in config.input} == {name: shape[1:] for name, (_, shape) in inputs.items()}
     assert {one.name: list(one.dims) for one in config.output} == {name: shape[1:] for name, (_, shape) in outputs.items()}
@@ -150,21 +145,15 @@ def test_metadata_tells_what_a_model_takes_and_gives(served: Host) -> None:
 @pytest.mark.slow
 def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: dict[str, Path]) -> None:
     with launched(loop, load=False, model=[f"bert={checkpoints['bert']}"]) as host:
-        stub = stub_of(host)
 
         def state() -> tuple[bool, bool, bool]:
-            return (
-                stub.ServerLive(oip.ServerLiveRequest(), timeout=CALL_SECONDS).live,
-                stub.ServerReady(oip.ServerReadyRequest(), timeout=CALL_SECONDS).ready,
-                stub.ModelReady(oip.ModelReadyRequest(name="bert"), timeout=CALL_SECONDS).ready,
-            )
+            return call(host, "ServerLive").live, call(host, "ServerReady").ready, call(host, "ModelReady", name="bert").ready
 
         assert state() == (True, False, False)
         loop.run(host.server.load_models())
         assert state() == (True, True, True)
         for name, version in (("models/bert", "1"), ("bert", "2"), ("nobody", ""), ("", "")):
-            request = oip.ModelReadyRequest(name=name, version=version)
-            assert stub.ModelReady(request, timeout=CALL_SECONDS).ready == (name == "models/bert")
+            assert call(host, "ModelReady", name=name, version=version).ready == (name == "models/bert")
         stopping = asyncio.run_coroutine_threadsafe(host.server.stop(20, drain_seconds=600), loop.loop)
         wait_until(lambda: state() == (True, False, False), "it says that it stops")
         assert len(ask(host, {"text": CLOZES})["token"]) == len(CLOZES)
@@ -178,9 +167,7 @@ def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: d
 
 
 def test_classify_agrees(served: Host) -> None:
-    inputs = [common_pb2.TextInput(text=text) for text in SENTENCES[:4]]
-    request = classification.ClassifyRequest(model="models/sorter", inputs=inputs)
-    expected = served.classification.Classify(request, timeout=CALL_SECONDS)
+    expected = call(served, "Classify", model="models/sorter", inputs=[{"text": text} for text in SENTENCES[:4]])
     found = ask(served, {"text": SENTENCES[:4]}, model="sorter")
     for row, result in enumerate(expected.results):
         assert found["label"][row].tolist() == [one.label for one in result.labels]

@@ -7,14 +7,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import compression_pb2 as compression
-from bertscope.v1 import model_pb2 as model
 from numpy.typing import NDArray
 from transformers import AutoModel, AutoModelForMaskedLM
 
+from tests.support.calls import call, models_as_before
 from tests.support.family import THREE
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.harness import Host, LoopThread, launched, refused
 from tests.support.tensor_calls import CLOZES, Reference, ask, check_close, outputs_of
 from tests.support.tiny import SENTENCES
 
@@ -30,8 +28,7 @@ def family(loop: LoopThread, checkpoint: Callable[[str], Path]) -> Iterator[Host
 
 def fill(host: Host, name: str, texts: tuple[str, ...]) -> list[Any]:
     """FillMask's predictions for each text."""
-    request = cloze.FillMaskRequest(model=f"models/{name}", texts=texts)
-    return [result.masks[0].predictions for result in host.cloze.FillMask(request, timeout=CALL_SECONDS).results]
+    return [result.masks[0].predictions for result in call(host, "FillMask", model=f"models/{name}", texts=texts).results]
 
 
 def check_filled(found: dict[str, NDArray[Any]], expected: list[Any]) -> None:
@@ -61,22 +58,18 @@ def test_every_architecture_is_filled_as_by_fill_mask(family: Host, checkpoint: 
 
 
 @pytest.fixture
-def compress(family: Host) -> Iterator[Callable[..., model.Model]]:
+def compress(family: Host) -> Iterator[Callable[..., Any]]:
     """Makes models/small from models/bert by one step."""
 
-    def make(**step: Any) -> model.Model:
-        steps = [compression.CompressionStep(**step)]
-        request = model.CompressModelRequest(model="models/bert", model_id="small", steps=steps)
-        *_, last = family.models.CompressModel(request, timeout=CALL_SECONDS)
-        assert isinstance(last.model, model.Model)
-        return last.model
+    def make(**step: Any) -> Any:
+        return call(family, "CompressModel", model="models/bert", model_id="small", steps=[step])[-1].model
 
-    yield make
-    family.models.UnloadModel(model.UnloadModelRequest(name="models/small"), timeout=CALL_SECONDS)
+    with models_as_before(family):
+        yield make
 
 
-def test_ids_are_those_of_a_reduced_vocabulary(family: Host, compress: Callable[..., model.Model]) -> None:
-    size = compress(vocabulary=compression.VocabularyReduction(texts=SENTENCES)).vocabulary_size
+def test_ids_are_those_of_a_reduced_vocabulary(family: Host, compress: Callable[..., Any]) -> None:
+    size = compress(vocabulary={"texts": SENTENCES}).vocabulary_size
     assert outputs_of(family, "small")["logits"].shape == [-1, -1, size]
     assert ask(family, {"input_ids": np.array([[size - 1]])}, ["logits"], model="small")["logits"].shape == (1, 1, size)
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
@@ -87,9 +80,9 @@ def test_ids_are_those_of_a_reduced_vocabulary(family: Host, compress: Callable[
 
 @pytest.mark.slow
 def test_models_that_drop_tokens_fill_masks_and_give_nothing_for_each_token(
-    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
+    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., Any]
 ) -> None:
-    compress(tokens=compression.TokenElimination(kept_shares=[1.0, 0.7, 0.5, 0.5]))
+    compress(tokens={"kept_shares": [1.0, 0.7, 0.5, 0.5]})
     assert set(outputs_of(family, "small")) == set(FILLED)
     inputs = Reference(checkpoint("bert"), texts=CLOZES).inputs
     check_filled(ask(family, inputs, FILLED, model="small"), fill(family, "small", CLOZES))
@@ -100,9 +93,9 @@ def test_models_that_drop_tokens_fill_masks_and_give_nothing_for_each_token(
 
 @pytest.mark.slow
 def test_models_of_integers_give_nearly_the_same(
-    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., model.Model]
+    family: Host, checkpoint: Callable[[str], Path], compress: Callable[..., Any]
 ) -> None:
-    compress(int8=compression.Int8Quantization())
+    compress(int8={})
     inputs = Reference(checkpoint("bert")).inputs
     found, expected = (
         ask(family, inputs, ["last_hidden_state"], model=name)["last_hidden_state"] for name in ("small", "bert")

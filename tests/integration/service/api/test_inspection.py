@@ -1,21 +1,17 @@
 """Inspect gives what FillMask, ExtractAttention and CompareAttention give, from one run; in pictures, windows and bytes."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import common_pb2
-from bertscope.v1 import inspection_pb2 as inspection
 from numpy.typing import NDArray
 
 from tests.support.exports import load_exported
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.harness import Host, LoopThread, launched
 
 TEXT = "The unhappy player [MASK] on the [MASK]."
 PAIR = ("The [MASK] sat.", "The children replayed the song unrecognizably.")
@@ -120,44 +116,3 @@ def test_texts_without_masks_and_models_without_the_head(host: Host) -> None:
         headless = client.inspect(TEXT, model="headless", maps=VIEWS[0], compare_untouched=True, **CHANGED)
         assert (headless.masks, headless.untouched_masks, headless.start.masked_lm) == ((), (), False)
         assert headless.distances is not None
-
-
-def test_calls_that_share_batches_give_the_same_numbers(host: Host) -> None:
-    """Different texts, top k, views and changes at once, while the device is busy at first."""
-    asked: list[dict[str, Any]] = [
-        {"text": TEXT, "maps": VIEWS, "compare_untouched": True, "divergences": True, **CHANGED},
-        {"text": PAIR, "maps": VIEWS[:1], "compare_untouched": True, "divergences": True, "interventions": bertscope.zero(0)},
-        {"text": TEXT, "top_k": 9, "maps": VIEWS[1:2], "candidates": ["cat"]},
-        {"text": "A [MASK].", "top_k": 2},
-        {"text": "The cat sat.", "maps": VIEWS[0], "words": True},
-        {"text": "The cat.", "compare_untouched": True, "interventions": bertscope.scale(2, factor=1)},
-    ] * 3
-
-    async def ask(client: bertscope.AsyncClient) -> list[bertscope.Inspection]:
-        return await asyncio.gather(*(client.inspect(model="bert", **one) for one in asked))
-
-    async def run() -> tuple[list[bertscope.Inspection], list[bertscope.Inspection]]:
-        async with bertscope.AsyncClient(host.target) as client:
-            together = await ask(client)
-            return together, [await client.inspect(model="bert", **one) for one in asked[:6]] * 3
-
-    for one, other in zip(*asyncio.run(run()), strict=True):
-        for own, expected in ((one.masks, other.masks), (one.untouched_masks, other.untouched_masks)):
-            for mask, alone in zip(own, expected, strict=True):
-                same_predictions(mask.predictions, alone.predictions)
-        assert (one.distances is None) == (other.distances is None)
-        if one.distances and other.distances:
-            np.testing.assert_allclose(one.distances.moved, other.distances.moved, atol=1e-5)
-        for maps, same in zip(one.maps, other.maps, strict=True):
-            np.testing.assert_allclose(maps.weights, same.weights, atol=0.004 if maps.cells.dtype == np.uint8 else 1e-3)
-
-
-VIEW = inspection.MapView
-
-
-def test_whole_maps_are_bounded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertscope_service.analyses.inspection.MAX_MAP_BYTES", 100)
-    request = inspection.InspectRequest(model="models/bert", input=common_pb2.TextInput(text=TEXT), maps=[VIEW()])
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.inspection.Inspect(request, timeout=CALL_SECONDS))
-    assert (failures[0].info.reason, failures[0].fields) == ("REPLY_TOO_LARGE", ["maps"])

@@ -1,7 +1,5 @@
 """Paths through gRPC: each effect is that of two passes of transformers with plain hooks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,20 +9,18 @@ import numpy as np
 import pytest
 import torch
 from bertscope.v1 import ablation_sites_pb2 as sites
-from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import site_pb2, target_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.calls import call, refusal
+from tests.support.harness import Host, LoopThread, launched
 from tests.support.hooked import INPUTS, Hooked
 from tests.support.reference import Reference
 from tests.support.site_loop import Edge, Loop, path_values
 
 Request = sites.SweepSitesRequest
 RESTORE, BREAK = range(1, 3)
-TARGET = target_pb2.Target(mask=target_pb2.MaskTarget(answer="the", other="cat"))
-CLEAN, CORRUPTED = "The cat [MASK] on the mat.", "The mat [MASK] on the cat."
-PAIR = sites.PatchedPair(clean=common.TextInput(text=CLEAN), corrupted=common.TextInput(text=CORRUPTED), target=TARGET)
-WORD = site_pb2.CharacterSpans(spans=[common.CharacterSpan(start=4, end=7)])
+CLEAN = {"clean": {"text": "The cat [MASK] on the mat."}, "target": {"mask": {"answer": "the", "other": "cat"}}}
+PAIR = CLEAN | {"corrupted": {"text": "The mat [MASK] on the cat."}}
+NOISY = CLEAN | {"noise": {"spans": {"spans": [{"start": 4, "end": 7}]}, "deviation": 2.0, "samples": 2, "seed": 3}}
 CLOSE = 2e-4
 
 
@@ -40,7 +36,7 @@ def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
 
 
 def sweep(host: Host, **fields: Any) -> tuple[dict[Edge, sites.SiteEffect], sites.SiteSweepSummary]:
-    start, *effects, end = host.ablation.SweepSites(Request(**fields), timeout=CALL_SECONDS)
+    start, *effects, end = call(host, "SweepSites", **fields)
     assert start.start.total == len(effects)
     assert start.start.positions == sites.POSITION_SCOPE_TOGETHER
     layers = [event.effect.receiver.layer for event in effects]
@@ -64,7 +60,7 @@ def test_every_path(zoo: Host, folders: dict[str, Path], architecture: str, dire
     changed, giver = (1, 0) if direction == RESTORE else (0, 1)
     wanted = path_values(loop, changed, giver)
     base, other = (loop.run(loop.runs[0][number])[0] for number in (changed, giver))
-    found, summary = sweep(zoo, model=f"models/{architecture}", pairs=[PAIR], paths=sites.PathScope(), direction=direction)
+    found, summary = sweep(zoo, model=f"models/{architecture}", pairs=[PAIR], paths={}, direction=direction)
     assert set(found) == set(wanted)
     for name, value in wanted.items():
         assert found[name].sum == pytest.approx(value - base, abs=CLOSE), name
@@ -76,30 +72,26 @@ def test_every_path(zoo: Host, folders: dict[str, Path], architecture: str, dire
 
 def test_noise_and_chosen_layers(zoo: Host, folders: dict[str, Path]) -> None:
     """Several draws, and several texts whose sums add up, however little memory there is."""
-    noise = sites.EmbeddingNoise(spans=WORD, deviation=2.0, samples=2, seed=3)
-    noisy = sites.PatchedPair(clean=PAIR.clean, noise=noise, target=TARGET)
-    loop = Loop(Hooked(Reference(folders["bert"], torch.float64)), Request(pairs=[noisy]))
+    loop = Loop(Hooked(Reference(folders["bert"], torch.float64)), Request(pairs=[NOISY]))
     base = np.mean([loop.run(run)[0] for run in loop.runs[0][1:]])
     draws = [path_values(loop, number, 0) for number in (1, 2)]
-    chosen = sites.PathScope(sender_layers=[2, 1], receiver_layers=[4, 2])
-    found, _ = sweep(zoo, pairs=[noisy], paths=chosen)
+    chosen = {"sender_layers": [2, 1], "receiver_layers": [4, 2]}
+    found, _ = sweep(zoo, pairs=[NOISY], paths=chosen)
     wanted = {name for name in draws[0] if name[1] in (1, 2) and name[4] in (2, 4)}
     assert set(found) == wanted
     for name in wanted:
         assert found[name].sum == pytest.approx(np.mean([draw[name] for draw in draws]) - base, abs=CLOSE), name
-    both, _ = sweep(zoo, pairs=[noisy, PAIR], paths=chosen)
+    both, _ = sweep(zoo, pairs=[NOISY, PAIR], paths=chosen)
     alone, _ = sweep(zoo, pairs=[PAIR], paths=chosen)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        sweep(zoo, pairs=[noisy, PAIR], paths=chosen, memory_bytes=1000)
-    needed = int(failures[0].info.metadata["needed"])
-    small, _ = sweep(zoo, pairs=[noisy, PAIR], paths=chosen, memory_bytes=needed)
+    needed = int(refusal(zoo, "SweepSites", pairs=[NOISY, PAIR], paths=chosen, memory_bytes=1000).info.metadata["needed"])
+    small, _ = sweep(zoo, pairs=[NOISY, PAIR], paths=chosen, memory_bytes=needed)
     for name in wanted:
         assert both[name].sum == pytest.approx(found[name].sum + alone[name].sum, abs=1e-4)
         assert small[name].sum == pytest.approx(both[name].sum, abs=1e-4)
 
 
 def test_other_layers_are_refused_by_name(zoo: Host) -> None:
-    with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-        sweep(zoo, model="models/modernbert", pairs=[PAIR], paths=sites.PathScope())
-    assert failures[0].info.reason == "SITE_UNSUPPORTED"
-    assert "modernbert" in failures[0].message
+    fields = {"model": "models/modernbert", "pairs": [PAIR], "paths": {}}
+    failure = refusal(zoo, "SweepSites", code=grpc.StatusCode.UNIMPLEMENTED, **fields)
+    assert failure.info.reason == "SITE_UNSUPPORTED"
+    assert "modernbert" in failure.message

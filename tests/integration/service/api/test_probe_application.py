@@ -2,16 +2,12 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import bertscope
 import numpy as np
 import pytest
-from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_probes_pb2 as probes
 
 from tests.support.harness import Host
-from tests.support.requests import zeros
 
 CLASSES = {"cat": "noun", "dog": "noun", "the": "article", "a": "article", "on": "preposition", "of": "preposition"}
 
@@ -27,16 +23,10 @@ def sentences(count: int, seed: int) -> list[bertscope.ProbeText]:
 
 
 @pytest.fixture(scope="module")
-def client(host: Host) -> Any:
-    with bertscope.Client(host.target) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def trained(client: bertscope.Client) -> bertscope.ProbeResult:
-    return client.train_probe(
-        sentences(40, 1), dev=sentences(10, 2), test=sentences(10, 3), weights=True, max_epochs=12, layers=[0, 2]
-    )
+def trained(host: Host) -> bertscope.ProbeResult:
+    parts = {"dev": sentences(10, 2), "test": sentences(10, 3)}
+    with bertscope.Client(host.target) as client:
+        return client.train_probe(sentences(40, 1), **parts, weights=True, max_epochs=12, layers=[0, 2])
 
 
 def test_a_kept_probe_has_the_scores_of_the_training(
@@ -123,13 +113,3 @@ def test_a_model_with_other_weights_is_an_error_unless_allowed(
     assert error.value.reason == "OTHER_WEIGHTS"
     found = client.apply_probe(probe, sentences(1, 1), model="models/roberta", any_weights=True)
     assert len(found.spans) == 6
-
-
-BAD = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-BAD.weights.data = np.full((32, 2), np.nan, "<f4").tobytes()
-HALF = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-HALF.biases.dtype = common_pb2.DATA_TYPE_FLOAT16
-HIDDEN = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2), output_weights=zeros(2, 2), output_biases=zeros(2))
-HIDDEN.layer = 1
-SHORT = probes.ProbeWeights(weights=zeros(32, 2), biases=zeros(2))
-SHORT.biases.data = b"1234"

@@ -6,23 +6,19 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-import torch
-from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope_service.probing import lbfgs
 from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.run import ProbeTraining
-from transformers import AutoModel, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Held, Host, interactive_rows_wait, refused
+from tests.support.harness import Held, Host, refused
 from tests.support.patience import granted, wait_until
-from tests.support.probes import noisy, request, train, training_bytes
+from tests.support.probes import request, train, training_bytes
 
 SPANS, TRAINED, LAYERS = 360, 240, 5
 """Of the usual request of test_probes, by models/bert."""
@@ -30,17 +26,6 @@ SPANS, TRAINED, LAYERS = 360, 240, 5
 
 def in_flight(host: Host) -> float:
     return host.metric("bertscope_requests_in_flight", method="TrainProbe")
-
-
-def scaled(folder: Path, source: Path, largest: float) -> Path:
-    """A checkpoint whose last states are multiplied, by a weight of each dimension of which this is the largest."""
-    network = AutoModel.from_pretrained(source)
-    with torch.no_grad():
-        weight = network.encoder.layer[3].output.LayerNorm.weight
-        weight.mul_(largest / weight.abs().max())
-    network.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -101,45 +86,6 @@ def test_a_call_that_is_cancelled_ends_within_a_step(small: Host, steps: Held, k
     train(small)  # the room is free
     assert kept
     wait_until(lambda: not any(one() is not None for one in kept), "no training is kept")
-
-
-@pytest.mark.slow
-def test_a_model_that_is_replaced_meanwhile_goes_on_as_it_was(
-    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path, steps: Held
-) -> None:
-    host = launch(batch_tokens=64, model_root=[str(tmp_path)])
-    long = {"train": noisy(40, 1), "ending": request().ENDING_MINIMUM, "max_epochs": 0}
-    steps.let_through()
-    alone = train(host, **long).report
-    steps.hold()
-    before = steps.arrived
-    call = host.representation.TrainProbe(request(**long), timeout=granted(60))
-    wait_until(lambda: steps.arrived > before, "it trains")
-    other = scaled(tmp_path / "other", checkpoints["bert"], 3.0)
-    replace = model.LoadModelRequest(model_id="bert", source=str(other), replace=True)
-    with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(lambda: list(host.models.LoadModel(replace, timeout=CALL_SECONDS)))
-        while not loading.done():
-            wait_until(lambda: interactive_rows_wait(host) or loading.done(), "the other model waits for its first run")
-            steps.let_through(not loading.done())
-    assert loading.result()[-1].HasField("model")
-    assert in_flight(host) == 1
-    steps.let_through()
-    (found,) = [one.report for one in call if one.HasField("report")]
-    assert found.layers == alone.layers
-    assert found.provenance == alone.provenance
-    assert train(host).report.provenance != alone.provenance
-
-
-@pytest.mark.slow
-def test_states_that_are_not_finite_are_an_error(
-    launch: Callable[..., Host], checkpoints: dict[str, Path], tmp_path: Path
-) -> None:
-    host = launch(model=[f"large={scaled(tmp_path / 'large', checkpoints['bert'], 3e38)}"])
-    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
-        train(host)
-    assert failures[0].info.reason == "STATES_NOT_FINITE"
-    assert train(host, layers=[0, 3]).report.layers[1].layer == 3  # the layers below are sound, and the room is free
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_file(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

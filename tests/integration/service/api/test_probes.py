@@ -9,29 +9,24 @@ import grpc
 import numpy as np
 import pytest
 import torch
-from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope_service.probing import lbfgs, training
+from bertscope_service.probing import lbfgs
 from bertscope_service.probing.kinds import Size, mixing_shares
-from bertscope_service.probing.states import SpanStates, StateSpace
+from bertscope_service.probing.states import SpanStates
 from bertscope_service.probing.training import AdamProbes, Settings
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from tests.support.harness import Host, refused
-from tests.support.limits import limit_sizes
-from tests.support.probes import DEV, TEST, noisy, request, texts, train, training_bytes, vectors
-
-
-def tensor(message: common_pb2.Tensor) -> NDArray[Any]:
-    return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
+from tests.support.probes import DEV, TEST, noisy, request, texts, train, vectors
+from tests.support.sweeps import matrix
 
 
 def scores_of(own: probes.ProbeWeights, values: NDArray[Any]) -> NDArray[Any]:
     """The scores of the classes by the weights sent."""
-    scores = values @ tensor(own.weights) + tensor(own.biases)
-    return np.maximum(scores, 0) @ tensor(own.output_weights) + tensor(own.output_biases) if own.output_biases.shape else scores
+    scores = values @ matrix(own.weights) + matrix(own.biases)
+    return np.maximum(scores, 0) @ matrix(own.output_weights) + matrix(own.output_biases) if own.output_biases.shape else scores
 
 
 @pytest.mark.slow
@@ -86,18 +81,6 @@ def test_seeds_and_mixes_have_the_hits_of_all_of_their_probes(host: Host) -> Non
         assert sum(each.spans * each.texts for each in layer.hits) == report.test.spans
 
 
-def reference(values: NDArray[Any], labels: NDArray[np.int64], l2: float) -> tuple[float, NDArray[Any]]:
-    """The least mean cross-entropy with the penalty of weights, by gradient descent in float64, and the weights."""
-    weights, biases, gold = np.zeros((values.shape[1], 3)), np.zeros(3), np.eye(3)[labels]
-    for _ in range(2000):
-        scores = values.astype(np.float64) @ weights + biases
-        logs = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        away = (np.exp(logs) - gold) / len(gold)
-        weights -= 0.3 * (values.T @ away + l2 / len(gold) * weights)
-        biases -= 0.3 * away.sum(axis=0)
-    return float(-(logs * gold).sum() / len(gold) + l2 / (2 * len(gold)) * (weights**2).sum()), weights
-
-
 @pytest.mark.slow
 def test_training_finds_the_optimum_of_logistic_regression() -> None:
     generator = np.random.default_rng(5)
@@ -123,9 +106,10 @@ def test_training_finds_the_optimum_of_logistic_regression() -> None:
         more = probe.end_epoch(score)
     probe.end()
     for layer in range(2):
-        least, weights = reference(inputs[:, layer].numpy(), labels, 40)
+        peer = LogisticRegression(C=1 / 40, tol=1e-6, max_iter=5000).fit(inputs[:, layer].numpy(), labels)
+        least = log_loss(labels, peer.predict_proba(inputs[:, layer].numpy())) + 0.5 * 40 / 400 * np.square(peer.coef_).sum()
         assert probe.best_dev.loss[layer, 0] == pytest.approx(least, abs=2e-3)
-        np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], weights, atol=0.03)
+        np.testing.assert_allclose(probe.parameters[0].detach()[layer, :, 0], peer.coef_.T, atol=0.03)
 
 
 @pytest.mark.slow
@@ -144,7 +128,7 @@ def test_probes_at_the_minimum_are_those_of_scikit_learn(host: Host, l2: float) 
         ours.append(run.test.correct / len(test_gold))
         losses.append((run.test.loss, log_loss(test_gold, peer.predict_proba((test_values[:, layer.layer] - mean) / scale))))
         assert 0 < run.gradient <= lbfgs.GRADIENT
-        np.testing.assert_allclose(tensor(own.weights) * scale[:, None], peer.coef_.T, atol=0.02)
+        np.testing.assert_allclose(matrix(own.weights) * scale[:, None], peer.coef_.T, atol=0.02)
     np.testing.assert_allclose(ours, theirs, atol=0.005)
     np.testing.assert_allclose(*np.transpose(losses), atol=2e-3)
     assert max(ours) - min(ours) > 0.02
@@ -198,7 +182,7 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     values = np.concatenate([vectors(host, own, "MEAN")[0] for own in (singles, seconds)], axis=2)
     gold = np.array([one.label for text in parts["test"] for one in text.spans])
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
-        scores = values[:, layer.layer] @ tensor(own.weights) + tensor(own.biases)
+        scores = values[:, layer.layer] @ matrix(own.weights) + matrix(own.biases)
         assert layer.task[0].test.correct == (scores.argmax(axis=1) == gold).sum()
     assert answer.report.test.spans == 100
     mixed = paired(2, 5)
@@ -208,37 +192,6 @@ def test_pairs_are_two_vectors_one_after_the_other(host: Host) -> None:
     assert (failures[0].fields, failures[0].info.reason) == (["train[1].spans[0].other"], "PAIRS_MIXED")
 
 
-@pytest.mark.slow
-def test_states_in_a_file_give_the_same_scores(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = train(host, seed=3).report
-    needed = training_bytes(Size(5, memory.hidden_size, 2, 3), 240)
-    disk = train(host, seed=3, memory_bytes=needed).report
-    assert (memory.on_disk, disk.on_disk) == (False, True)
-    assert disk.layers == memory.layers
-    other = train(host, seed=4).report
-    assert [layer.control for layer in other.layers] != [layer.control for layer in memory.layers]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fields", [{"mix": True}, pytest.param({"seeds": 2}, marks=pytest.mark.slow)])
-def test_blocks_train_the_same_probes(host: Host, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block for each probe, and one for all."""
-    whole = train(host, weights=True, **fields)
-    limit_sizes(monkeypatch, minimised_values=1)
-    monkeypatch.setattr(training, "MOST", 1)
-    blocks = train(host, weights=True, **fields)
-    for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
-        for name in ("task", "control"):
-            for run, same in zip(getattr(one, name), getattr(other, name), strict=True):
-                assert run.dev.loss == pytest.approx(same.dev.loss, abs=2e-3)
-                assert run.test.loss == pytest.approx(same.test.loss, abs=2e-3)
-    assert whole.report.best_layer == blocks.report.best_layer
-    assert len(whole.weights) == len(blocks.weights) == len(whole.report.layers)
-    assert [one.layer for one in blocks.weights] == [one.layer for one in whole.weights]
-    mixes = zip(whole.report.mix.weights, blocks.report.mix.weights, strict=True)
-    assert all(np.allclose(one.shares, other.shares, atol=1e-3) for one, other in mixes)
-
-
 def test_spans_without_a_piece_are_left_out_and_counted(host: Host) -> None:
     (long,) = texts(1, 9, length=100)
     gap = probes.ProbeText(input={"text": "the  cat"}, spans=[{"span": {"start": 3, "end": 5}}])
@@ -246,21 +199,3 @@ def test_spans_without_a_piece_are_left_out_and_counted(host: Host) -> None:
     assert report.test.empty_spans == 1
     assert report.test.truncated_spans == 100 - 62
     assert report.test.spans == 62 + 6
-
-
-def one(label: int, start: int = 0, end: int = 3) -> probes.ProbeText:
-    return probes.ProbeText(input={"text": "the cat"}, spans=[{"span": {"start": start, "end": end}, "label": label}])
-
-
-def test_room_for_states_is_shared_by_all_calls() -> None:
-    space = StateSpace(1000, 500)
-    with space.hold(600, 300, 1000) as on_disk:
-        assert not on_disk
-        with pytest.raises(Exception, match="try again later"), space.hold(100, 100, 1000):
-            pass
-        with space.hold(450, 50, 100) as on_disk:
-            assert on_disk
-    with space.hold(600, 300, 1000):
-        pass
-    with pytest.raises(Exception, match="fewer texts"), space.hold(600, 50, 100):
-        pass

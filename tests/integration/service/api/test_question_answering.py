@@ -1,20 +1,18 @@
 """AnswerQuestions through gRPC gives what a search over all spans finds in transformers' own logits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
 from bertscope.v1 import question_answering_pb2 as answering
 from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
-from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
+from tests.support.calls import call
+from tests.support.harness import Host, LoopThread, launched
 from tests.support.tiny import write_checkpoint
 
 NAMES = ("bert", "roberta", "albert")
@@ -40,9 +38,8 @@ def zoo(loop: LoopThread, folders: dict[str, Path]) -> Iterator[Host]:
 
 
 def ask(host: Host, name: str, *passages: str, question: str = QUESTION, **fields: Any) -> list[answering.AnsweredQuestion]:
-    inputs = [answering.Question(question=question, passage=passage) for passage in passages]
-    request = answering.AnswerQuestionsRequest(model=f"models/{name}", inputs=inputs, **fields)
-    reply = host.answering.AnswerQuestions(request, timeout=CALL_SECONDS)
+    inputs = [{"question": question, "passage": passage} for passage in passages]
+    reply = call(host, "AnswerQuestions", model=f"models/{name}", inputs=inputs, **fields)
     assert reply.provenance.weights_digest.startswith("sha256:")
     return list(reply.results)
 
@@ -136,11 +133,3 @@ def test_the_client_reads_answers_in_the_passage(zoo: Host) -> None:
         assert all(span.text == span.text.strip() for span in answer.spans)
     assert (first.windows, len(first.spans), first.answer) == (1, 4, first.spans[0].text)
     assert second.windows > 1
-
-
-def test_too_much_work_is_refused_by_its_passage(zoo: Host) -> None:
-    questions = [answering.Question(question="a", passage=passage) for passage in ("b", "the cat " * 12_000)]
-    request = answering.AnswerQuestionsRequest(model="models/bert", stride=1, inputs=questions)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        zoo.answering.AnswerQuestions(request, timeout=CALL_SECONDS)
-    assert (failures[0].fields, failures[0].info.reason) == (["inputs[1]"], "TOO_MANY_TOKENS")

@@ -1,8 +1,6 @@
 """Heads and layers of a model that embeds texts, ranked and pruned by how well its cosines correlate with gold values."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import bertscope
@@ -21,12 +19,6 @@ PAIRS = [((first, second), value) for first, second, value in SIMILAR]
 @pytest.fixture
 def host(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> Host:
     return launch(model=[f"headless={checkpoints['headless']}"])
-
-
-@pytest.fixture
-def client(host: Host) -> Iterator[bertscope.Client]:
-    with bertscope.Client(host.target) as connected:
-        yield connected
 
 
 def score(client: bertscope.Client, heads: dict[int, tuple[int, ...]]) -> float:

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from bertscope.v1 import representation_probes_pb2 as probes
-from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
 from bertscope_service.probing import lbfgs
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused
-from tests.support.limits import limit_sizes
+from tests.support.harness import Host
 from tests.support.probes import request, texts, train, vectors
+from tests.support.sweeps import matrix
 
 VALUES = {"cat": 4.0, "mat": 9.5, "dog": 5.0, "the": -20.0, "a": -22.0, "on": 1.0, "of": 2.0, "in": 3.0}
 MEAN, FAR = 1000.0, 1e6
@@ -49,10 +47,6 @@ def ridge(states: NDArray[Any], gold: NDArray[np.float64], l2: float) -> Callabl
     return lambda others: (others.astype(np.float64) - mean) / scale @ weights + centre
 
 
-def tensor(message: Any) -> NDArray[Any]:
-    return np.frombuffer(message.data, dtype="<f4").reshape(message.shape)
-
-
 @pytest.mark.parametrize("l2", [1.0, 30.0])
 @pytest.mark.parametrize("longest", [1024, 0])
 def test_probes_at_the_minimum_are_the_closed_form(
@@ -65,7 +59,7 @@ def test_probes_at_the_minimum_are_the_closed_form(
     gold, test = numbers(TRAIN), numbers(TEST)
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
         theirs = ridge(states[:, layer.layer], gold, l2)(others[:, layer.layer])
-        ours = (others[:, layer.layer].astype(np.float64) @ tensor(own.weights) + tensor(own.biases))[:, 0]
+        ours = (others[:, layer.layer].astype(np.float64) @ matrix(own.weights) + matrix(own.biases))[:, 0]
         np.testing.assert_allclose(ours, theirs, atol=0.01)
         (run,) = layer.task
         assert run.gradient <= lbfgs.GRADIENT
@@ -97,6 +91,9 @@ def test_dev_texts_end_training(host: Host) -> None:
     assert min(layer.task[0].dev.loss for layer in report.layers) == report.layers[report.best_layer].task[0].dev.loss
     bests = [event.best_dev_accuracy for event in answer.progress]
     assert bests == sorted(bests)
+    split = train(host, train=TRAIN, dev=[], test=[], labels=[]).report
+    assert (split.train.texts, split.dev.texts, len(split.values)) == (54, 6, 6)
+    assert not split.layers[0].task[0].HasField("test")
     assert bests[-1] == pytest.approx(max(1 - one.task[0].dev.loss / one.task[0].dev.variance for one in report.layers))
 
 
@@ -105,8 +102,8 @@ def test_a_hidden_layer_learns_numbers(host: Host) -> None:
     answer = train(host, **PARTS, hidden_units=8, max_epochs=60, patience=20, weights=True, layers=[0, 4])
     others, gold = vectors(host, TEST, "MEAN")[0], numbers(TEST)
     for layer, own in zip(answer.report.layers, answer.weights, strict=True):
-        hidden = np.maximum(others[:, layer.layer] @ tensor(own.weights) + tensor(own.biases), 0)
-        found = (hidden @ tensor(own.output_weights).astype(np.float64) + tensor(own.output_biases))[:, 0]
+        hidden = np.maximum(others[:, layer.layer] @ matrix(own.weights) + matrix(own.biases), 0)
+        found = (hidden @ matrix(own.output_weights).astype(np.float64) + matrix(own.output_biases))[:, 0]
         assert layer.task[0].test.loss == pytest.approx(np.mean((found - gold) ** 2), rel=2e-3)
     assert min(layer.task[0].test.loss / layer.task[0].test.variance for layer in answer.report.layers) < 0.5
 
@@ -128,27 +125,3 @@ def test_the_unit_of_the_numbers_does_not_matter(host: Host) -> None:
     other = train(host, **moved, labels=[], layers=[2], max_epochs=20).report.layers[0]
     for one, same in ((usual.task, other.task), (usual.control, other.control)):
         assert same[0].test.loss == pytest.approx(FAR**2 * one[0].test.loss, rel=1e-3)
-
-
-@pytest.mark.slow
-def test_blocks_states_in_a_file_and_split_off_dev_texts(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = train(host, **PARTS, **MINIMUM)
-    limit_sizes(monkeypatch, minimised_values=1)
-    blocks = train(host, **PARTS, **MINIMUM)
-    for one, other in zip(whole.report.layers, blocks.report.layers, strict=True):
-        assert one.task[0].test.loss == pytest.approx(other.task[0].test.loss, rel=1e-2)
-        assert one.control[0].test.loss == pytest.approx(other.control[0].test.loss, rel=1e-2)
-    report = train(host, train=TRAIN, dev=[], test=[], labels=[]).report
-    assert (report.train.texts, report.dev.texts, len(report.values)) == (54, 6, 6)
-    assert not report.layers[0].task[0].HasField("test")
-
-
-def one(value: float | None, *, label: int = 0) -> probes.ProbeText:
-    span = {"span": {"end": 3}, "label": label} | ({} if value is None else {"value": value})
-    return probes.ProbeText(input={"text": "the cat"}, spans=[span])
-
-
-def test_an_eraser_takes_no_numbers(host: Host) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        list(host.representation.TrainEraser(TrainEraserRequest(train=TRAIN, labels=["a", "b"])))
-    assert failures[0].info.reason == "VALUES_MIXED"

@@ -1,41 +1,32 @@
 """CompareRepresentations through gRPC: replies add up, also beside other calls, and those of two models."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from numpy.typing import NDArray
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.calls import call
+from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES[:5], "The cat.", "A cat sat on the other cat."]
 CLOSED = [common_pb2.HeadIntervention(layer=2, mode=common_pb2.HeadIntervention.MODE_ZERO)]
 
 
-def compare(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> geometry_pb2.CompareRepresentationsResponse:
-    inputs = [common_pb2.TextInput(text=text) for text in texts]
-    request = geometry_pb2.CompareRepresentationsRequest(**{"inputs": inputs, "truncate": True, **fields})
-    reply = host.representation.CompareRepresentations(request, timeout=CALL_SECONDS)
-    assert isinstance(reply, geometry_pb2.CompareRepresentationsResponse)
-    return reply
+def compare(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> Any:
+    return call(host, "CompareRepresentations", inputs=[{"text": text} for text in texts], truncate=True, **fields)
 
 
-def sums(reply: geometry_pb2.CompareRepresentationsResponse) -> NDArray[np.float64]:
+def sums(reply: Any) -> NDArray[np.float64]:
     return np.array([*reply.shared, *reply.own, *reply.other])
 
 
-def cka(reply: geometry_pb2.CompareRepresentationsResponse) -> NDArray[np.float64]:
+def cka(reply: Any) -> NDArray[np.float64]:
     found: NDArray[np.float64] = np.reshape(reply.shared, (len(reply.layers), -1)) / np.sqrt(np.outer(reply.own, reply.other))
     return found
-
-
-def assert_alike(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * float(np.abs(expected).max()))
 
 
 @pytest.mark.slow
@@ -45,24 +36,9 @@ def test_replies_of_several_calls_add_up(host: Host, fields: dict[str, Any]) -> 
     for name in ("texts", "compared_texts", "compared_words", "tokens", "truncated_texts"):
         assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
     assert (whole.texts, whole.compared_texts) == (7, 6)
-    assert_alike(sums(whole), np.sum([sums(part) for part in parts], axis=0))
+    added = np.sum([sums(part) for part in parts], axis=0)
+    np.testing.assert_allclose(sums(whole), added, rtol=1e-4, atol=1e-5 * float(np.abs(added).max()))
     assert whole.other_provenance.model == fields.get("other_model", "models/bert")
-
-
-@pytest.mark.slow
-def test_calls_beside_each_other_keep_their_sums_apart(host: Host) -> None:
-    calls: list[tuple[list[str], dict[str, Any]]] = [
-        (TEXTS[:2], {}),
-        (TEXTS, {"other_model": "models/roberta"}),
-        (TEXTS[3:], {"model": "models/roberta", "other_model": "models/bert"}),
-        (TEXTS, {"interventions": CLOSED}),
-    ]
-    alone = [sums(compare(host, texts, **fields)) for texts, fields in calls]
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(3):
-            futures = [pool.submit(compare, host, texts, **fields) for texts, fields in calls * 2]
-            for future, expected in zip(futures, alone * 2, strict=True):
-                assert_alike(sums(future.result()), expected)
 
 
 def test_a_layer_is_like_itself_and_its_twin(host: Host) -> None:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bertscope.v1 import common_pb2
-from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
-from tests.support.harness import CALL_SECONDS, Host
+from tests.support.calls import call
+from tests.support.harness import Host
 from tests.support.tiny import SENTENCES
 
 TEXTS = [*SENTENCES[:4], "The cat.", "A CAT sat on the cat."]
@@ -15,15 +14,12 @@ SUMS = ("directions", "direction_squares", "components", "norms", "norm_squares"
 SUMS += ("text_direction_squares", "pair_similarities")
 
 
-def describe(host: Host, texts: Sequence[str] = TEXTS, **fields: Any) -> geometry_pb2.DescribeGeometryResponse:
-    inputs = [common_pb2.TextInput(text=text) for text in texts]
-    request = geometry_pb2.DescribeGeometryRequest(**{"inputs": inputs, "truncate": True, **fields})
-    reply = host.representation.DescribeGeometry(request, timeout=CALL_SECONDS)
-    assert isinstance(reply, geometry_pb2.DescribeGeometryResponse)
-    return reply
+def describe(host: Host, texts: Sequence[str] = TEXTS) -> Any:
+    asked = {"inputs": [{"text": text} for text in texts], "truncate": True, "words": ["cat"], "second_moments": True}
+    return call(host, "DescribeGeometry", **asked)
 
 
-def numbers(reply: geometry_pb2.DescribeGeometryResponse) -> list[np.ndarray]:
+def numbers(reply: Any) -> list[np.ndarray]:
     """All sums of a reply, one array after the other."""
     found = [np.array(getattr(layer, name), np.float64) for layer in reply.layers for name in SUMS]
     found += [np.frombuffer(layer.second_moments.data, "<f4").astype(np.float64) for layer in reply.layers]
@@ -37,8 +33,7 @@ def assert_alike(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) ->
 
 
 def test_replies_of_several_calls_add_up(host: Host) -> None:
-    fields = {"words": ["cat"], "second_moments": True}
-    whole, parts = describe(host, **fields), [describe(host, TEXTS[begin : begin + 3], **fields) for begin in (0, 3)]
+    whole, parts = describe(host), [describe(host, TEXTS[begin : begin + 3]) for begin in (0, 3)]
     for name in ("texts", "compared_texts", "tokens", "vectors", "squared_vectors", "truncated_texts"):
         assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
     assert [layer.layer for layer in whole.layers] == [0, 1, 2, 3, 4]

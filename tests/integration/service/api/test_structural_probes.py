@@ -12,10 +12,10 @@ from bertscope_service.analyses.tree_probes import Tree
 from bertscope_service.probing.structural import BATCH, Forest, Quantity, StructuralProbes, StructuralSize
 from bertscope_service.probing.tree_scores import Tally
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
 from scipy.stats import spearmanr
 
 from tests.support.harness import Host
-from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 
 CPU = torch.device("cpu")
@@ -87,18 +87,6 @@ def test_a_report_counts_what_there_is_to_find(host: Host, quantity: str) -> Non
     assert 0 < progress[-1].best_dev_loss <= report.layers[0].probes[0].dev.loss
 
 
-@pytest.mark.slow
-def test_texts_in_a_file_and_alone_have_the_same_scores(host: Host) -> None:
-    _, memory = train(host, seed=3)
-    size = StructuralSize(5, memory.hidden_size, 1, 8)
-    needed = size.bytes + size.step_bytes(7)
-    _, disk = train(host, seed=3, memory_bytes=needed)
-    assert (memory.on_disk, disk.on_disk) == (False, True)
-    assert disk.layers == memory.layers
-    _, other = train(host, seed=4)
-    assert other.layers != memory.layers
-
-
 def grown(generator: np.random.Generator, words: int, begin: int) -> Tree:
     heads = np.array(random_heads(generator, words)) - 1
     root = int(np.flatnonzero(heads < 0)[0])
@@ -107,16 +95,9 @@ def grown(generator: np.random.Generator, words: int, begin: int) -> Tree:
 
 
 def distances_of(tree: Tree) -> NDArray[np.float64]:
-    """Floyd and Warshall's algorithm."""
-    words = len(tree.heads)
-    found = np.full((words, words), np.inf)
-    np.fill_diagonal(found, 0)
-    for word, head in enumerate(tree.heads):
-        if word != head:
-            found[word, head] = found[head, word] = 1
-    for middle in range(words):
-        found = np.minimum(found, found[:, middle, None] + found[None, middle])
-    return found
+    edges = np.zeros((len(tree.heads), len(tree.heads)))
+    edges[np.arange(len(tree.heads)), tree.heads] = 1
+    return shortest_path(edges, directed=False)
 
 
 @pytest.mark.slow
@@ -168,24 +149,7 @@ def test_training_is_that_of_a_plain_loop(quantity: Quantity) -> None:
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("quantity", ["DISTANCE", "DEPTH"])
-def test_blocks_train_the_same_probes(host: Host, quantity: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block for each probe, and one for all."""
-    fields = {"quantity": f"QUANTITY_{quantity}", "seeds": 2, "max_epochs": 3}
-    _, whole = train(host, **fields)
-    limit_sizes(monkeypatch, updated_values=1)
-    _, blocks = train(host, **fields)
-    assert whole.best_layer == blocks.best_layer
-    assert whole.chain == blocks.chain
-    for one, other in zip(whole.layers, blocks.layers, strict=True):
-        for run, same in zip([*one.probes, *one.projections], [*other.probes, *other.projections], strict=True):
-            assert run.seed == same.seed
-            assert run.dev.loss == pytest.approx(same.dev.loss, rel=1e-3)
-            assert run.test.spearman == pytest.approx(same.test.spearman, abs=1e-2)
-
-
-def test_scores_are_those_of_brute_force() -> None:
+def test_scores_are_those_of_scipy() -> None:
     generator = np.random.default_rng(8)
     tally, correct, by_length = Tally((1, 1)), 0, {4: [], 5: [], 6: []}
     for words in (5, 6, 6, 4):
@@ -204,23 +168,8 @@ def test_scores_are_those_of_brute_force() -> None:
         np.fill_diagonal(predicted, 0)
         tally.add(tree, predicted[None, None], gold)
         by_length[words].append(np.mean([spearmanr(*rows).statistic for rows in zip(predicted, gold, strict=True)]))
-        kept = range(words - 1)
-        pairs = list(itertools.combinations(kept, 2))
-        connected = [
-            edges
-            for edges in itertools.combinations(pairs, words - 2)
-            if np.isfinite(np.linalg.matrix_power(np.eye(words - 1) + adjacency(edges, words - 1), words)).all()
-            and (np.linalg.matrix_power(np.eye(words - 1) + adjacency(edges, words - 1), words) > 0).all()
-        ]
-        least = min(connected, key=lambda edges: sum(predicted[edge] for edge in edges))
-        correct += sum(gold[edge] == 1 for edge in least)
+        least = minimum_spanning_tree(predicted[:-1, :-1]).nonzero()
+        correct += (gold[least] == 1).sum()
     score = tally.score()
     assert score.correct[0, 0] == correct
     assert score.spearman[0, 0] == pytest.approx(np.mean([np.mean(by_length[5]), np.mean(by_length[6])]))
-
-
-def adjacency(edges: Any, words: int) -> NDArray[np.float64]:
-    found = np.zeros((words, words))
-    for first, second in edges:
-        found[first, second] = found[second, first] = 1
-    return found

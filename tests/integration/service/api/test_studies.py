@@ -1,30 +1,20 @@
 """BenchmarkStudies through gRPC, with baselines of a tiny size."""
 
-from collections.abc import Iterator
-
-import grpc
 import pytest
 from bertscope.v1 import ablation_pb2, benchmark_pb2_grpc, common_pb2
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope_service.benchmark import studies
 from bertscope_service.benchmark.shapes import Transformer
-from bertscope_service.models import timed_runs as benchmark_runs
 
-from tests.support.harness import CALL_SECONDS, Host, code_of
+from tests.support.harness import CALL_SECONDS, Host
 
 BRIEF = benchmark.Measurement(
     lengths=[4, 6], batch_sizes=[1, 2], min_runs=3, min_seconds=0, bootstrap=ablation_pb2.Bootstrap(resamples=100)
 )
 
 
-@pytest.fixture(autouse=True)
-def short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are warm after a few runs."""
-    monkeypatch.setattr(benchmark_runs, "WARM_UP_SECONDS", 0.001)
-
-
 @pytest.fixture
-def stub(host: Host, monkeypatch: pytest.MonkeyPatch) -> benchmark_pb2_grpc.BenchmarkServiceStub:
+def stub(host: Host, short_warm_up: None, monkeypatch: pytest.MonkeyPatch) -> benchmark_pb2_grpc.BenchmarkServiceStub:
     tiny = Transformer("bert", 2, 32, 48, 4, vocabulary=1000)
     monkeypatch.setattr(studies, "BASELINES", {"BERT-base": tiny})
     return benchmark_pb2_grpc.BenchmarkServiceStub(host.channel)
@@ -70,17 +60,3 @@ def test_a_row_for_each_system_beside_what_was_published(host: Host, stub: bench
 def test_nothing_measured_leaves_the_machine_out(stub: benchmark_pb2_grpc.BenchmarkServiceStub) -> None:
     row, summary = list(stub.BenchmarkStudies(ask("WaLDORf"), timeout=CALL_SECONDS))[-2:]
     assert row.row.not_measured and not summary.summary.HasField("machine")
-
-
-@pytest.mark.slow
-def test_a_reader_that_goes_leaves_the_device_to_the_next(stub: benchmark_pb2_grpc.BenchmarkServiceStub) -> None:
-    endless = benchmark.Measurement(lengths=[4], batch_sizes=[1], min_runs=100_000, min_seconds=0)
-    call = stub.BenchmarkStudies(ask("BiLSTM-soft", measurement=endless), timeout=CALL_SECONDS)
-    replies: Iterator[benchmark.BenchmarkStudiesResponse] = iter(call)
-    assert any("latency" in reply.progress.stage for reply in replies)
-    call.cancel()
-    with pytest.raises(grpc.RpcError) as caught:
-        list(replies)
-    assert code_of(caught.value) is grpc.StatusCode.CANCELLED
-    after = list(stub.BenchmarkStudies(ask("BiLSTM-soft"), timeout=CALL_SECONDS))
-    assert after[-1].HasField("summary") and after[-2].row.measured.speeds[0].runs >= 3

@@ -1,6 +1,6 @@
 """Entity F1, token accuracy and loss of labelled words are those of seqeval and transformers, in sweeps and rankings too."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from bertscope_service.analyses.objectives.token_labels import linearised
 from seqeval.metrics import accuracy_score, f1_score
 from transformers import AutoModelForTokenClassification, AutoTokenizer
 
-from tests.support.harness import Host
 from tests.support.tiny import SENTENCES, TAGS
 
 ZEROED = {0: [1], 2: [0, 3]}
@@ -35,36 +34,30 @@ LABELLED = [
 ]
 
 
-@pytest.fixture
-def client(lab: Host) -> Iterator[bertscope.Client]:
-    with bertscope.Client(lab.target) as client:
-        yield client
-
-
-def expected(client: bertscope.Client, **options: Any) -> tuple[float, float]:
+def expected(lab_client: bertscope.Client, **options: Any) -> tuple[float, float]:
     """Returns seqeval's F1 and accuracy of the labels that the server gives."""
-    found = client.classify_tokens(LABELLED, model="tagger", **options)
+    found = lab_client.classify_tokens(LABELLED, model="tagger", **options)
     predicted = [[word.label for word in text.words] for text in found]
     return f1_score(GOLD, predicted), accuracy_score(GOLD, predicted)
 
 
 @pytest.mark.slow
-def test_a_sweep(client: bertscope.Client) -> None:
+def test_a_sweep(lab_client: bertscope.Client) -> None:
     objective = bertscope.LabelledWords(LABELLED)
-    table = client.sweep_heads(objective, model="tagger", mode="zero", sets=[ZEROED]).table()
+    table = lab_client.sweep_heads(objective, model="tagger", mode="zero", sets=[ZEROED]).table()
     baseline = table.start.baseline
     assert list(baseline) == ["entity_f1", "token_accuracy", "loss"]
-    assert (baseline["entity_f1"], baseline["token_accuracy"]) == pytest.approx(expected(client))
+    assert (baseline["entity_f1"], baseline["token_accuracy"]) == pytest.approx(expected(lab_client))
     (effect,) = table.effects
-    changed = expected(client, interventions=[bertscope.zero(layer, heads) for layer, heads in ZEROED.items()])
-    assert changed != expected(client)
+    changed = expected(lab_client, interventions=[bertscope.zero(layer, heads) for layer, heads in ZEROED.items()])
+    assert changed != expected(lab_client)
     assert [effect.metrics[name].score for name in ("entity_f1", "token_accuracy")] == pytest.approx(changed)
     for metric in effect.metrics.values():
         assert metric.low is not None
         assert metric.low <= metric.difference <= metric.high
 
 
-def test_the_loss_is_that_of_transformers(client: bertscope.Client, sorters: dict[str, Path]) -> None:
+def test_the_loss_is_that_of_transformers(lab_client: bertscope.Client, sorters: dict[str, Path]) -> None:
     model = AutoModelForTokenClassification.from_pretrained(sorters["tagger"]).eval()
     tokenizer = AutoTokenizer.from_pretrained(sorters["tagger"])
     losses = []
@@ -75,36 +68,36 @@ def test_the_loss_is_that_of_transformers(client: bertscope.Client, sorters: dic
         with torch.inference_mode():
             logs = model(**encoded).logits[0].double().log_softmax(dim=-1).numpy()
         losses.append(-logs[first, [TAGS.index(label) for label in labels]].mean())
-    ranking = client.rank_heads(bertscope.LabelledWords(LABELLED), model="tagger")
+    ranking = lab_client.rank_heads(bertscope.LabelledWords(LABELLED), model="tagger")
     assert ranking.loss == pytest.approx(np.mean(losses), abs=1e-4)
 
 
-def test_importance_is_the_derivative_of_the_loss(client: bertscope.Client) -> None:
+def test_importance_is_the_derivative_of_the_loss(lab_client: bertscope.Client) -> None:
     """By central differences, of one text, as the absolute value is taken for each."""
     objective, step = bertscope.LabelledWords(LABELLED[:1]), 0.02
-    ranking = client.rank_heads(objective, model="tagger")
+    ranking = lab_client.rank_heads(objective, model="tagger")
     ends = []
     for factor in (1 + step, 1 - step):
-        table = client.sweep_heads(objective, model="tagger", mode="scale", factor=factor).table()
+        table = lab_client.sweep_heads(objective, model="tagger", mode="scale", factor=factor).table()
         found = {tuple(effect.heads.items()): effect.metrics["loss"].score for effect in table.effects}
         ends.append([found[(layer, (head,)),] for layer in range(4) for head in range(4)])
     slopes = np.abs(np.subtract(*ends) / (2 * step)).reshape(4, 4)
     np.testing.assert_allclose(ranking.gradient, slopes, atol=0.02 * slopes.max())
 
 
-def test_labels_without_mentions_have_no_f1(client: bertscope.Client) -> None:
+def test_labels_without_mentions_have_no_f1(lab_client: bertscope.Client) -> None:
     outside = [bertscope.ProbeText(text, [("O", *place) for place in words_of(text)]) for text in TEXTS]
-    sweep = client.sweep_heads(bertscope.LabelledWords(outside), model="tagger", mode="zero", sets=[ZEROED])
+    sweep = lab_client.sweep_heads(bertscope.LabelledWords(outside), model="tagger", mode="zero", sets=[ZEROED])
     assert list(sweep.table().start.baseline) == ["token_accuracy", "loss"]
 
 
-def test_words_that_are_cut_away_are_not_measured(client: bertscope.Client) -> None:
+def test_words_that_are_cut_away_are_not_measured(lab_client: bertscope.Client) -> None:
     """Then only the first word of the long text counts, as it would alone."""
     labels = [("O", 0, 3), ("B-PER", 396, 399)]
     long = bertscope.ProbeText("cat " * 100, labels)
-    cut = client.sweep_heads(bertscope.LabelledWords([long], truncate=True), model="tagger", mode="zero", sets=[ZEROED])
+    cut = lab_client.sweep_heads(bertscope.LabelledWords([long], truncate=True), model="tagger", mode="zero", sets=[ZEROED])
     start = cut.table().start
-    (found,) = client.classify_tokens(long, model="tagger", truncate=True)
+    (found,) = lab_client.classify_tokens(long, model="tagger", truncate=True)
     assert start.truncated_texts == 1
     assert [word.label is None for word in found.words] == [False, True]
     assert start.baseline["token_accuracy"] == (found.words[0].label == "O")

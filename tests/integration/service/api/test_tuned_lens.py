@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
-import grpc
 import numpy as np
 import pytest
 import torch
 from bertscope.questions.representations import lens_requests
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope.v1 import representation_tuned_lens_pb2 as tuned
-from bertscope.v1.common_pb2 import DATA_TYPE_FLOAT32, Tensor, TextInput
+from bertscope.v1.common_pb2 import TextInput
+from bertscope.values.vectors import tensor
 from bertscope_service.probing.tuned_lens import BATCH, LensSize, TranslatorTraining
 from bertscope_workbench.command.app import run
 from numpy.typing import NDArray
 
-from tests.support.harness import Host, refused
+from tests.support.calls import call, refusal
+from tests.support.harness import Host
 from tests.support.limits import limit_sizes
 from tests.support.patience import granted
 
@@ -55,15 +56,9 @@ def translators(maps: dict[int, NDArray[np.float32]]) -> list[lens.Translator]:
     return [lens.Translator(layer=layer, affine=tensor(values)) for layer, values in maps.items()]
 
 
-def tensor(values: NDArray[Any]) -> Tensor:
-    return Tensor(dtype=DATA_TYPE_FLOAT32, shape=values.shape, data=values.astype("<f4").tobytes())
-
-
 def read(host: Host, given: list[lens.Translator], **fields: Any) -> lens.ReadLayersResponse:
-    inputs = [lens.LensInput(text=text) for text in MASKED]
-    return host.representation.ReadLayers(
-        lens.ReadLayersRequest(**{"inputs": inputs, "candidates": ["the"], "translators": given} | fields), timeout=granted(60)
-    )
+    asked = {"inputs": [{"text": text} for text in MASKED], "candidates": ["the"], "translators": given}
+    return call(host, "ReadLayers", **asked | fields)
 
 
 def unchanging(size: int) -> NDArray[np.float32]:
@@ -75,6 +70,9 @@ def test_identity_maps_are_the_plain_lens(host: Host) -> None:
     size = train(host, max_epochs=1)[0].hidden_size
     same = read(host, translators({layer: unchanging(size) for layer in range(4)}))
     assert same.results == plain.results
+    given = translators({0: np.full((size + 1, size), np.inf)})
+    failure = refusal(host, "ReadLayers", inputs=[{"text": MASKED[0]}], translators=given, layers=[0])
+    assert (failure.fields, failure.info.reason) == (["translators[0].affine"], "TRANSLATOR_NOT_FINITE")
 
 
 @pytest.mark.parametrize("normalisation", [lens.LENS_NORMALISATION_NONE, lens.LENS_NORMALISATION_FINAL])
@@ -141,93 +139,46 @@ def test_training_equals_a_plain_loop(updated: int, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(ours.maps[layer, -1], linear.bias.detach(), atol=1e-4)
 
 
-@pytest.mark.slow
-def test_a_seed_draws_masks_and_a_file_changes_nothing(host: Host) -> None:
-    memory, maps = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2)
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        train(host, layers=[2, 0], memory_bytes=1)
-    needed = int(failures[0].info.metadata["needed"])
-    disk, kept = train(host, seed=3, dev=[], weights=True, layers=[2, 0], max_epochs=2, memory_bytes=needed)
-    assert (memory.on_disk, disk.on_disk, memory.dev.texts, memory.train.texts) == (False, True, 3, 27)
-    assert disk.layers == memory.layers
-    for layer, values in maps.items():
-        np.testing.assert_array_equal(kept[layer], values)
-    assert 0 < memory.train.masked_pieces < memory.train.pieces / 2
-    assert train(host, seed=4, max_epochs=1)[0].train.masked_pieces != train(host, seed=5, max_epochs=1)[0].train.masked_pieces
+def test_masks_are_drawn_and_dev_texts_split_off(host: Host) -> None:
+    report, _ = train(host, seed=3, dev=[], layers=[2, 0], max_epochs=1)
+    assert (report.dev.texts, report.train.texts) == (3, 27)
+    assert 0 < report.train.masked_pieces < report.train.pieces / 2
     dev = train(host, mask_rate=1, max_epochs=1)[0].dev
     assert dev.masked_pieces == dev.pieces
 
 
-SIZE = 32
-
-
-@pytest.mark.parametrize(
-    ("field", "reason", "given", "fields"),
-    [
-        ("layers", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE)}, {"layers": [0, 1, 4]}),
-        ("translators", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE), 1: unchanging(SIZE)}, {"layers": [0, 4]}),
-        ("translators[0]", "LAYER_OUT_OF_RANGE", {4: unchanging(SIZE)}, {"layers": [4]}),
-        ("translators[0].affine.shape", "TRANSLATOR_MISMATCH", {0: unchanging(SIZE + 1)}, {"layers": [0]}),
-        ("translators[0].affine", "TRANSLATOR_NOT_FINITE", {0: np.full((SIZE + 1, SIZE), np.inf)}, {"layers": [0]}),
-    ],
-)
-def test_bad_translators(host: Host, field: str, reason: str, given: Any, fields: dict[str, Any]) -> None:
-    with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
-        read(host, translators(given), **fields)
-    assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
-
-
-def test_a_lens_of_other_weights_is_refused(host: Host) -> None:
-    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
-        read(host, translators({0: unchanging(SIZE)}), layers=[0], weights_digest=f"sha256:{0:064}")
-    assert failures[0].info.reason == "OTHER_WEIGHTS"
-
-
-@pytest.mark.slow
-def test_parts_of_layers_train_the_same_maps(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one piece takes more products with the vocabulary than a step has."""
-    whole, maps = train(host, max_epochs=2, weights=True)
-    limit_sizes(monkeypatch, vocabulary_products=1, updated_values=1)
-    parts, others = train(host, max_epochs=2, weights=True)
-    for one, other in zip(whole.layers, parts.layers, strict=True):
-        assert one.after.divergence == pytest.approx(other.after.divergence, rel=1e-3)
-    assert maps.keys() == others.keys()
-    for layer, own in maps.items():
-        np.testing.assert_allclose(own, others[layer], atol=1e-3)
-
-
-def test_the_client_keeps_a_lens_and_reads_through_it(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_client_keeps_a_lens_and_reads_through_it(
+    host: Host, client: bertscope.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From a file, and with maps that take several calls; a rejected text is named by its place, and left out if asked."""
     heard: list[bertscope.TrainLensProgress] = []
     train_texts, dev = ([text.text for text in part] for part in (TRAIN, DEV))
-    with bertscope.Client(host.target) as client:
-        trained = client.train_lens(train_texts, dev=dev, max_epochs=2, on_progress=heard.append)
-        trained.save(tmp_path / "lens")
-        kept = bertscope.load_lens(tmp_path / "lens")
-        assert (heard[0].stage, heard[-1].stage, heard[-1].done, heard[-1].total) == ("states", "training", 2, 2)
-        assert (kept.fits, kept.layers, kept.last_layer) == (trained.fits, (0, 1, 2, 3), 4)
-        assert all(fit.divergence < fit.divergence_before for fit in kept.fits)
-        found = client.read_layers(MASKED, lens=kept, candidates=["the"])
-        assert list(found[0].layers) == [0, 1, 2, 3, 4]
-        expected = read(host, translators(dict(trained.maps)), layers=[0, 1, 2, 3, 4])
-        places = expected.results[0].positions[0].layers
-        assert found[0].positions[0].divergences().tolist() == [one.divergence for one in places]
-        assert client.read_layers(MASKED, lens=kept, layers=[1, 4])[1].layers == (1, 4)
-        with pytest.raises(bertscope.InvalidArgument, match="maps of"):
-            client.read_layers(MASKED, lens=bertscope.load_lens(tmp_path / "lens"), layers=[9])
+    trained = client.train_lens(train_texts, dev=dev, max_epochs=2, on_progress=heard.append)
+    trained.save(tmp_path / "lens")
+    kept = bertscope.load_lens(tmp_path / "lens")
+    assert (heard[0].stage, heard[-1].stage, heard[-1].done, heard[-1].total) == ("states", "training", 2, 2)
+    assert (kept.fits, kept.layers, kept.last_layer) == (trained.fits, (0, 1, 2, 3), 4)
+    assert all(fit.divergence < fit.divergence_before for fit in kept.fits)
+    found = client.read_layers(MASKED, lens=kept, candidates=["the"])
+    assert list(found[0].layers) == [0, 1, 2, 3, 4]
+    expected = read(host, translators(dict(trained.maps)), layers=[0, 1, 2, 3, 4]).results[0].positions[0].layers
+    assert found[0].positions[0].divergences().tolist() == [one.divergence for one in expected]
+    assert client.read_layers(MASKED, lens=kept, layers=[1, 4])[1].layers == (1, 4)
+    with pytest.raises(bertscope.InvalidArgument, match="maps of"):
+        client.read_layers(MASKED, lens=kept, layers=[9])
 
-        monkeypatch.setattr(lens_requests, "MAPS_BYTES", 1)
-        several = client.read_layers(MASKED, lens=kept, candidates=["the"])
-        assert [text.layers for text in several] == [text.layers for text in found]
-        for one, other in zip(several, found, strict=True):
-            assert [reading.layer for reading in one.positions[0].layers] == list(found[0].layers)
-            np.testing.assert_allclose(one.positions[0].divergences(), other.positions[0].divergences(), atol=1e-5)
-        rejected: list[int] = []
-        given = ["no mask", *MASKED, " "]
-        some = client.read_layers(given, lens=kept, on_rejected=lambda index, error: rejected.append(index))
-        assert ([text.text for text in some], sorted(rejected)) == (MASKED, [0, 3])
-        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[2\]"):
-            client.read_layers([*MASKED, "no mask"], lens=kept)
+    monkeypatch.setattr(lens_requests, "MAPS_BYTES", 1)
+    several = client.read_layers(MASKED, lens=kept, candidates=["the"])
+    assert [text.layers for text in several] == [text.layers for text in found]
+    for one, other in zip(several, found, strict=True):
+        assert [reading.layer for reading in one.positions[0].layers] == list(found[0].layers)
+        np.testing.assert_allclose(one.positions[0].divergences(), other.positions[0].divergences(), atol=1e-5)
+    rejected: list[int] = []
+    given = ["no mask", *MASKED, " "]
+    some = client.read_layers(given, lens=kept, on_rejected=lambda index, error: rejected.append(index))
+    assert ([text.text for text in some], sorted(rejected)) == (MASKED, [0, 3])
+    with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[2\]"):
+        client.read_layers([*MASKED, "no mask"], lens=kept)
 
 
 def test_the_command_trains_keeps_and_reads(
@@ -239,21 +190,15 @@ def test_the_command_trains_keeps_and_reads(
         Path(f"{name}.txt").write_text("\n".join(text.text for text in part), encoding="utf-8")
     asked = ["lens", "--train", "train.txt", "--dev", "dev.txt", "--epochs", "2", "--seed", "1", "--mask-rate", "0.3"]
     assert run([*asked, "--keep", "lens.npz", "--output", "fits.csv"]) == 0
-    out = capsys.readouterr().out
-    assert all(word in out for word in ("KL without", "agrees without", "wrote lens.npz", "wrote fits.csv"))
     kept = bertscope.load_lens("lens.npz")
     rows = Path("fits.csv").read_text(encoding="utf-8").splitlines()
     assert (len(rows), rows[0].split(",")[:2]) == (1 + len(kept.fits), ["layer", "divergence_before"])
-    assert run([*asked, "--json"]) == 0
-    again = json.loads(capsys.readouterr().out)["layers"]
-    assert [one["divergence"] for one in again] == pytest.approx([fit.divergence for fit in kept.fits])
+    capsys.readouterr()
     assert run(["lens", MASKED[0], "--lens", "lens.npz", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["results"]
-    (wanted,) = read(host, translators(dict(kept.maps)), layers=[0, 1, 2, 3, 4]).results[:1]
-    layers = found["positions"][0]["layers"]
-    assert [one["divergence"] for one in layers] == pytest.approx(
-        [one.divergence for one in wanted.positions[0].layers], abs=1e-5
-    )
+    wanted = read(host, translators(dict(kept.maps)), layers=[0, 1, 2, 3, 4]).results[0].positions[0].layers
+    divergences = [one["divergence"] for one in found["positions"][0]["layers"]]
+    assert divergences == pytest.approx([one.divergence for one in wanted], abs=1e-5)
     assert run([*asked, "--keep", "missing/lens.npz"]) == 2
     assert "there is no folder" in capsys.readouterr().err
     assert run(["lens", MASKED[0], "--lens", "fits.csv"]) != 0

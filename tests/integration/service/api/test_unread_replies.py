@@ -1,7 +1,5 @@
 """Replies that nobody reads: those of every kind of call take room, others have theirs, and it is free again at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,7 @@ NO_WINDOW = b"\0\x04" + bytes(4)
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""
 
 FILL, QUESTION = "/bertscope.v1.ClozeService/FillMask", cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."], top_k=20)
-CALLS = ("FillMask", "ListModels", "ExtractAttention", "SweepHeads")
+CALLS = ("FillMask", "ListModels", "ExtractAttention", "SweepHeads", "ModelInfer")
 
 
 @pytest.fixture(scope="module")
@@ -81,27 +79,20 @@ def test_unread_replies_take_room_until_it_is_full_and_leave_it_free(
     assert ask()
 
 
-def test_one_client_has_half_of_the_room(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_client_has_half_of_the_room_and_small_questions_theirs(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
     with Unread(fresh.target, FILL, QUESTION):
         wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
+        one = held(fresh)
         monkeypatch.setattr(reply_memory, "SMALL_BYTES", 0)
-        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 2 * held(fresh) - 1)
+        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 2 * one - 1)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED) as failures:
             fresh.cloze.FillMask(QUESTION, timeout=CALL_SECONDS)
         assert failures[0].info.reason == "REPLIES_FULL"
-
-
-def test_a_server_full_of_large_replies_answers_small_questions(fresh: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = fresh.metric("bertscope_sent_bytes_total", method="FillMask")
-    with Unread(fresh.target, FILL, QUESTION):
-        wait_until(lambda: fresh.metric("bertscope_sent_bytes_total", method="FillMask") > sent, "it is answered")
-        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 10 * held(fresh))
-        monkeypatch.setattr(reply_memory, "SMALL_BYTES", held(fresh) - 1)
-        fresh.server._hosting.backend.reply_memory._total += 10 * held(fresh)  # as other clients' replies
-        try:
-            with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
-                fresh.cloze.FillMask(QUESTION, timeout=CALL_SECONDS)
-            assert fresh.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS).models
-        finally:
-            fresh.server._hosting.backend.reply_memory._total = 0
+        monkeypatch.setattr(reply_memory, "REPLIES_BYTES", 10 * one)
+        monkeypatch.setattr(reply_memory, "SMALL_BYTES", one - 1)
+        monkeypatch.setattr(fresh.server._hosting.backend.reply_memory, "_total", 11 * one)  # as other clients' replies
+        with refused(grpc.StatusCode.RESOURCE_EXHAUSTED):
+            fresh.cloze.FillMask(QUESTION, timeout=CALL_SECONDS)
+        assert fresh.models.ListModels(model_pb2.ListModelsRequest(), timeout=CALL_SECONDS).models
+        monkeypatch.undo()
