@@ -1,6 +1,5 @@
 """Runs over many items that are disturbed in every way end with the file of an undisturbed run, byte for byte."""
 
-import itertools
 import json
 import signal
 import subprocess
@@ -10,10 +9,9 @@ from pathlib import Path
 import bertscope
 import pytest
 
-from tests.support.disturbance import ALONE, COMMAND, during, paused, rows_of
+from tests.support.disturbance import ALONE, COMMAND, during, rows_of
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -115,38 +113,6 @@ def test_a_full_disk_leaves_whole_rows(steady: Process, texts: Path, whole: byte
     assert output.read_bytes() == whole
 
 
-def test_a_replaced_model_is_not_mixed(
-    launch: Callable[..., Process], tiny: Path, texts: Path, whole: bytes, tmp_path: Path
-) -> None:
-    other = write_checkpoint("roberta", tmp_path / "other")
-    server = launch("--model", f"tiny={tiny}", *ALONE)
-    server.wait_until_serving()
-    output = tmp_path / "out.csv"
-    with bertscope.Client(server.target) as client:
-
-        def load(source: Path) -> None:
-            client.load_model("tiny", source=str(source), replace=True, timeout=granted(90))
-
-        command = arguments(server, texts, output)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-
-            def replace() -> None:
-                with paused(running):
-                    load(other)
-
-            during(output, 1, replace).join()
-            _, err = running.communicate(timeout=granted(300))
-        assert running.returncode == 1 and "other weights" in err and "with --resume goes on" in err, err
-        kept = output.read_bytes()
-        assert 0 < rows_of(output) < TEXTS and whole.startswith(kept)
-        done = fill(server, texts, output, "--resume")
-        assert done.returncode == 1 and "the digest of the weights was sha256:" in done.stderr
-        assert output.read_bytes() == kept
-        load(tiny)
-    assert fill(server, texts, output, "--resume").returncode == 0
-    assert output.read_bytes() == whole
-
-
 def test_a_server_that_comes_back_is_waited_for(
     launch: Callable[..., Process], tiny: Path, texts: Path, whole: bytes, tmp_path: Path
 ) -> None:
@@ -162,17 +128,4 @@ def test_a_server_that_comes_back_is_waited_for(
         _, err = client.communicate(timeout=granted(300))
     said = [line for line in err.splitlines() if not line.startswith("filling, ")]  # how far it is, on a slow machine
     assert (client.returncode, said) == (0, [])
-    assert output.read_bytes() == whole
-
-
-def test_a_broken_line_is_named_and_the_rest_kept(steady: Process, texts: Path, whole: bytes, tmp_path: Path) -> None:
-    lines = texts.read_text().splitlines(keepends=True)
-    broken = tmp_path / "broken.jsonl"
-    broken.write_text("".join(itertools.chain(lines, ["{broken\n", '{"text": "No mask."}\n'])))
-    output = tmp_path / "out.csv"
-    done = fill(steady, broken, output)
-    assert done.returncode == 1 and f"line {TEXTS + 1}: is not JSON" in done.stderr and not output.exists()
-    done = fill(steady, broken, output, "--skip-broken")
-    assert done.returncode == 0 and done.stdout == f"wrote {output}: {TEXTS} rows; left out 2 items\n"
-    assert f"line {TEXTS + 1}: is not JSON" in done.stderr and f"line {TEXTS + 2}: " in done.stderr
     assert output.read_bytes() == whole

@@ -10,7 +10,6 @@ import pytest
 from tests.support.disturbance import ALONE
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -54,46 +53,3 @@ def test_a_killed_server_costs_what_it_had_not_sent(
     assert (resumed.complete, resumed.resumed, resumed.start.baseline) == (True, cut.count, whole.start.baseline)
     assert (resumed.summary.helped, resumed.summary.hurt) == (whole.summary.helped, whole.summary.hurt)
     assert resumed.summary.layer_passes < whole.summary.layer_passes
-
-
-def test_a_deadline_costs_what_was_not_measured_and_a_curve_goes_on(steady: Process) -> None:
-    greedy = bertscope.Greedy("best_remaining", step=1, max_removed=6)
-    sets = [{layer: [head]} for layer, head in HEADS]
-    with bertscope.Client(steady.target) as client:
-        whole = sweep(client, sets=sets, greedy=greedy).table()
-        for read in (1, 3, 5):
-            with sweep(client, sets=sets, greedy=greedy) as running:
-                for _ in range(read):
-                    next(running)
-            cut = running.partial()
-            assert cut.points == whole.points[:read]
-            assert sweep(client, sets=sets, greedy=greedy, start_from=cut).table().points == whole.points
-        cut = late(client)
-        assert cut.count < len(SETS) and cut.interrupted is not None and "time" in cut.interrupted
-        assert sweep(client, start_from=cut).table().effects[: cut.count] == cut.effects
-
-
-def late(client: bertscope.Client) -> bertscope.SweepTable:
-    """A sweep that its deadline ended after something had come, however fast the machine is."""
-    for tries in range(1, 100):
-        running = sweep(client, timeout=0.05 * tries)
-        try:
-            running.table()
-        except bertscope.DeadlineExceeded:
-            try:
-                return running.partial()
-            except bertscope.DeadlineExceeded:
-                continue
-    raise AssertionError("a hundred deadlines, and none fell into the sweep")
-
-
-def test_other_weights_are_refused(steady: Process, launch: Callable[..., Process], tmp_path: Path) -> None:
-    other = write_checkpoint("roberta", tmp_path / "other")
-    with bertscope.Client(steady.target) as client:
-        with sweep(client) as running:
-            next(running)
-        cut = running.partial()
-        assert client.load_model("other", source=str(other)).name == "models/other"
-        with pytest.raises(bertscope.FailedPrecondition, match="weights digest sha256:"):
-            sweep(client, model="other", start_from=cut).table()
-        client.unload_model("other")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertscope_service.engine.admission import Admission
@@ -27,15 +26,6 @@ BATCH_SECONDS = BUDGET * max(TOKEN_SECONDS.values())
 
 def cost(row: Row) -> float:
     return TOKEN_SECONDS[str(row.observer.group)]
-
-
-def on_a_loop(test: Callable[[], None]) -> None:
-    """Jobs are made on an event loop."""
-
-    async def run() -> None:
-        test()
-
-    asyncio.run(run())
 
 
 @dataclass(frozen=True)
