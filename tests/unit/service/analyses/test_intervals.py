@@ -85,16 +85,6 @@ def test_intervals_of_accuracies_hold_the_truth(name: str, items: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("confidence", [0.8, 0.99])
-def test_other_confidences_hold_too(confidence: float) -> None:
-    def interval(values: Floats, seed: int) -> tuple[Floats, Floats]:
-        return studentized(values, Resamples(len(values), Bootstrap(2000, seed, confidence)), confidence)
-
-    found = covered(*DRAWS["normal"], 12, interval)
-    assert at_least(confidence) <= found <= confidence + 0.03
-
-
-@pytest.mark.slow
 def test_intervals_of_means_over_places_of_texts_hold_the_truth() -> None:
     """Texts are what is drawn; they have 1 to 9 places, and the longer ones lie higher."""
     holds, truth = 0, 0.2 * (np.arange(1, 10) ** 2).mean() / 5

@@ -56,16 +56,6 @@ def test_an_additive_game_gives_each_unit_its_own_part_by_every_method() -> None
         np.testing.assert_allclose(play(game, values).values, parts, rtol=0, atol=1e-12)
 
 
-def test_interactions_of_a_game_of_pairs_are_its_coefficients() -> None:
-    draw = np.random.default_rng(2)
-    pairs = np.triu(draw.normal(size=(5, 5)), 1)
-    there = members(5)
-    values = there @ draw.normal(size=5) + np.einsum("si,ij,sj->s", there, pairs, there)
-    found = play(ExactShapley(5, interactions=True), values).interactions
-    assert found is not None
-    np.testing.assert_allclose(found, pairs + pairs.T, rtol=0, atol=1e-6)
-
-
 def test_interactions_are_those_of_the_definition() -> None:
     values, units = random_game(4), 4
     found = play(ExactShapley(units, interactions=True), values).interactions

@@ -17,7 +17,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.reply_memory import REPLIES_BYTES, ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.errors import InvalidArgument, Overloaded
+from bertscope_service.errors import Overloaded
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.security import callers
@@ -142,14 +142,6 @@ async def test_a_reply_without_room_is_refused_before_its_rows_run(site: Site) -
         await site.ask("a")
     assert caught.value.reason == "REPLIES_FULL"
     assert site.events == ["use models/m", "plan", "leave"]
-
-
-async def test_too_many_tokens_are_refused_before_they_run(site: Site) -> None:
-    site.tokens = 51
-    with pytest.raises(InvalidArgument, match="texts make 102 tokens") as caught:
-        await site.ask("a", "b")
-    assert (caught.value.field, caught.value.reason) == ("texts", "TOO_MANY_TOKENS")
-    assert "run 2" not in site.events
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("a bug"), Overloaded("full", "QUEUE_FULL", 1.0)])

@@ -43,17 +43,6 @@ def by_another_way(first: Vectors, second: Vectors, k: int) -> tuple[float, floa
     return float(np.mean(shared)), float(np.mean(correlations))
 
 
-@pytest.mark.parametrize(("texts", "k"), [(3, 1), (12, 10), (40, 5)])
-def test_the_numbers_by_another_way(texts: int, k: int) -> None:
-    first, second = drawn(1, texts, 0.5)
-    found = compared(first, second, k)
-    shared, correlation = by_another_way(first, second, k)
-    assert (found.neighbours.value, found.rank_correlation.value) == (pytest.approx(shared), pytest.approx(correlation))
-    assert found.cosine is not None
-    assert found.cosine.value == pytest.approx(np.mean([one @ two for one, two in zip(first, second, strict=True)]))
-    assert (found.k, found.texts) == (k, texts)
-
-
 def test_neither_axes_nor_sizes_count_for_neighbours() -> None:
     first, _ = drawn(2, 30, 0.5)
     turn, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(20, 16)))

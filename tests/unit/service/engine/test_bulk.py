@@ -11,7 +11,7 @@ import pytest_asyncio
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.bulk import AHEAD_BATCHES, BulkRunner, within
 from bertscope_service.engine.rows import Priority, Row
-from bertscope_service.errors import DeadlineExceeded, Overloaded
+from bertscope_service.errors import Overloaded
 
 from tests.support.fakes import SECONDS, Blocker, SumObserver
 from tests.support.rig import Rig
@@ -191,16 +191,6 @@ async def test_nothing_follows_rows_that_were_turned_away(rig: BulkRig) -> None:
     assert rig.dropped() == 0
     blocker.release.set()
     await other
-
-
-async def test_a_deadline_ends_it(rig: BulkRig) -> None:
-    blocker, _ = await rig.block()
-    mapped = asyncio.create_task(anext(rig.bulk(deadline=0.0).map(rig.groups(*[[4]] * 30))))
-    await asyncio.sleep(0.01)
-    blocker.release.set()
-    with pytest.raises(DeadlineExceeded):
-        await mapped
-    assert rig.tokens == 0
 
 
 async def test_slices_are_about_a_batch(rig: BulkRig) -> None:

@@ -2,13 +2,12 @@
 
 import asyncio
 import threading
-import time
 
 import pytest
 import torch
 from bertscope_service.encoders.state import State
 from bertscope_service.engine.lease import Lease
-from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
+from bertscope_service.errors import Overloaded, Unavailable
 
 from tests.support.fakes import SECONDS, Blocker, SumObserver
 from tests.support.rig import CPU, Rig, begun
@@ -63,24 +62,6 @@ async def test_those_who_are_refused_are_told_when_to_come_back(rig: Rig) -> Non
     assert (lease.waited, lease.refused) == (1, 1)
     assert rig.value("bertscope_rejected_total", reason="device_busy") == 1
     assert await rig.run([3]) == [3.0]
-
-
-async def test_a_deadline_ends_who_waits_at_once(rig: Rig) -> None:
-    """Also while a call keeps the worker's thread."""
-    blocker = Blocker()
-    async with rig.engine.lease(CPU, refuse=False) as lease:
-        call = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
-        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        late, patient = rig.run([3], deadline=time.monotonic() + 0.01), rig.run([4], deadline=time.monotonic() + 3600)
-        with pytest.raises(DeadlineExceeded) as caught:
-            await late
-        assert not call.done()
-        assert caught.value.reason == "DEADLINE_IN_QUEUE"
-        assert rig.waiting == 1
-        assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 1
-        blocker.release.set()
-        await call
-    assert await patient == [4.0]
 
 
 async def test_the_queue_stays_bounded(rig: Rig) -> None:
