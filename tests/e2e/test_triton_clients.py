@@ -26,8 +26,6 @@ TEXT = "Paris is the capital of [MASK]."
 IDS = [101, 3000, 2003, 1996, 3007, 1997, 103, 1012, 102]
 """The same, as bert-base-uncased's vocabulary has it, which the embedded model shares."""
 
-MODEL = "bertscope-mini"
-
 
 @pytest.fixture(scope="module")
 def found(embedded: Process) -> dict[str, Any]:

@@ -25,7 +25,6 @@ SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000)
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
-TEXT = common_pb2.TextInput(text="a")
 FIRST = Pooling.FIRST
 
 Layer = common_pb2.LayerHeads

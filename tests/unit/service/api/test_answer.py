@@ -65,7 +65,6 @@ class Site:
         self.rounds = 0
         self.stops_at = 0
         self.options: list[dict[str, Any]] = []
-        self.gates_of_rounds: list[list[Any]] = []
         self.planned: Any = None
         self.memory = ReplyMemory(Metrics())
         tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
@@ -92,10 +91,8 @@ class Site:
         self._note(f"run {len(rows)}")
         self.held = self.memory.total
         self.options.append(options)
-        self.gates_of_rounds.append([row.edits for row in rows])
         if self.stops_at == len(self.options):
             raise asyncio.CancelledError
-        self.gates = [row.edits for row in rows]
         if isinstance(self.results, BaseException):
             raise self.results
         return [sum(row.sequence.ids) for row in rows]

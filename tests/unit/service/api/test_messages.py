@@ -10,7 +10,6 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
-from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.model_rendering import render_page
 from bertscope_service.api.models import load_spec, parse_load
 from bertscope_service.api.pages import parse_page
@@ -21,8 +20,6 @@ from bertscope_service.models.loaded import LoadSpec
 from bertscope_service.rpc.hosting import parse_model
 from bertscope_service.settings import Settings
 
-Intervention = common_pb2.HeadIntervention
-LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 SETTINGS = Settings()
 
 
