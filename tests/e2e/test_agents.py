@@ -1,7 +1,5 @@
 """`bertscope mcp` as agents' hosts run it: a process on stdin and stdout, or a server of HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Callers behind Envoy: answers stay right while a server goes, and plain HTTP gets what gRPC gets."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Requests and headers without end: refused with the right status, not kept in memory, and the server goes on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Ray cluster with two replicas answers as our own server does, also while replicas are killed."""
 
-from __future__ import annotations
-
 import hashlib
 import signal
 import threading

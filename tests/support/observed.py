@@ -1,7 +1,5 @@
 """What can be seen of a server process from outside: its metrics, and what clients get that ask it without pause."""
 
-from __future__ import annotations
-
 import threading
 import urllib.request
 from collections.abc import Callable

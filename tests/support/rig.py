@@ -1,7 +1,5 @@
 """An engine with one device, without a model: what it runs, what it measured, and whom it told of its device."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A device without a thread, on a simulated clock: it runs what the queue gives it, for as long as it is said to take."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass

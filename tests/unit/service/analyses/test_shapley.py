@@ -1,7 +1,5 @@
 """Shapley values: closed forms, all orders by brute force, and samples whose sums add up and whose mean is right."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import factorial
 

@@ -1,7 +1,5 @@
 """How far predictions are apart: the numbers by another way, the same words for all models, vocabularies that differ."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which form each model of a comparison runs in, and what it is compared with."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

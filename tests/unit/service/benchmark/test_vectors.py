@@ -1,7 +1,5 @@
 """How alike two models' vectors of the same texts are: the numbers by another way, and intervals that hold the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Bootstrap

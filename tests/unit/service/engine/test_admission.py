@@ -1,7 +1,5 @@
 """Who may wait, who may not, and what they are told. No clock, no threads."""
 
-from __future__ import annotations
-
 import pytest
 from bertscope_service.engine.admission import (
     EARLY,

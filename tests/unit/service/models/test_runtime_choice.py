@@ -1,7 +1,5 @@
 """How runtime "auto" decides, and how it remembers: with times that are made up, and files of every bad kind."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

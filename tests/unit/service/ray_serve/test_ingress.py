@@ -1,7 +1,5 @@
 """What the ingress on Ray says to its log and its callers; the models behind it are made up."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence

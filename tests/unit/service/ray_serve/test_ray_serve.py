@@ -1,7 +1,5 @@
 """What runs on Ray Serve, as far as no cluster is needed."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Sequence

@@ -1,7 +1,5 @@
 """What probes hear of Ray: how its state is read, and how long they wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from types import SimpleNamespace
