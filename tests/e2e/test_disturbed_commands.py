@@ -213,6 +213,7 @@ def test_states_whose_client_is_ended_are_no_file_and_the_next_run_writes_a_whol
         assert f"nothing was written to {output}, which appears when it is whole: " in err
         assert len(err.splitlines()) == 1 and not [*folder.iterdir()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=granted(200))
-    assert (done.returncode, done.stderr) == (0, "")
+    said = [line for line in done.stderr.splitlines() if not line.startswith("extracting, ")]  # how far it is, on a slow machine
+    assert (done.returncode, said) == (0, [])
     assert f"rows of {SENTENCES} texts" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
