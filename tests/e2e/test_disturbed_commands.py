@@ -94,7 +94,7 @@ def test_a_server_that_comes_back_is_waited_for(
         second = launch("--model", f"tiny={tiny}", *ALONE, "--port", port)
         second.wait_until_serving()
         _, err = client.communicate(timeout=granted(300))
-    said = [line for line in err.splitlines() if not line.startswith("filling, ")]  # how far it is, on a slow machine
+    said = [line for line in err.splitlines() if not line.startswith("filling, ")]  # how far it is
     assert (client.returncode, said) == (0, [])
     assert output.read_bytes() == whole
 
@@ -213,7 +213,7 @@ def test_states_whose_client_is_ended_are_no_file_and_the_next_run_writes_a_whol
         assert f"nothing was written to {output}, which appears when it is whole: " in err
         assert len(err.splitlines()) == 1 and not [*folder.iterdir()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=granted(200))
-    said = [line for line in done.stderr.splitlines() if not line.startswith("extracting, ")]  # how far it is, on a slow machine
+    said = [line for line in done.stderr.splitlines() if not line.startswith("extracting, ")]  # how far it is
     assert (done.returncode, said) == (0, [])
     assert f"rows of {SENTENCES} texts" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
