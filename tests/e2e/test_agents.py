@@ -1,7 +1,5 @@
 """`bertscope mcp` as agents' hosts run it: a process on stdin and stdout, or a server of HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -20,6 +18,7 @@ import anyio
 import pytest
 from mcp import Client
 
+from tests.support.observed import metric
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 
@@ -106,20 +105,15 @@ def status(url: str, **headers: str) -> int:
         return error.code
 
 
-def test_only_callers_with_the_token_are_answered(target: str, tmp_path: Path) -> None:
-    with over_http(target, tmp_path, BERTSCOPE_MCP_TOKEN=TOKEN) as (url, _):
-        assert status(url) == 401
-        assert status(url, authorization="Bearer other") == 401
-        assert status(url, authorization=f"Bearer {TOKEN}") == 200
-        check(answered(target, "--url", url, BERTSCOPE_MCP_TOKEN=TOKEN))
-
-
-def test_another_host_or_origin_is_refused(target: str, tmp_path: Path) -> None:
+def test_only_callers_with_the_token_and_of_no_other_origin_are_answered(target: str, tmp_path: Path) -> None:
     """A page of another origin, or of a name that was rebound to this machine, asks nothing."""
-    with over_http(target, tmp_path, "--host-name", "tools.example") as (url, _):
-        assert status(url, host="evil.example") == 421
-        assert status(url, origin="http://evil.example") == 403
-        assert status(url, host="tools.example") == 200
+    with over_http(target, tmp_path, "--host-name", "tools.example", BERTSCOPE_MCP_TOKEN=TOKEN) as (url, _):
+        assert status(url) == status(url, authorization="Bearer other") == 401
+        mine = {"authorization": f"Bearer {TOKEN}"}
+        assert status(url, **mine) == status(url, host="tools.example", **mine) == 200
+        assert status(url, host="evil.example", **mine) == 421
+        assert status(url, origin="http://evil.example", **mine) == 403
+        check(answered(target, "--url", url, BERTSCOPE_MCP_TOKEN=TOKEN))
 
 
 @pytest.mark.parametrize(
@@ -156,11 +150,7 @@ def test_a_signal_is_the_end(target: str, tmp_path: Path, number: signal.Signals
 
 def cancelled(process: Process) -> float:
     """Sweeps that their callers cancelled."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
-        found = re.search(
-            r'^bertscope_requests_total\{code="CANCELLED",method="SweepHeads"\} (\S+)', page.read().decode(), re.MULTILINE
-        )
-    return float(found[1]) if found else 0.0
+    return metric(process, "bertscope_requests_total", code="CANCELLED", method="SweepHeads")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

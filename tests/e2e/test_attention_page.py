@@ -1,7 +1,5 @@
 """The page of attention maps in a real browser, without a server: lines, special tokens, light and dark."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The page of a benchmark in a real browser: on phones, on screens and on paper every number stands on one line."""
 
-from __future__ import annotations
-
 import pytest
 from bertscope_workbench.command.views.benchmark_page import html_page
 

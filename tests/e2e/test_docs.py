@@ -1,7 +1,5 @@
 """Every example in README.md and docs/ runs: Python blocks in order, programs for Node, and commands after a `$`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

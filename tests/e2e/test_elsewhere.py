@@ -1,7 +1,5 @@
 """What compression writes runs in other programs: the examples of docs/elsewhere.md, on real weights."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,16 +1,11 @@
 """Callers behind Envoy: answers stay right while a server goes, and plain HTTP gets what gRPC gets."""
 
-from __future__ import annotations
-
 import json
-import re
 import signal
 import subprocess
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +18,14 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from google.protobuf import json_format
 from google.rpc import status_pb2
-from jsonschema import Draft202012Validator
 
+from tests.support.observed import Asker, metric
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 from tests.support.proxy import CONFIGURATION, Proxy, envoy
-from tools.protos.openapi import PATH
 
 pytestmark = pytest.mark.slow
 
-CALLERS = 6
 STREAMS = 3
 CAPITALS = [f"{city} is the capital of [MASK]." for city in ("Paris", "Rome", "Madrid", "Tokyo")]
 LONG = common.TextInput(text="the old man and the sea " * 100)
@@ -60,11 +53,9 @@ def filled(reply: cloze.FillMaskResponse) -> dict[str, float]:
     return {one.token: one.probability for one in result.masks[0].predictions}
 
 
-def answered(process: Process) -> int:
+def answered(process: Process) -> float:
     """How many FillMask calls a server has answered well."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
-        found = re.search(r'^bertscope_requests_total\{code="OK",method="FillMask"\} (\S+)', page.read().decode(), re.MULTILINE)
-    return int(float(found[1])) if found else 0
+    return metric(process, "bertscope_requests_total", code="OK", method="FillMask")
 
 
 def test_the_configuration_is_valid_as_it_is() -> None:
@@ -97,21 +88,6 @@ def test_an_error_keeps_its_details(http: str, path: str, body: object, status: 
     error = json.load(caught.value)
     (info,) = (detail for detail in error["details"] if detail["@type"].endswith("google.rpc.ErrorInfo"))
     assert (info["domain"], info["reason"]) == ("bertscope", reason)
-
-
-def test_answers_and_errors_have_the_form_that_openapi_describes(http: str) -> None:
-    text = (CONFIGURATION.parents[2] / PATH).read_text(encoding="utf-8")
-    document = json.loads(text.replace("#/components/schemas/", "#/$defs/"))
-    schemas = document["components"]["schemas"]
-    (answer,) = ask(f"{http}/v1:fillMask", {"texts": CAPITALS[:1], "topK": 3})
-    Draft202012Validator({"$ref": "#/$defs/FillMaskResponse", "$defs": schemas}).validate(answer)
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        ask(f"{http}/v1:fillMask", {"texts": ["no mask"]})
-    assert str(caught.value.code) in document["paths"]["/v1:fillMask"]["post"]["responses"]
-    error = json.loads(caught.value.read())
-    Draft202012Validator({"$ref": "#/$defs/Status", "$defs": schemas}).validate(error)
-    known = schemas["ErrorDetail"]["properties"].keys()
-    assert {name for detail in error["details"] for name in detail} <= known
 
 
 def health(target: str, path: str = "/healthz") -> int:
@@ -184,42 +160,6 @@ def test_a_full_envoy_refuses_short_calls_and_nothing_else(embedded: Process, tm
             assert len(list(sweep)) == 1
 
 
-class Callers:
-    """Threads that ask without pause, and check every answer against the true one."""
-
-    def __init__(self, channel: grpc.Channel, truth: dict[str, dict[str, float]]) -> None:
-        self.right = 0
-        self.others: list[object] = []
-        self._stub = cloze_pb2_grpc.ClozeServiceStub(channel)
-        self._truth = truth
-        self._stop = threading.Event()
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(CALLERS)
-
-    def __enter__(self) -> Callers:
-        self._asking = [self._pool.submit(self._ask, text) for text in (CAPITALS * CALLERS)[:CALLERS]]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._pool.shutdown()
-        for asking in self._asking:
-            asking.result()
-
-    def _ask(self, text: str) -> None:
-        request = cloze.FillMaskRequest(texts=[text], top_k=3)
-        while not self._stop.is_set():
-            outcome: object = None
-            try:
-                answer = filled(self._stub.FillMask(request, timeout=granted(30)))
-                outcome = None if answer == pytest.approx(self._truth[text], abs=1e-5) else answer
-            except grpc.RpcError as error:
-                outcome = (error.code(), error.details())
-            with self._lock:
-                self.right += outcome is None
-                self.others += [] if outcome is None else [outcome]
-
-
 def received(stream: Any) -> int | grpc.StatusCode:
     """Bytes of maps of a stream that came to its end, or the status that ended it."""
     try:
@@ -235,21 +175,30 @@ def test_no_caller_of_two_servers_notices_that_one_goes(
 ) -> None:
     leaving = launch()
     leaving.wait_until_serving()
-    ask_embedded = embedded.cloze.FillMask
-    truth = {text: filled(ask_embedded(cloze.FillMaskRequest(texts=[text], top_k=3), timeout=granted(20))) for text in CAPITALS}
+    requests = [cloze.FillMaskRequest(texts=[text], top_k=3) for text in CAPITALS]
+    truth = [filled(embedded.cloze.FillMask(request, timeout=granted(20))) for request in requests]
     earlier = answered(embedded)
     with Proxy(tmp_path, [embedded.target, leaving.target]) as proxy, grpc.insecure_channel(proxy.target) as channel:
         streams = [
             attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(MAPS, timeout=granted(60)) for _ in range(STREAMS)
         ]
-        with Callers(channel, truth) as callers:
-            wait_until(lambda: answered(leaving) > 10 and answered(embedded) > earlier + 10, "both servers answer")
-            leaving.popen.send_signal(number)
-            before = callers.right
-            sizes = {received(stream) for stream in streams}
-            wait_until(lambda: not proxy.health()[leaving.target], "Envoy takes it out")
-            wait_until(lambda: callers.right > before + 100 or callers.others, "the other server answers all")
-    assert callers.others == []
+        stub = cloze_pb2_grpc.ClozeServiceStub(channel)
+        askers = [Asker(lambda request=request: filled(stub.FillMask(request, timeout=granted(30)))) for request in requests]  # type: ignore[misc]
+
+        def all_are_answered_on() -> bool:
+            return all(len(asker.answers) > begun + 20 or asker.errors for asker, begun in zip(askers, before, strict=True))
+
+        wait_until(lambda: answered(leaving) > 10 and answered(embedded) > earlier + 10, "both servers answer")
+        leaving.popen.send_signal(number)
+        before = [len(asker.answers) for asker in askers]
+        sizes = {received(stream) for stream in streams}
+        wait_until(lambda: not proxy.health()[leaving.target], "Envoy takes it out")
+        wait_until(all_are_answered_on, "the other server answers all")
+        for asker in askers:
+            asker.stop()
+    assert [asker.errors for asker in askers] == [[]] * len(askers)
+    for asker, right in zip(askers, truth, strict=True):
+        assert all(answer == pytest.approx(right, abs=1e-5) for answer in asker.answers)
     # A stream that has begun can't be asked again for the caller: it ends whole, or Envoy resets it, which is INTERNAL to gRPC.
     assert sizes <= ({MAPS_BYTES} if number is signal.SIGTERM else {MAPS_BYTES, grpc.StatusCode.INTERNAL})
     assert leaving.end() == (0 if number is signal.SIGTERM else -signal.SIGKILL)

@@ -1,7 +1,5 @@
 """The image of the server, built without Docker as a company would: on its own base, from its own index; served and asked."""
 
-from __future__ import annotations
-
 import functools
 import ssl
 import subprocess

@@ -1,7 +1,5 @@
 """A pod as deploy/kubernetes describes it, as a process: its variables, its Secrets, its probes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

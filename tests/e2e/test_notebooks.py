@@ -1,7 +1,5 @@
 """The notebooks of examples/ run from their first cell to their last, and show numbers."""
 
-from __future__ import annotations
-
 import re
 from contextvars import copy_context
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The contents of the three wheels, built from their sdists: the client is small and knows neither torch nor the workbench; the
 workbench brings the page; the service brings its model and knows no workbench."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

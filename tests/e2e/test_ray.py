@@ -1,12 +1,11 @@
 """A Ray cluster with two replicas answers as our own server does, also while replicas are killed."""
 
-from __future__ import annotations
-
 import hashlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,11 +15,10 @@ import pytest
 from bertscope.inference import open_inference_pb2 as oip
 from bertscope.inference import open_inference_pb2_grpc as oip_grpc
 from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc, model_pb2_grpc
+from bertscope.v1 import ablation_pb2_grpc, attention_pb2_grpc, cloze_pb2_grpc
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import model_pb2 as model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.patience import granted, wait_until
@@ -35,7 +33,7 @@ pytestmark = [
 ]
 
 CALL_SECONDS = granted(60.0)
-READ, ADMIN = "read-token", "admin-token"
+READ = "read-token"
 MODEL = "bertscope-mini"
 FILL = cloze.FillMaskRequest(texts=["Paris is the capital of [MASK].", "The cat sat on the [MASK]."], top_k=5)
 MAPS = attention.ExtractAttentionRequest(
@@ -54,8 +52,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """What deploy/ray describes, for callers with tokens."""
     folder = tmp_path_factory.mktemp("ray")
     tokens = folder / "tokens"
-    lines = (f"{name} {name} sha256:{hashlib.sha256(f'{name}-token'.encode()).hexdigest()}\n" for name in ("read", "admin"))
-    tokens.write_text("".join(lines), encoding="utf-8")
+    tokens.write_text(f"read read sha256:{hashlib.sha256(READ.encode()).hexdigest()}\n", encoding="utf-8")
     configuration = read_configuration()
     (application,) = configuration["applications"]
     application["args"]["settings"] = {"tokens_file": str(tokens), "runtime": "torch"}
@@ -74,14 +71,14 @@ def bearing(token: str, request_id: str = "asked-by-a-test") -> tuple[tuple[str,
     return (("authorization", f"Bearer {token}"), ("x-request-id", request_id))
 
 
-def fill(channel: grpc.Channel) -> list[Any]:
+def fill(channel: grpc.Channel, request: cloze.FillMaskRequest = FILL) -> list[Any]:
     stub = cloze_pb2_grpc.ClozeServiceStub(channel)
-    return [stub.FillMask(FILL, timeout=CALL_SECONDS, metadata=bearing(READ))]
+    return [stub.FillMask(request, timeout=CALL_SECONDS, metadata=bearing(READ))]
 
 
-def maps(channel: grpc.Channel) -> list[Any]:
+def maps(channel: grpc.Channel, request: attention.ExtractAttentionRequest = MAPS) -> list[Any]:
     stub = attention_pb2_grpc.AttentionServiceStub(channel)
-    return list(stub.ExtractAttention(MAPS, timeout=CALL_SECONDS, metadata=bearing(READ)))
+    return list(stub.ExtractAttention(request, timeout=CALL_SECONDS, metadata=bearing(READ)))
 
 
 def infer(channel: grpc.Channel) -> list[Any]:
@@ -118,36 +115,21 @@ def failure(call: Callable[[grpc.Channel], Any], channel: grpc.Channel) -> tuple
     return error.code(), error.details(), told
 
 
-def ask_for(request: cloze.FillMaskRequest | attention.ExtractAttentionRequest) -> Callable[[grpc.Channel], Any]:
-    def call(channel: grpc.Channel) -> Any:
-        if isinstance(request, cloze.FillMaskRequest):
-            return cloze_pb2_grpc.ClozeServiceStub(channel).FillMask(request, timeout=CALL_SECONDS, metadata=bearing(READ))
-        stub = attention_pb2_grpc.AttentionServiceStub(channel)
-        return list(stub.ExtractAttention(request, timeout=CALL_SECONDS, metadata=bearing(READ)))
-
-    return call
-
-
 @pytest.mark.parametrize(
-    "request_",
+    "ask",
     [
-        cloze.FillMaskRequest(texts=["no mask"]),
-        attention.ExtractAttentionRequest(inputs=MAPS.inputs, layers=[99]),
+        partial(fill, request=cloze.FillMaskRequest(texts=["no mask"])),
+        partial(fill, request=cloze.FillMaskRequest(texts=TEXTS, model="models/missing")),
+        partial(maps, request=attention.ExtractAttentionRequest(inputs=MAPS.inputs, layers=[99])),
     ],
-    ids=["a field", "a stream"],
+    ids=["a field", "a model", "a stream"],
 )
 def test_both_refuse_with_the_same_details(
-    request_: cloze.FillMaskRequest | attention.ExtractAttentionRequest, channel: grpc.Channel, embedded: Process
+    ask: Callable[[grpc.Channel], Any], channel: grpc.Channel, embedded: Process
 ) -> None:
-    ours, theirs = (failure(ask_for(request_), one) for one in (embedded.channel, channel))
+    ours, theirs = (failure(ask, one) for one in (embedded.channel, channel))
     assert ours[2].keys() == {"grpc-status-details-bin", "x-request-id"}
     assert theirs == ours
-
-
-def test_a_model_that_nobody_deployed_is_not_found(channel: grpc.Channel) -> None:
-    code, details, _ = failure(ask_for(cloze.FillMaskRequest(texts=TEXTS, model="models/missing")), channel)
-    assert code is grpc.StatusCode.NOT_FOUND
-    assert details == f"model 'models/missing' is not loaded; loaded: models/{MODEL}"
 
 
 def test_our_client_works_unchanged(cluster: Cluster) -> None:
@@ -168,24 +150,6 @@ def test_health_knows_its_services(channel: grpc.Channel) -> None:
         stub.Check(health_pb2.HealthCheckRequest(service="no.such.Service"), timeout=CALL_SECONDS)
     error: Any = caught.value
     assert error.code() is grpc.StatusCode.NOT_FOUND
-
-
-@pytest.mark.parametrize(
-    ("metadata", "code"),
-    [
-        ((), grpc.StatusCode.UNAUTHENTICATED),
-        (bearing("wrong"), grpc.StatusCode.UNAUTHENTICATED),
-        (bearing(READ), grpc.StatusCode.PERMISSION_DENIED),
-        (bearing(ADMIN), grpc.StatusCode.UNIMPLEMENTED),
-    ],
-    ids=["no token", "a wrong token", "a reader", "an administrator, for there is one configuration"],
-)
-def test_models_are_changed_by_nobody(channel: grpc.Channel, metadata: Any, code: grpc.StatusCode) -> None:
-    stub = model_pb2_grpc.ModelServiceStub(channel)
-    with pytest.raises(grpc.RpcError) as caught:
-        list(stub.LoadModel(model.LoadModelRequest(model_id="x", source=MODEL), timeout=CALL_SECONDS, metadata=metadata))
-    error: Any = caught.value
-    assert error.code() is code
 
 
 def cancelled_sweep(channel: grpc.Channel) -> str:

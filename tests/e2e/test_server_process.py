@@ -6,8 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -18,7 +16,6 @@ from typing import Any
 import bertscope as client
 import grpc
 import pytest
-from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
@@ -48,24 +45,6 @@ def long_stream(process: Process, texts: int = 2) -> Any:
     return process.attention.ExtractAttention(request, timeout=granted(60))
 
 
-def sweep_of(texts: int, **fields: Any) -> ablation.SweepHeadsRequest:
-    """Every head of the embedded model at zero; with many texts it takes a while."""
-    words = ("France", "Italy", "Spain", "Japan", "Egypt", "Peru", "Cuba", "China", "Kenya", "Nepal")
-    prompts = [text_input(f"In {1900 + number} the capital of {words[number % 10]} was [MASK].") for number in range(texts)]
-    objective = ablation.Objective(divergence=ablation.Divergence(inputs=prompts))
-    return ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO, **fields)
-
-
-def text_input(text: str) -> common_pb2.TextInput:
-    return common_pb2.TextInput(text=text)
-
-
-def scores_of(responses: list[ablation.SweepHeadsResponse]) -> dict[tuple[int, int], float]:
-    """Score of each head, by its layer and number."""
-    effects = [response.effect for response in responses if response.HasField("effect")]
-    return {(one.heads.layers[0].layer, one.heads.layers[0].heads[0]): one.metrics[0].score for one in effects}
-
-
 def one_line(process: Process) -> str:
     """What a server that could not begin said: no trace, and at its end one line that tells why."""
     assert "Traceback" not in process.text
@@ -75,50 +54,11 @@ def one_line(process: Process) -> str:
     return lines[0]
 
 
-def bertscope(process: Process, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("bertscope")), *arguments, "--target", process.target]
-    return subprocess.run(command, capture_output=True, text=True, timeout=granted(60), check=False)
-
-
-@pytest.mark.slow
-def test_the_embedded_model_is_the_default_and_knows_the_capital_of_france(embedded: Process) -> None:
-    listed = embedded.models.GetModel(model.GetModelRequest(), timeout=granted(20)).model
-    assert (listed.name, listed.source, listed.architecture) == ("models/bertscope-mini", "bertscope-mini", "bert")
-    assert (listed.layers, listed.heads, listed.hidden_size) == (6, 12, 384)
-    (result,) = embedded.cloze.FillMask(CAPITAL, timeout=granted(20)).results
-    best = result.masks[0].predictions[0]
-    assert best.token == "france"
-    assert best.probability == pytest.approx(0.49, abs=0.02)
-
-
-def test_the_metrics_are_where_the_port_file_says(embedded: Process) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{embedded.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
-        assert b"bertscope_models" in page.read()
-
-
-@pytest.mark.slow
-def test_the_command_asks_it(embedded: Process) -> None:
-    asked = bertscope(embedded, "fill", "Paris is the capital of [MASK].", "--json")
-    assert asked.returncode == 0, asked.stderr
-    assert "france" in asked.stdout
-    json.loads(asked.stdout)
-    healthy = bertscope(embedded, "health")
-    assert healthy.returncode == 0, healthy.stderr
-
-
 @servers_of_its_own
-def test_servers_that_can_not_begin_say_why_in_one_line(
-    embedded: Process, launch: Callable[..., Process], tmp_path: Path
-) -> None:
-    port = str(embedded.ports["port"])
-    second = launch("--port", port)
+def test_servers_that_can_not_begin_say_why_in_one_line(launch: Callable[..., Process], tmp_path: Path) -> None:
     lost = launch("--model", "/nowhere/at/all")
     offline = launch("--model", "nobody/nothing", HF_HOME=str(tmp_path))
-    assert [process.end() for process in (second, lost, offline)] == [1, 1, 1]
-    assert "Traceback" not in second.text
-    taken = f"bertscope serve: can't listen on 127.0.0.1:{port}; is the port taken? choose another with --port"
-    assert second.text.splitlines()[-1] == taken
-    assert embedded.cloze.FillMask(CAPITAL, timeout=granted(20)).results
+    assert [process.end() for process in (lost, offline)] == [1, 1]
     assert one_line(lost) == "bertscope serve: the server has no folder /nowhere/at/all"
     assert "nobody/nothing is not in the server's cache" in one_line(offline)
     assert "offline" in one_line(offline)
@@ -143,6 +83,8 @@ def test_a_start_says_what_runs_and_how_long_each_stage_took(embedded: Process) 
     rest = iter([line.partition(" INFO ")[2] for line in process.text.splitlines()])
     for pattern in wanted:
         assert any(re.fullmatch(pattern, line) for line in rest), f"{pattern!r} is not in its place in\n{process.text}"
+    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
+        assert b"bertscope_models" in page.read()
 
 
 @servers_of_its_own
@@ -211,43 +153,6 @@ def test_models_get_the_names_asked_or_their_folders_and_sigterm_finishes_what_r
     assert any("every process on this machine may" in line["message"] for line in lines)
     (line,) = [line for line in lines if line.get("request_id") == "mine"]
     assert (line["method"], line["code"], line["level"]) == ("FillMask", "OK", "INFO")
-
-
-@pytest.mark.slow
-def test_a_sweep_of_the_embedded_model(embedded: Process) -> None:
-    responses = list(embedded.ablation.SweepHeads(sweep_of(3), timeout=granted(60)))
-    assert [response.WhichOneof("event") for response in responses] == ["start", *["effect"] * 72, "summary"]
-    assert responses[0].start.total == 72
-    scores = scores_of(responses)
-    assert set(scores) == {(layer, head) for layer in range(6) for head in range(12)}
-    assert min(scores.values()) >= 0 and max(scores.values()) > 0.01
-    assert responses[-1].summary.layer_passes < responses[-1].summary.full_layer_passes
-    assert responses[-1].summary.provenance.model == "models/bertscope-mini"
-
-
-@servers_of_its_own
-def test_without_grace_a_sweep_is_cut_off_and_what_came_is_right(embedded: Process, launch: Callable[..., Process]) -> None:
-    process = launch("--grace-seconds", "0")
-    process.wait_until_serving()
-    # Fifty thousand runs: nothing finishes them in the time that a signal takes.
-    stream = process.ablation.SweepHeads(sweep_of(700), timeout=granted(110))
-    received = [next(stream), next(stream)]
-    process.popen.send_signal(signal.SIGTERM)
-    with pytest.raises(grpc.RpcError) as caught:
-        received.extend(stream)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert process.end(15) == 0
-    assert "Traceback" not in process.text
-    scores = scores_of(received)
-    assert 1 <= len(scores) < 72
-    first = ablation.HeadSet(layers=[common_pb2.LayerHeads(layer=0, heads=[0])])
-    alone = scores_of(list(embedded.ablation.SweepHeads(sweep_of(700, sets=[first]), timeout=granted(60))))
-    assert scores[0, 0] == pytest.approx(alone[0, 0], abs=1e-5)
-
-
-def predictions(reply: cloze.FillMaskResponse) -> dict[int, float]:
-    """Probability by piece."""
-    return {one.piece_ids[0]: one.probability for one in reply.results[0].masks[0].predictions}
 
 
 @servers_of_its_own

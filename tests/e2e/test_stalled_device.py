@@ -1,7 +1,6 @@
 """A server process one of whose models never comes back from a batch: callers, health, metrics, log, and the end on SIGTERM."""
 
 import signal
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,9 @@ from bertscope.v1 import model_pb2 as model
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.endless import write_endless
+from tests.support.observed import metric
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 
@@ -56,13 +55,6 @@ def failure(call: Any) -> tuple[grpc.StatusCode, str]:
     return error.code(), info.reason
 
 
-def metric(process: Process, name: str) -> dict[str, float]:
-    """Values by device."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=CALL_SECONDS) as page:
-        families = list(text_string_to_metric_families(page.read().decode()))
-    return {sample.labels["device"]: sample.value for one in families for sample in one.samples if sample.name == name}
-
-
 def test_a_model_that_never_ends_is_told_of_and_does_not_keep_the_process(
     launch: Callable[..., Process], tiny: Path, endless: Path
 ) -> None:
@@ -79,8 +71,8 @@ def test_a_model_that_never_ends_is_told_of_and_does_not_keep_the_process(
     for call in others:  # each came before the batch that hangs, or waited behind it
         assert call.exception() is None or failure(call) == (grpc.StatusCode.UNAVAILABLE, "DEVICE_STALLED")
     assert process.health() == Status.NOT_SERVING
-    assert metric(process, "bertscope_device_stalled") == {"cpu": 1.0}
-    assert metric(process, "bertscope_device_broken") == {"cpu": 0.0}
+    assert metric(process, "bertscope_device_stalled", device="cpu") == 1
+    assert metric(process, "bertscope_device_broken", device="cpu") == 0
     later = process.cloze.FillMask.future(FILL, timeout=CALL_SECONDS)
     assert failure(later) == (grpc.StatusCode.UNAVAILABLE, "DEVICE_STALLED")
     assert "cpu is stalled: a batch (1 text, " in process.text

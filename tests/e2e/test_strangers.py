@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from bertscope.v1 import cloze_pb2 as cloze
+from bertscope_service import contract
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.errors import InvalidArgument
@@ -32,27 +33,7 @@ LIMITS = RequestLimits(texts=8, text_characters=2000, candidates=20, tokens=1000
 FILL_MASK = "bertscope.v1.ClozeService/FillMask"
 CAPITAL = '{"texts": ["Paris is the capital of [MASK]."], "top_k": 3}'
 NO_MASK = '{"texts": ["No mask."]}'
-SERVICES = {
-    *(
-        f"bertscope.v1.{name}Service"
-        for name in (
-            "Ablation",
-            "Attention",
-            "Attribution",
-            "Benchmark",
-            "Classification",
-            "Cloze",
-            "Distillation",
-            "Inspection",
-            "Model",
-            "QuestionAnswering",
-            "Representation",
-        )
-    ),
-    "grpc.channelz.v1.Channelz",
-    "grpc.health.v1.Health",
-    "inference.GRPCInferenceService",
-}
+SERVICES = {*contract.SERVICES, "grpc.channelz.v1.Channelz", "grpc.health.v1.Health"}
 
 Done = subprocess.CompletedProcess[str]
 

@@ -2,13 +2,10 @@
 
 import subprocess
 import sys
-import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import bertscope
 import grpc
@@ -21,8 +18,8 @@ from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.observed import Asker, metric
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 
@@ -55,39 +52,6 @@ QUESTIONS: dict[str, Callable[[grpc.Channel], Numbers]] = {"fill": fill, "maps":
 def connect(process: Process) -> grpc.Channel:
     """A connection of its own, on which nothing is tried again."""
     return grpc.insecure_channel(process.target, [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", 1)])
-
-
-class Client:
-    """A thread that asks one thing over and over; the answers, and the errors."""
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        self._ask = ask
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.answers: list[Any] = []
-        self.errors: list[Exception] = []
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join(CALL_SECONDS)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self.answers.append(self._ask())
-            except (grpc.RpcError, bertscope.BertscopeError) as error:
-                self.errors.append(error)
-                self._stop.wait(0.01)  # a port that refuses connections is asked no more often
-
-
-@pytest.fixture(scope="module")
-def steady(tmp_path_factory: pytest.TempPathFactory, tiny: Path) -> Iterator[Process]:
-    """A server that stays, with a tiny model."""
-    with Process(tmp_path_factory.mktemp("steady"), "--model", f"tiny={tiny}") as process:
-        process.wait_until_serving()
-        yield process
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +88,9 @@ def test_a_server_that_is_killed_costs_no_read_call_of_clients_that_know_another
     with ExitStack() as stack, connect(leaving) as alone:
         clients = [stack.enter_context(bertscope.Client(both, options=options)) for _ in range(6)]
         right = {filled: truths["fill"], mapped: truths["maps"], described: described(clients[0])}
-        asking = [(ask, Client(partial(ask, client))) for ask, client in zip(2 * list(right), clients, strict=True)]
+        asking = [(ask, Asker(partial(ask, client))) for ask, client in zip(2 * list(right), clients, strict=True)]
         callers = [caller for _, caller in asking]
-        left = Client(lambda: fill(alone))
+        left = Asker(lambda: fill(alone))
         wait_until(lambda: all(len(caller.answers) >= 3 for caller in (*callers, left)), "everybody is at it")
         leaving.popen.kill()
         leaving.end()
@@ -160,9 +124,6 @@ ENDLESS = ablation.SweepHeadsRequest(
 )
 """24,000 runs: more than anybody waits for here."""
 
-HEAVY = attention.ExtractAttentionRequest(inputs=LONG)
-"""65 MB of maps: more than the buffers between a server and a reader who has paused."""
-
 SWEEPING = """
 import signal, sys, grpc
 from bertscope.v1 import ablation_pb2, ablation_pb2_grpc
@@ -170,25 +131,16 @@ request = ablation_pb2.SweepHeadsRequest.FromString(sys.stdin.buffer.read())
 for response in ablation_pb2_grpc.AblationServiceStub(grpc.insecure_channel(sys.argv[1])).SweepHeads(request):
     print("got one", flush=True)
 """
-PAUSING = """
-import signal, sys, grpc
-from bertscope.v1 import attention_pb2, attention_pb2_grpc
-request = attention_pb2.ExtractAttentionRequest.FromString(sys.stdin.buffer.read())
-stream = attention_pb2_grpc.AttentionServiceStub(grpc.insecure_channel(sys.argv[1])).ExtractAttention(request)
-next(stream)
-print("got one", flush=True)
-signal.pause()
-"""
 
 
 @contextmanager
-def reader(process: Process, program: str, request: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A client in a process of its own that has the first message of a stream."""
-    command = [sys.executable, "-c", program, process.target]
+def sweeping(process: Process) -> Iterator[subprocess.Popen[bytes]]:
+    """A client in a process of its own that has the first message of an endless sweep."""
+    command = [sys.executable, "-c", SWEEPING, process.target]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
         try:
             assert client.stdin is not None and client.stdout is not None
-            client.stdin.write(request.SerializeToString())
+            client.stdin.write(ENDLESS.SerializeToString())
             client.stdin.close()
             assert client.stdout.readline() == b"got one\n"
             yield client
@@ -196,41 +148,27 @@ def reader(process: Process, program: str, request: Any) -> Iterator[subprocess.
             client.kill()
 
 
-def metric(process: Process, name: str, **labels: str) -> float:
-    """A sample of the server's metrics now, 0 if there is none."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.ports['metrics_port']}/metrics", timeout=granted(10)) as page:
-        families = list(text_string_to_metric_families(page.read().decode()))
-    found = (sample for family in families for sample in family.samples if sample.name == name and sample.labels == labels)
-    return next((sample.value for sample in found), 0.0)
-
-
 def rows(process: Process) -> float:
     return metric(process, "bertscope_batch_rows_sum", device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("method", "program", "request_"),
-    [
-        ("SweepHeads", SWEEPING, ENDLESS),
-        ("ExtractAttention", PAUSING, HEAVY),
-    ],
-)
-def test_the_work_for_a_client_that_is_killed_ends_and_nobody_else_notices(
-    steady: Process, truths: dict[str, Numbers], method: str, program: str, request_: Any
-) -> None:
+def test_the_work_for_a_client_that_is_killed_ends_and_nobody_else_notices(steady: Process, truths: dict[str, Numbers]) -> None:
     def in_flight() -> float:
-        return metric(steady, "bertscope_requests_in_flight", method=method)
+        return metric(steady, "bertscope_requests_in_flight", method="SweepHeads")
 
-    cancelled = metric(steady, "bertscope_requests_total", method=method, code="CANCELLED")
+    def cancelled() -> float:
+        return metric(steady, "bertscope_requests_total", method="SweepHeads", code="CANCELLED")
+
+    before = cancelled()
     with connect(steady) as channel:
-        with reader(steady, program, request_) as client:
-            bystander = Client(lambda: fill(channel))
+        with sweeping(steady) as client:
+            bystander = Asker(lambda: fill(channel))
             wait_until(lambda: len(bystander.answers) >= 3, "the other client is at it")
             assert in_flight() == 1
             client.kill()
             wait_until(lambda: in_flight() == 0, "the server knows")
             bystander.stop()
-        assert metric(steady, "bertscope_requests_total", method=method, code="CANCELLED") == cancelled + 1
+        assert cancelled() == before + 1
         # A call that is answered has seen the end of the batch that was at work; from then on there is only what it asks for.
         fill(channel)
         computed = rows(steady)

@@ -1,10 +1,7 @@
 """A device without a thread, on a simulated clock: it runs what the queue gives it, for as long as it is said to take."""
 
-from __future__ import annotations
-
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertscope_service.engine.admission import Admission
@@ -27,15 +24,6 @@ BATCH_SECONDS = BUDGET * max(TOKEN_SECONDS.values())
 
 def cost(row: Row) -> float:
     return TOKEN_SECONDS[str(row.observer.group)]
-
-
-def on_a_loop(test: Callable[[], None]) -> None:
-    """Jobs are made on an event loop."""
-
-    async def run() -> None:
-        test()
-
-    asyncio.run(run())
 
 
 @dataclass(frozen=True)
@@ -65,8 +53,6 @@ class Simulation:
         """How long each job took that was answered."""
         self.served: defaultdict[str, float] = defaultdict(float)
         self.order: list[Priority] = []
-        self.busy = self.dropped = 0.0
-        self.most_tokens = 0
         self._left: dict[Job, int] = {}
 
     def job(self, arrival: Arrival) -> Job:
@@ -87,31 +73,19 @@ class Simulation:
             return job
         self.arrived[job], self._left[job] = self.now, len(job.rows)
         self.queue.push(job)
-        self.most_tokens = max(self.most_tokens, self.queue.tokens)
         return job
 
     def step(self) -> float:
         """Run the next batch; how long it took, 0 if none waits."""
         taken = self.queue.take(BUDGET, self.now, lambda row: BUDGET // 2 if row.job.priority is Priority.BULK else BUDGET)
-        self.dropped += len(taken.dropped)
         if not taken.rows:
             return 0.0
         self.order.append(taken.rows[0].job.priority)
         seconds = sum(len(row.sequence) for row in taken.rows) * cost(taken.rows[0])
         self.now += seconds
-        self.busy += seconds
         for row in taken.rows:
             self.served[row.job.client] += len(row.sequence) * cost(row)
             self._left[row.job] -= 1
             if not self._left[row.job]:
                 self.waits[row.job] = self.now - self.arrived[row.job]
         return seconds
-
-    def run(self, arrivals: Sequence[Arrival]) -> None:
-        """Let jobs come when they do, until all that were let in are through."""
-        coming = sorted(arrivals, key=lambda arrival: -arrival.at)
-        while coming or self.queue.rows:
-            while coming and coming[-1].at <= self.now:
-                self.offer(coming.pop())
-            if not self.step() and coming:
-                self.now = max(self.now, coming[-1].at)

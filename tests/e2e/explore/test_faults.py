@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from tests.support.browsing import Watched
 from tests.support.fake_server import FakeServer, start
 from tests.support.page import Page
-from tests.support.patience import granted, wait_until
+from tests.support.patience import granted
 from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
@@ -73,17 +73,3 @@ def test_a_killed_server_is_waited_for_and_loses_nothing(visit: Visit, launch: C
         expect(tab.locator(".chip")).to_have_text("✕ 1:8")
         expect(tab.locator(".headline")).not_to_have_text(before, timeout=granted(30_000))
         expect(tab.locator(".headline s")).to_contain_text("france")
-
-
-def test_closing_the_tab_ends_its_sweep(visit: Visit, launch: Callable[..., Process]) -> None:
-    server = launch()
-    server.wait_until_serving()
-    with Page(server.target) as page:
-        tab = visit("#explore", of=page).tab
-        expect(tab.locator(".looks")).to_contain_text("looks at")
-        tab.get_by_text("Measure over further sentences").click()
-        tab.get_by_label("Further sentences").fill("\n".join(f"Number {number} is very [MASK]." for number in range(300)))
-        tab.get_by_role("button", name="Measure every head").click()
-        expect(tab.locator(".worth progress")).not_to_have_js_property("value", 0, timeout=granted(60_000))
-        tab.close()
-        wait_until(lambda: re.search("method=SweepHeads code=CANCELLED", server.text), "the sweep is cancelled")

@@ -28,18 +28,17 @@ def searched(tab: Tab, unit: str) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
 
 
-def test_it_is_never_empty_and_says_what_the_client_says(visit: Visit, target: str) -> None:
+def test_it_is_never_empty_and_says_what_the_client_says(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#find").tab
     searched(tab, "layer 0, head 2")  # The head that attends most to the token before.
     expect(tab.locator(".find-corpus")).to_contain_text("sentences that ship")
     tab.get_by_role("gridcell", name=re.compile("^layer 4 head 10")).click()
     searched(tab, "layer 4, head 10")
     shown = rows(tab)
-    with bertscope.Client(target) as client:
-        texts = tab.evaluate(
-            "import('/static/js/views/find_corpus.js').then(module => module.createCorpus({api: {latest() {}}}).now().texts)"
-        )
-        (found,) = client.find_contexts(texts, heads={4: [10]}, places=30)
+    texts = tab.evaluate(
+        "import('/static/js/views/find_corpus.js').then(module => module.createCorpus({api: {latest() {}}}).now().texts)"
+    )
+    (found,) = client.find_contexts(texts, heads={4: [10]}, places=30)
     assert [row[2:4] for row in shown] == [[place.word, place.partner] for place in found.best]
     assert [float(row[0]) for row in shown] == pytest.approx([place.value for place in found.best], rel=1e-2)
     assert shown[0][1] == texts[found.best[0].text_index]
@@ -136,11 +135,10 @@ def test_uses_of_a_word(visit: Visit) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("places, in")
 
 
-def test_a_class_of_a_probe(visit: Visit, target: str, tmp_path: Path) -> None:
+def test_a_class_of_a_probe(visit: Visit, client: bertscope.Client, tmp_path: Path) -> None:
     path = tmp_path / "probes.npz"
     texts = bertscope.read_probe_conllu(EXAMPLES, "upos")
-    with bertscope.Client(target) as client:
-        kept = bertscope.KeptProbe.of(client.train_probe(texts, layers=[2, 4], weights=True))
+    kept = bertscope.KeptProbe.of(client.train_probe(texts, layers=[2, 4], weights=True))
     kept.save(path)
     tab = visit("#layers").tab
     tab.get_by_role("link", name="Words where a probe sees a class").click()
@@ -155,20 +153,6 @@ def test_a_class_of_a_probe(visit: Visit, target: str, tmp_path: Path) -> None:
     expect(tab.locator(".data-table tbody tr").first).to_contain_text("VERB")
     tab.get_by_label("A file of probes or codes").set_input_files(EXAMPLES)
     expect(tab.locator(".find-place .status-line")).to_contain_text(re.compile("not a file of"))
-
-
-def test_codes_that_ship(visit: Visit) -> None:
-    tab = visit("#find").tab
-    searched(tab, "layer 0, head 2")
-    tab.get_by_role("radio", name="Direction").check(force=True)
-    tab.get_by_role("button", name="Codes of the embedded model").click()
-    searched(tab, "layer 3, code 0")
-    chips = tab.get_by_role("group", name="Units that stand out").get_by_role("button")
-    expect(chips).to_have_count(12)
-    number, words = chips.first.inner_text().split(" ", 1)
-    chips.first.click()
-    searched(tab, f"layer 3, code {number}")
-    expect(tab.locator(".data-table tbody tr").first).to_contain_text(words.split(",")[0], ignore_case=True)
 
 
 def test_hostile_sentences_and_links_are_harmless(visit: Visit) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -16,6 +15,7 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
 from tests.support.browsing import Watched
+from tests.support.disturbance import COMMAND
 
 pytestmark = pytest.mark.slow
 
@@ -74,8 +74,7 @@ def test_what_is_copied_computes_the_same(visit: Visit, client: bertscope.Client
     tab.get_by_role("button", name="Copy command").click()
     expect(tab.get_by_role("button", name="Copied")).to_be_visible()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
-    start = [sys.executable, "-c", "from bertscope_workbench.command.app import main; main()"]
-    told = json.loads(subprocess.run([*start, *words[1:], "--json"], capture_output=True, text=True, check=True).stdout)
+    told = json.loads(subprocess.run([*COMMAND, *words[1:], "--json"], capture_output=True, text=True, check=True).stdout)
     assert json.dumps(read.positions[1].layers[0].top[0].token) in json.dumps(told)
     tab.get_by_role("button", name="Copy Python").click()
     tab.wait_for_function("navigator.clipboard.readText().then(text => text.startsWith('import'))")

@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -17,6 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
+from tests.support.disturbance import COMMAND
 from tests.support.page import Page, opened
 from tests.support.patience import granted
 from tests.support.process import Process
@@ -103,15 +103,6 @@ def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Proce
     expect(tab.locator(".status-line[data-kind=error]")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
-@contextmanager
-def ended(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Kills the process at the end, if it still runs."""
-    try:
-        yield
-    finally:
-        process.kill()
-
-
 def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str) -> None:
     table = pa.table({f"c{number}": [0.5] * 190_000 for number in range(20)})
     file = io.BytesIO()
@@ -130,12 +121,14 @@ def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str)
 
 @contextmanager
 def printed(target: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Runs `bertscope explore`, and yields it with the address that it prints."""
-    start = "from bertscope_workbench.command.app import main; main()"
-    command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
-        assert process.stdout is not None
-        yield process, next(line.strip() for line in process.stdout if line.startswith("http"))
+    """Runs `bertscope explore`, and yields it with the address that it prints; kills it at the end, if it still runs."""
+    command = [*COMMAND, "explore", "--target", target, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, next(line.strip() for line in process.stdout if line.startswith("http"))
+        finally:
+            process.kill()
 
 
 def test_a_server_that_does_not_answer_is_said() -> None:
@@ -147,14 +140,11 @@ def test_a_server_that_does_not_answer_is_said() -> None:
 
 
 def test_the_command(target: str) -> None:
-    start = "from bertscope_workbench.command.app import main; main()"
-    command = [sys.executable, "-c", start, "explore", "--target", target, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process, ended(process):
-        assert process.stdout is not None
-        said = process.stdout.readline() + process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/#key=([\w-]{40,})$", said)
-        assert found, said
-        taken = subprocess.run([*command[:-1], found[1]], capture_output=True, text=True, timeout=granted(60), check=False)
+    with printed(target) as (process, address):
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#key=[\w-]{40,}", address)
+        assert found, address
+        again = [*COMMAND, "explore", "--target", target, "--port", found[1]]
+        taken = subprocess.run(again, capture_output=True, text=True, timeout=granted(60), check=False)
         assert (taken.returncode, "--port 0" in taken.stderr) == (1, True)
         process.send_signal(signal.SIGINT)
         assert process.wait(granted(30)) == 0

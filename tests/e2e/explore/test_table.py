@@ -38,7 +38,7 @@ def sentences(tab: Tab) -> list[str]:
     return [link.inner_text() for link in tab.locator(".data-table tbody a").all()]
 
 
-def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], target: str, tmp_path: Path) -> None:
+def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
     tab = visit("#table").tab
     opened(tab, tmp_path, "too\tfew", f"{HOSTILE}\tx\tcity", f"{'the ' * 600}\tx\tcity")
     is_read(tab, "5 of 6 rows are read; the model rejected 1.")
@@ -46,10 +46,9 @@ def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], target: str
     expect(tab.get_by_text("the model reads 512")).to_be_visible()
     assert tab.evaluate("window.hurt") is None
     texts = [row[0] for row in ROWS]
-    with bertscope.Client(target) as client:
-        scores = {one.text: one.log_likelihood / one.scored_pieces for one in client.score_texts(texts, pieces=False)}
-        golds = client.fill_mask(texts, candidates_per_text=[[row[1]] for row in ROWS])
-        best = [one.masks[0].predictions[0].token for one in client.fill_mask(texts, top_k=1)]
+    scores = {one.text: one.log_likelihood / one.scored_pieces for one in client.score_texts(texts, pieces=False)}
+    golds = client.fill_mask(texts, candidates_per_text=[[row[1]] for row in ROWS])
+    best = [one.masks[0].predictions[0].token for one in client.fill_mask(texts, top_k=1)]
     losses = {one.text: -one.masks[0].predictions[0].log_probability for one in golds}
     for text, word, top in zip(texts, (row[1] for row in ROWS), best, strict=True):
         row = tab.get_by_role("row").filter(has_text=text)
@@ -88,7 +87,9 @@ def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], target: str
     assert sentences(tab) == [ROWS[3][0]]
 
 
-def test_an_edited_copy_stays_beside_its_original(visit: Callable[..., Watched], target: str, tmp_path: Path) -> None:
+def test_an_edited_copy_stays_beside_its_original(
+    visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path
+) -> None:
     tab = visit("#table?table_sort=-loss").tab
     opened(tab, tmp_path)
     is_read(tab, "4 of 4 rows are read.")
@@ -100,11 +101,10 @@ def test_an_edited_copy_stays_beside_its_original(visit: Callable[..., Watched],
     tab.keyboard.press("Enter")
     copy = tab.locator("tr.below")
     expect(copy.get_by_role("link")).to_have_text(edited)
-    with bertscope.Client(target) as client:
-        before, after = (
-            -client.fill_mask(text, candidates=["france"])[0].masks[0].predictions[0].log_probability
-            for text in (ROWS[0][0], edited)
-        )
+    before, after = (
+        -client.fill_mask(text, candidates=["france"])[0].masks[0].predictions[0].log_probability
+        for text in (ROWS[0][0], edited)
+    )
     expect(copy.locator("mark")).to_have_text("Lyon")
     expect(copy).to_contain_text(f"{after:.3f} +{after - before:.3f}")
     assert sentences(tab).index(edited) == sentences(tab).index(ROWS[0][0]) + 1

@@ -37,7 +37,7 @@ def test_the_tour_begins_on_first_use_and_is_remembered(visit: Visit) -> None:
     expect(tour).to_have_count(0)
 
 
-def test_the_tour_by_keyboard_alone(visit: Visit, target: str) -> None:
+def test_the_tour_by_keyboard_alone(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#explore", tour=True).tab
     expect(tab.locator(".looks")).to_contain_text("looks at")
     expect(tab.locator(".tour")).to_be_focused()
@@ -55,10 +55,7 @@ def test_the_tour_by_keyboard_alone(visit: Visit, target: str) -> None:
     expect(tab.locator(".tour")).to_have_count(0)
     assert all(box and box["width"] > 40 for box in rings)
     assert len({(box["x"], box["width"], box["height"]) for box in rings if box}) == STEPS
-    with (
-        bertscope.Client(target) as client,
-        client.sweep_heads(bertscope.Divergence(["Paris is the capital of [MASK]."])) as sweep,
-    ):
+    with client.sweep_heads(bertscope.Divergence(["Paris is the capital of [MASK]."])) as sweep:
         assert tab.locator(".head:not(.waiting)").count() == sum(1 for each in sweep if isinstance(each, bertscope.HeadEffect))
 
 
@@ -83,12 +80,11 @@ def test_help_is_about_what_has_the_focus(visit: Visit) -> None:
     expect(tab.locator(".tour")).to_contain_text(f"1 of {STEPS}")
 
 
-def test_a_head_says_its_value_and_what_it_does(visit: Visit, target: str) -> None:
+def test_a_head_says_its_value_and_what_it_does(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#explore").tab
-    with bertscope.Client(target) as client:
-        texts = tab.evaluate("import('/static/js/examples.js').then(module => module.EXAMPLES)")
-        described = client.describe_attention(texts)
-        map_ = client.inspect(texts[0], maps=bertscope.MapView({1: [8]}, format="float32")).maps[0].cells[0]
+    texts = tab.evaluate("import('/static/js/examples.js').then(module => module.EXAMPLES)")
+    described = client.describe_attention(texts)
+    map_ = client.inspect(texts[0], maps=bertscope.MapView({1: [8]}, format="float32")).maps[0].cells[0]
     previous, following = described.mean("previous"), described.mean("next")
     first = np.unravel_index(previous.argmax(), previous.shape)
     expect(tab.get_by_role("heading", name=f"Layer {first[0]}, head {first[1]}")).to_be_visible()

@@ -25,13 +25,12 @@ def traced(tab: Tab) -> None:
     expect(tab.locator(".page-footer .status-line")).to_contain_text("places in")
 
 
-def test_numbers_are_the_clients(visit: Visit, target: str) -> None:
+def test_numbers_are_the_clients(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#trace").tab
     traced(tab)
-    with bertscope.Client(target) as client:
-        trace = client.trace(CLEAN, CORRUPTED, bertscope.Answer("are", "is"))
-        patch = bertscope.patch(4, CLEAN, positions=[1])
-        (patched,) = client.fill_mask(CORRUPTED, top_k=1, interventions=patch)
+    trace = client.trace(CLEAN, CORRUPTED, bertscope.Answer("are", "is"))
+    patch = bertscope.patch(4, CLEAN, positions=[1])
+    (patched,) = client.fill_mask(CORRUPTED, top_k=1, interventions=patch)
     layers = len(trace.layers)
     for layer, position in ((0, 2), (4, 1), (5, 7)):
         share = trace.recovery[layer, position]
@@ -62,7 +61,7 @@ def test_other_sentences_and_an_error(visit: Visit) -> None:
     expect(tab.get_by_label("The model with one place patched")).to_contain_text('of "The dogs [MASK] here."')
 
 
-def test_a_cell_is_dragged_into_another_sentence(visit: Visit, target: str) -> None:
+def test_a_cell_is_dragged_into_another_sentence(visit: Visit, client: bertscope.Client) -> None:
     tab = visit("#trace?traceat=3.2").tab
     traced(tab)
     other = "The dog [MASK] here."
@@ -70,10 +69,9 @@ def test_a_cell_is_dragged_into_another_sentence(visit: Visit, target: str) -> N
     panel.get_by_label("Put it into another sentence").fill(other)
     panel.get_by_label("Put it into another sentence").press("Enter")
     expect(panel).to_contain_text(f'of "{other}"')
-    with bertscope.Client(target) as client:
-        layers = client.get_model().layers
-        patch = bertscope.patch(0, CLEAN, positions=[2])
-        (patched,) = client.fill_mask(other, top_k=1, interventions=patch)
+    layers = client.get_model().layers
+    patch = bertscope.patch(0, CLEAN, positions=[2])
+    (patched,) = client.fill_mask(other, top_k=1, interventions=patch)
     cell(tab, 0, layers, 2).drag_to(panel)
     expect(panel).to_contain_text("Layer 0, keys")
     expect(panel).to_contain_text(f'of "{other}"')

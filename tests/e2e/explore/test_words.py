@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from playwright.sync_api import Locator, Route, expect
 from playwright.sync_api import Page as Tab
 
 from tests.support.browsing import Watched
+from tests.support.disturbance import COMMAND
 from tests.support.page import Page
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
@@ -177,10 +177,8 @@ def test_the_command_and_the_python_of_what_is_shown(visit: Visit, client: berts
     shows(tab, expected)
     tab.get_by_role("button", name="Command", exact=True).click()
     words = shlex.split(tab.evaluate("navigator.clipboard.readText()"))
-    start = "from bertscope_workbench.command.app import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", start, *words[1:], "--json"], capture_output=True, text=True, timeout=granted(90), check=True
-    )
+    command = [*COMMAND, *words[1:], "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=granted(90), check=True)
     (result,) = json.loads(done.stdout)["results"]
     assert [each["value"] for each in result["words"]] == pytest.approx(expected.values.tolist(), rel=1e-4)
     tab.get_by_role("button", name="Python", exact=True).click()

@@ -1,7 +1,5 @@
 """Envoy in a cluster: its objects find each other and the servers; its configuration differs from a machine's in addresses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

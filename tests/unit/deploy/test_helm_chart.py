@@ -1,7 +1,5 @@
 """The Helm chart makes the objects of deploy/kubernetes, and refuses values that can't be meant."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

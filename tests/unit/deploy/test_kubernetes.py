@@ -1,7 +1,5 @@
 """What the manifests for Kubernetes name exists: in each other, in the image, in the server and in its command."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What pages say of calls in words is what the contract and the client have."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

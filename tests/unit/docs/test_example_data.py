@@ -1,7 +1,5 @@
 """The data that examples and benchmarks ship with: whole rows, of characters and not of their HTML names."""
 
-from __future__ import annotations
-
 import csv
 import html
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nothing tells people to install by a name that anybody may register."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -23,13 +23,6 @@ def parsed(*flags: str) -> Settings:
     return CliApp.run(Settings, cli_args=list(flags))
 
 
-def test_defaults() -> None:
-    settings = parsed()
-    assert (settings.port, settings.metrics_port, settings.host) == (50051, 9464, "127.0.0.1")
-    assert settings.model == []
-    assert (settings.max_texts, settings.precision, settings.device) == (256, "auto", "auto")
-
-
 def written(folder: Path, text: str) -> str:
     path = folder / "bertscope.toml"
     path.write_text(text, encoding="utf-8")
@@ -71,7 +64,10 @@ def test_a_wrong_file_is_refused_with_its_name_and_the_remedy(
     assert told.startswith(f"bertscope serve: --config {file}") and said in told
 
 
-def test_every_wrong_key_of_a_file_gets_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_flag_and_every_wrong_key_of_a_file_get_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--prot", "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--prot" in line
     assert main(["--config", written(tmp_path, "prt = 1\nthreads = -1\nmax_calls = 2\n")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
 
@@ -125,26 +121,13 @@ def test_a_wrong_variable_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_variables_that_are_no_settings_are_told_with_what_may_be_meant() -> None:
-    environment = [
-        "PATH",
-        "BERTSCOPE_TOKEN_FILES",
-        "BERTSCOPE_TOKENSFILE",
-        "bertscope_tokens_file",
-        "BERTSCOPE_QUEUE_TOKENS",
-        "BERTSCOPE_TOKEN_FILE",
-        "BERTSCOPE_SERVICE_HOST",
-    ]
-    assert unknown_variables(environment) == [
+    meant = ["BERTSCOPE_TOKEN_FILES", "BERTSCOPE_TOKENSFILE", "BERTSCOPE_SERVICE_HOST"]
+    known = ["PATH", "bertscope_tokens_file", "BERTSCOPE_QUEUE_TOKENS", "BERTSCOPE_TOKEN_FILE"]
+    assert unknown_variables([*known, *meant]) == [
         "BERTSCOPE_SERVICE_HOST",
         "BERTSCOPE_TOKENSFILE (BERTSCOPE_TOKENS_FILE?)",
         "BERTSCOPE_TOKEN_FILES (BERTSCOPE_TOKENS_FILE?)",
     ]
-
-
-def test_an_unknown_flag_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--prot", "1"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "--prot" in line
 
 
 def test_a_wrong_flag_does_not_wait_for_torch() -> None:
@@ -169,6 +152,7 @@ def test_every_setting_is_explained_in_the_help(capsys: pytest.CaptureFixture[st
 
 
 def test_metrics_are_served_on_the_host_of_grpc_unless_they_have_their_own() -> None:
+    assert (parsed().address, parsed().metrics_address) == (("127.0.0.1", 50051), ("127.0.0.1", 9464))
     settings = Settings(host="0.0.0.0", port=1, metrics_port=2)
     assert (settings.address, settings.metrics_address) == (("0.0.0.0", 1), ("0.0.0.0", 2))
     assert Settings(host="0.0.0.0", metrics_host="::1", metrics_port=2).metrics_address == ("::1", 2)

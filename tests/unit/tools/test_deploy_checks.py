@@ -1,7 +1,5 @@
 """What `make check` says of deployment files and locked packages: what is wrong, and what nobody looked at."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

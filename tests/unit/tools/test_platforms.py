@@ -1,7 +1,5 @@
 """What is installed on which platform, as the lock and the Makefile say it; nothing is installed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

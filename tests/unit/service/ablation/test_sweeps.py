@@ -160,17 +160,6 @@ async def test_the_metric_that_decides(metric: Metric | None) -> None:
     assert (await added(table, Greedy(Order.EFFECT, 1, 1, metric)))[1] == first
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("order", list(Order))
-@pytest.mark.parametrize(("step", "most", "sizes"), [(1, 5, [1] * 5), (2, 4, [2, 2]), (3, 4, [3, 1]), (4, 1, [1])])
-async def test_steps(monkeypatch: pytest.MonkeyPatch, order: Order, step: int, most: int, sizes: list[int]) -> None:
-    """The first point is the baseline, the last has as many sets as were asked for."""
-    rank(monkeypatch, WEIGHTS)
-    points = await added(Table(weighted(WEIGHTS)), Greedy(order, step, most, None))
-    assert [len(sets) for sets in points] == [0, *sizes]
-    assert [heads for sets in points for heads in sets] == [E, B, D, C, A][:most]
-
-
 def rank(monkeypatch: pytest.MonkeyPatch, weights: dict[HeadSet, float]) -> None:
     """Let the ranking find these importances, and nothing for other heads."""
     importance = np.zeros((3, 4))
@@ -202,33 +191,11 @@ async def test_importance_is_the_sum_over_a_set(monkeypatch: pytest.MonkeyPatch)
     assert points == [(), (B,), (A,), (both,), (D,)]
 
 
-async def test_best_remaining_looks_anew_at_each_step() -> None:
-    """A and B are harmless alone and fatal together; the order by effect can't know."""
-
-    def values(removed: Removed) -> list[list[float]]:
-        pair = {(0, 0), (0, 1)} <= removed
-        return [[1.0 + 9.0 * pair + 0.5 * ((1, 0) in removed)] * 2]
-
-    sets = (A, B, C)
-    assert await added(Table(values), Greedy(Order.EFFECT, 1, 3, None), sets) == [(), (A,), (B,), (C,)]
-    assert await added(Table(values), Greedy(Order.BEST_REMAINING, 1, 3, None), sets) == [(), (A,), (C,), (B,)]
-
-
 async def test_best_remaining_measures_no_point_twice() -> None:
     """Each step's winner was measured on top of what is removed."""
     table = Table(weighted(WEIGHTS))
     await added(table, Greedy(Order.BEST_REMAINING, 1, 5, None))
     assert len(table.asked) == 1 + 15
-
-
-@pytest.mark.parametrize("order", [Order.EFFECT, Order.BEST_REMAINING])
-async def test_points_measure_all_that_is_removed(order: Order) -> None:
-    """The differences are from the baseline; a curve helps and hurts nobody."""
-    start, *points, summary = await run(Table(weighted(WEIGHTS)), Greedy(order, 2, 5, None))
-    assert isinstance(start, Start) and isinstance(summary, Summary)
-    moved = [point.metrics[0].difference for point in points if isinstance(point, Point)]
-    assert moved == pytest.approx([0.0, -3.0, -2.25, 2.75])
-    assert (summary.helped, summary.hurt) == (0, 0)
 
 
 async def test_sets_that_are_done_are_left_out() -> None:

@@ -13,8 +13,6 @@ from bertscope_service.analyses.observers.contexts import Found, Search, _Batch,
 from bertscope_service.encoders.sites import Site
 from bertscope_service.errors import FailedPrecondition
 
-from tests.support.limits import limit_sizes
-
 LEVELS = np.float32([-3, -0.5, -1e-30, -0.0, 0.0, 1e-30, 0.25, 2, np.nextafter(np.float32(2), np.float32(3))])
 PLACES, UNITS, BEST = 200, 7, 9
 
@@ -28,20 +26,6 @@ def drawn(seed: int, levels: int) -> Any:
 def sorted_places(values: Any, best: int) -> list[list[int]]:
     """The places of the largest values of each unit, of equal ones the first."""
     return [sorted(range(len(own)), key=lambda place: (-own[place], place))[:best] for own in values.T.tolist()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part_bytes", [1, 8 * PLACES * 3, 1 << 21])
-@pytest.mark.parametrize("best", [1, BEST, 3 * PLACES])
-@pytest.mark.parametrize("levels", [1, 9])
-def test_the_largest_and_of_equal_ones_the_first(
-    levels: int, best: int, part_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limit_sizes(monkeypatch, map_bytes=part_bytes)
-    values = drawn(levels, levels)
-    flat = largest(torch.from_numpy(values), best).numpy()
-    for unit, wanted in enumerate(sorted_places(values, best)):
-        assert sorted(flat[flat % UNITS == unit] // UNITS) == sorted(wanted)
 
 
 def test_zeros_of_either_sign_are_equal() -> None:

@@ -1,7 +1,5 @@
 """Steps of integrated gradients, of made-up gradients: they are tripled while that helps."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

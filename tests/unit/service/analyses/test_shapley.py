@@ -1,7 +1,5 @@
 """Shapley values: closed forms, all orders by brute force, and samples whose sums add up and whose mean is right."""
 
-from __future__ import annotations
-
 from itertools import permutations
 from math import factorial
 
@@ -54,16 +52,6 @@ def test_an_additive_game_gives_each_unit_its_own_part_by_every_method() -> None
     values = 7 + members(5) @ parts
     for game in (ExactShapley(5), SampledShapley(5, range(3), 0), Occlusion(5)):
         np.testing.assert_allclose(play(game, values).values, parts, rtol=0, atol=1e-12)
-
-
-def test_interactions_of_a_game_of_pairs_are_its_coefficients() -> None:
-    draw = np.random.default_rng(2)
-    pairs = np.triu(draw.normal(size=(5, 5)), 1)
-    there = members(5)
-    values = there @ draw.normal(size=5) + np.einsum("si,ij,sj->s", there, pairs, there)
-    found = play(ExactShapley(5, interactions=True), values).interactions
-    assert found is not None
-    np.testing.assert_allclose(found, pairs + pairs.T, rtol=0, atol=1e-6)
 
 
 def test_interactions_are_those_of_the_definition() -> None:

@@ -21,15 +21,6 @@ def interval(differences: NDArray[np.float64], settings: Bootstrap) -> tuple[flo
     return effect.low, effect.high
 
 
-def test_scores_are_means_and_differences_are_after_minus_before() -> None:
-    before, after = np.array([[0.0, 1, 1, 1], [4.0, 3, 2, 1]]), np.array([[1.0, 0, 0, 1], [4.0, 4, 3, 3]])
-    accuracy, loss = Comparison((Metric.ACCURACY, Metric.LOSS), before, Bootstrap()).effects(after)
-    assert (accuracy.metric, accuracy.score, accuracy.difference) == (Metric.ACCURACY, 0.5, -0.25)
-    assert (loss.metric, loss.score, loss.difference) == (Metric.LOSS, 3.5, 1.0)
-    assert accuracy.mcnemar_p == 1.0  # Two were lost and one was won.
-    assert loss.mcnemar_p is None
-
-
 @pytest.mark.parametrize(
     ("metric", "method"),
     [
@@ -72,19 +63,6 @@ def test_where_there_is_no_interval_it_says_why(items: int, resamples: int, why:
     assert accuracy.no_interval is (why if items < 5 else None)
 
 
-def test_every_effect_has_the_same_resamples() -> None:
-    """So the interval moves and scales with the differences, exactly."""
-    comparison = Comparison((Metric.LOSS,), np.zeros((1, 60)), Bootstrap(seed=3))
-    differences = LOSSES[0]
-    (one,), (shifted,), (scaled,), (again,) = (
-        comparison.effects(values[None]) for values in (differences, differences + 5, differences * -2, differences)
-    )
-    assert one == again
-    assert one.low is not None and one.high is not None
-    assert (shifted.low, shifted.high) == pytest.approx((one.low + 5, one.high + 5))
-    assert (scaled.low, scaled.high) == pytest.approx((-2 * one.high, -2 * one.low))
-
-
 def test_resamples_that_are_not_kept_are_drawn_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "CHUNK_DRAWS", 600)
     kept = interval(LOSSES[0], Bootstrap(resamples=105))
@@ -110,10 +88,3 @@ def test_no_change_is_an_interval_of_nought() -> None:
     for effect in Comparison((Metric.LOSS, Metric.ACCURACY), LOSSES, Bootstrap()).unchanged():
         assert (effect.difference, effect.low, effect.high, effect.no_interval) == (0, 0, 0, None)
         assert effect.score == LOSSES[0 if effect.metric is Metric.LOSS else 1].mean()
-
-
-def test_a_single_item_has_no_interval() -> None:
-    before, after = np.array([[1.0], [2.0]]), np.array([[0.0], [2.5]])
-    accuracy, loss = Comparison((Metric.ACCURACY, Metric.LOSS), before, Bootstrap()).effects(after)
-    assert (accuracy.low, accuracy.high, loss.low, loss.high) == (None, None, None, None)
-    assert (accuracy.difference, loss.difference, accuracy.mcnemar_p) == (-1, 0.5, 1)

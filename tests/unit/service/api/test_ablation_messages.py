@@ -6,15 +6,10 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
-from bertscope_service.analyses.ablation import Bootstrap, Effect, Greedy, Metric, MetricEffect, Mode, Order
+from bertscope_service.analyses.ablation import Bootstrap, Effect, Metric, MetricEffect, Mode
 from bertscope_service.analyses.masked_rows import Scoring
-from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt
-from bertscope_service.analyses.objectives.divergence import DivergenceQuery
-from bertscope_service.analyses.objectives.label_sets import LabelSet, LabelSetsQuery
-from bertscope_service.analyses.objectives.labelled import LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
-from bertscope_service.analyses.objectives.rated import RatedQuery, RatedText
 from bertscope_service.analyses.objectives.similarity import SimilarityQuery
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.api.ablation import render_effect
@@ -30,7 +25,6 @@ SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000)
 LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 MEMORY = 1000
 LOSS = MaskedLmQuery(("a",), 0, 0.15, truncate=False)
-TEXT = common_pb2.TextInput(text="a")
 FIRST = Pooling.FIRST
 
 Layer = common_pb2.LayerHeads
@@ -58,39 +52,12 @@ def head_set(heads: dict[int, list[int]]) -> Any:
     return Set(layers=[Layer(layer=layer, heads=numbers) for layer, numbers in heads.items()])
 
 
-def prompt(text: str = "[MASK]", answers: Any = ("a",)) -> Any:
-    return ablation.ClozePrompt(text=text, answers=answers)
-
-
-def test_objectives() -> None:
-    given: Any = ablation.MaskedLmLoss(texts=["a", "b"], seed=2**64 - 1)
-    assert objective(masked_lm_loss=given) == MaskedLmQuery(("a", "b"), 2**64 - 1, 0.15, truncate=False)
-    given = ablation.MaskedLmLoss(texts=["a"], mask_share=1.0)
-    assert objective(masked_lm_loss=given, truncate=True) == MaskedLmQuery(("a",), 0, 1.0, truncate=True)
-    given = ablation.ClozePrompts(prompts=[prompt("[MASK]", ["b", "b"])], skip_multi_piece=True)
-    assert objective(cloze=given) == ClozePromptsQuery((Prompt("[MASK]", ("b", "b")),), skip_multi_piece=True, truncate=False)
-    given = ablation.LabelledTexts(
-        texts=[
-            ablation.LabelledText(input=TEXT, label_index=0),
-            ablation.LabelledText(input=common_pb2.TextInput(text="a", text_pair="b"), label=""),
-        ]
-    )
-    labelled = LabelledQuery((LabelledText("a", None, 0), LabelledText("a", "b", "")), truncate=False)
-    assert objective(classification=given) == labelled
-    given = ablation.RatedTexts(texts=[ablation.RatedText(input=TEXT, value=value) for value in (1, -0.5)])
-    rated = RatedQuery((RatedText("a", None, 1.0), RatedText("a", None, -0.5)), truncate=False)
-    assert objective(regression=given) == rated
+def test_the_pooling_that_a_model_declares_is_taken_unless_another_is_asked_for() -> None:
     pairs = [ablation.RatedText(input=common_pb2.TextInput(text="a", text_pair="b"), value=value) for value in (1, 2)]
     for asked, pooling, if_declared in ((0, None, True), (states_pb2.STATE_POOLING_DECLARED, None, False), (1, FIRST, True)):
-        given = ablation.SimilarTexts(pairs=pairs, pooling=asked)
+        given: Any = ablation.SimilarTexts(pairs=pairs, pooling=asked)
         similar = SimilarityQuery((("a", "b"), ("a", "b")), (1.0, 2.0), pooling, if_declared=if_declared, truncate=False)
         assert objective(similarity=given) == similar
-    sets = ablation.LabelSets(texts=[ablation.LabelSet(input=TEXT, labels=names) for names in (("b", "a"), ())])
-    assert objective(multi_label=sets) == LabelSetsQuery(
-        (LabelSet(("a", None), ("b", "a")), LabelSet(("a", None), ())), truncate=False
-    )
-    given = ablation.Divergence(inputs=[TEXT, common_pb2.TextInput(text="a", text_pair="b")])
-    assert objective(divergence=given) == DivergenceQuery((("a", None), ("a", "b")), truncate=False)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +66,6 @@ def test_objectives() -> None:
 def test_minimal_pairs_are_scored_within_words_unless_asked(scoring: Any, meant: Scoring) -> None:
     given = ablation.MinimalPairs(pairs=[ablation.MinimalPair(good="a", bad="b")], scoring=scoring)
     assert objective(minimal_pairs=given) == MinimalPairsQuery((("a", "b"),), meant, truncate=False)
-
-
-def test_all_of_a_sweep_may_be_set() -> None:
-    bootstrap = ablation.Bootstrap(resamples=100, seed=9, confidence=0.5)
-    query = sweep(mode=MEAN, bootstrap=bootstrap, memory_bytes=1)
-    assert query.mode is Mode.MEAN
-    assert (query.bootstrap, query.memory_bytes) == (Bootstrap(100, 9, 0.5), 1)
-
-
-def test_all_of_a_curve_may_be_set() -> None:
-    greedy: Any = {"order": ablation.Greedy.ORDER_IMPORTANCE, "step": 3, "max_removed": 3, "metric": ablation.METRIC_LOSS}
-    assert sweep(scope=2, greedy=greedy).greedy == Greedy(Order.IMPORTANCE, 3, 3, Metric.LOSS)
 
 
 @pytest.mark.parametrize(("confidence", "resamples"), [(0.5, 1000), (0.95, 1000), (0.99, 1000), (0.995, 2000), (0.999, 10_000)])

@@ -17,7 +17,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.reply_memory import REPLIES_BYTES, ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.errors import InvalidArgument, Overloaded
+from bertscope_service.errors import Overloaded
 from bertscope_service.models.loaded import LoadedModel
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.security import callers
@@ -65,7 +65,6 @@ class Site:
         self.rounds = 0
         self.stops_at = 0
         self.options: list[dict[str, Any]] = []
-        self.gates_of_rounds: list[list[Any]] = []
         self.planned: Any = None
         self.memory = ReplyMemory(Metrics())
         tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
@@ -92,10 +91,8 @@ class Site:
         self._note(f"run {len(rows)}")
         self.held = self.memory.total
         self.options.append(options)
-        self.gates_of_rounds.append([row.edits for row in rows])
         if self.stops_at == len(self.options):
             raise asyncio.CancelledError
-        self.gates = [row.edits for row in rows]
         if isinstance(self.results, BaseException):
             raise self.results
         return [sum(row.sequence.ids) for row in rows]
@@ -142,14 +139,6 @@ async def test_a_reply_without_room_is_refused_before_its_rows_run(site: Site) -
         await site.ask("a")
     assert caught.value.reason == "REPLIES_FULL"
     assert site.events == ["use models/m", "plan", "leave"]
-
-
-async def test_too_many_tokens_are_refused_before_they_run(site: Site) -> None:
-    site.tokens = 51
-    with pytest.raises(InvalidArgument, match="texts make 102 tokens") as caught:
-        await site.ask("a", "b")
-    assert (caught.value.field, caught.value.reason) == ("texts", "TOO_MANY_TOKENS")
-    assert "run 2" not in site.events
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), RuntimeError("a bug"), Overloaded("full", "QUEUE_FULL", 1.0)])

@@ -3,8 +3,6 @@
 `python -m tests.unit.service.api.test_field_checks` writes the words that are expected.
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

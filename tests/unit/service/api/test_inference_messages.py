@@ -7,14 +7,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from bertscope.inference import open_inference_pb2 as oip
-from bertscope_service.analyses.tensors import Tensor, TensorQuery
-from bertscope_service.api.inference import render_infer
+from bertscope_service.analyses.tensors import TensorQuery
 from bertscope_service.api.inference_requests import check_version, model_name, parse_infer
-from bertscope_service.api.inference_tensors import header, split
+from bertscope_service.api.inference_tensors import header
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.encoders.base import Capabilities, Shape
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.errors import InvalidArgument, NotFound, ServiceError, Unsupported
+from bertscope_service.errors import InvalidArgument, NotFound, Unsupported
 from bertscope_service.models.loaded import LoadedModel
 from google.protobuf.internal import encoder
 from hypothesis import given, settings
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from tests.support.tensors import arrays_of, prefixed, request_of
+from tests.support.tensors import prefixed, request_of
 
 VOCABULARY, LONGEST = 50, 12
 LIMITS = RequestLimits(texts=4, text_characters=40, candidates=1000, tokens=1_000_000)
@@ -244,73 +243,6 @@ def test_ids_are_read_as_they_were_sent(batch: tuple[NDArray[Any], NDArray[Any]]
         row[:end].tolist() for row, end in zip(ids, mask.sum(axis=1), strict=True)
     ]
     assert all(not np.any(one.segments) and len(one.segments) == len(one.ids) for one in query.sequences)
-
-
-TENSORS = st.builds(
-    oip.ModelInferRequest.InferInputTensor,
-    name=st.sampled_from(["text", "input_ids", "attention_mask", "token_type_ids", "x"]),
-    datatype=st.sampled_from(["INT64", "INT32", "BYTES", "FP32", ""]),
-    shape=st.lists(st.sampled_from([0, 1, 2, 4, -1, 2**31, 2**62, -(2**63)]), max_size=3),
-    contents=st.none()
-    | st.builds(
-        oip.InferTensorContents,
-        int64_contents=st.lists(st.integers(-2, VOCABULARY), max_size=4),
-        bytes_contents=st.lists(st.binary(max_size=4), max_size=2),
-    ),
-)
-REQUESTS = st.builds(
-    oip.ModelInferRequest,
-    inputs=st.lists(TENSORS, max_size=3),
-    raw_input_contents=st.lists(st.binary(max_size=64), max_size=3),
-    outputs=st.lists(
-        st.builds(oip.ModelInferRequest.InferRequestedOutputTensor, name=st.sampled_from(["logits", "token", ""])), max_size=2
-    ),
-)
-
-
-@FAST
-@given(REQUESTS)
-def test_whatever_is_sent_is_read_or_refused(request: oip.ModelInferRequest) -> None:
-    try:
-        query = parse(request)
-    except ServiceError as error:
-        assert error.message
-        return
-    assert 1 <= len(query.sequences) <= LIMITS.texts
-    assert all(1 <= len(one) <= LONGEST for one in query.sequences)
-
-
-def rendered(request: oip.ModelInferRequest, tensors: list[Tensor]) -> oip.ModelInferResponse:
-    plan: Any = SimpleNamespace(answer=lambda results: results)
-    return oip.ModelInferResponse.FromString(render_infer(request, plan, tensors, MODEL))
-
-
-@pytest.mark.slow
-@FAST
-@given(st.lists(st.binary(max_size=300), max_size=5), st.booleans())
-def test_words_come_back_as_they_were(words: list[bytes], raw: bool) -> None:
-    assert list(split("text", b"".join(map(prefixed, words)))) == words
-    request = oip.ModelInferRequest(model_name="bert", raw_input_contents=[b"x"] * raw)
-    response = rendered(request, [Tensor("token", "BYTES", (len(words),), words)])
-    if raw:
-        assert list(split("token", response.raw_output_contents[0])) == words
-    else:
-        assert list(response.outputs[0].contents.bytes_contents) == words
-
-
-@pytest.mark.slow
-@FAST
-@given(arrays.arrays(np.float32, st.tuples(st.integers(1, 3), st.integers(1, 60)), elements=st.floats(width=32)), st.booleans())
-def test_numbers_come_back_as_they_were(values: NDArray[np.float32], raw: bool) -> None:
-    request = oip.ModelInferRequest(model_name="bert", raw_input_contents=[b"x"] * raw)
-    tensors = [
-        Tensor("logits", "FP32", values.shape, list(values)),
-        Tensor("token_id", "INT64", (3,), [np.array([1, -2, 2**40])]),
-    ]
-    response = rendered(request, tensors)
-    found = arrays_of(response)
-    np.testing.assert_array_equal(found["logits"], values)
-    assert found["token_id"].tolist() == [1, -2, 2**40]
 
 
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 300, 2**21, 2**32])

@@ -6,28 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2 as attention
-from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
 from bertscope.v1 import representation_states_pb2 as states
-from bertscope_service.api.field_checks import check_fields
-from bertscope_service.api.interventions import parse_interventions
-from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.model_rendering import render_page
 from bertscope_service.api.models import load_spec, parse_load
 from bertscope_service.api.pages import parse_page
 from bertscope_service.api.tensor_chunks import CHUNK_BYTES, TENSOR_FIELD, render_chunks
-from bertscope_service.encoders.base import Shape
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.hosted import HostedModel
 from bertscope_service.models.loaded import LoadSpec
 from bertscope_service.rpc.hosting import parse_model
 from bertscope_service.settings import Settings
 
-Intervention = common_pb2.HeadIntervention
-SHAPE = Shape("bert", 3, 2, 8, 100, 16, 1000)
-LIMITS = RequestLimits(4, 20, 1000, 1_000_000)
 SETTINGS = Settings()
 
 
@@ -36,34 +28,6 @@ def refusal(parse: Any, *arguments: Any) -> tuple[str, str]:
         parse(*arguments)
     assert caught.value.reason.isupper()
     return caught.value.field, caught.value.message
-
-
-def gates(*interventions: dict[str, Any]) -> Any:
-    request = cloze.FillMaskRequest(texts=["a"], interventions=[Intervention(**fields) for fields in interventions])
-    check_fields(request, LIMITS)
-    return parse_interventions(request.interventions, SHAPE, "models/m").edits()
-
-
-def test_interventions_become_gates() -> None:
-    found = gates(
-        {"layer": 0, "mode": Intervention.MODE_ZERO},
-        {"layer": 1, "heads": [1], "mode": Intervention.MODE_UNIFORM},
-        {"layer": 2, "heads": [0], "mode": Intervention.MODE_SCALE, "scale": -2.5},
-    )
-    np.testing.assert_array_equal(found.keep, [[0, 0], [1, 0], [-2.5, 1]])
-    np.testing.assert_array_equal(found.uniform, [[0, 0], [0, 1], [0, 0]])
-
-
-def test_mean_interventions_become_constants() -> None:
-    intervention = Intervention(layer=1, heads=[1], mode=Intervention.MODE_MEAN)
-    parsed = parse_interventions([intervention], SHAPE, "models/m")
-    means = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
-    found = parsed.edits(means)
-    assert found is not None
-    np.testing.assert_array_equal(found.keep, [[1, 1], [1, 0], [1, 1]])
-    assert list(found.constant) == [1]
-    np.testing.assert_array_equal(found.constant[1], [np.zeros(4), means[1, 1]])
-    assert parsed.mean.tolist() == [[False, False], [False, True], [False, False]]
 
 
 @pytest.mark.slow

@@ -8,8 +8,6 @@ from contextlib import aclosing
 import pytest
 from bertscope_service.api.progress import progress_of
 
-from tests.support.patience import granted
-
 pytestmark = pytest.mark.asyncio
 Report = Callable[[tuple[str, int]], None]
 
@@ -57,18 +55,3 @@ async def test_reports_from_a_thread_come_before_the_error() -> None:
         assert await anext(found) == ("read", 1)
         with pytest.raises(LookupError):
             await anext(found)
-
-
-async def test_closing_cancels_the_work() -> None:
-    ended = asyncio.Event()
-
-    async def work(report: Report) -> None:
-        try:
-            report(("read", 1))
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    async with aclosing(progress_of(work, stage)) as found:
-        assert await anext(found) == ("read", 1)
-    await asyncio.wait_for(ended.wait(), granted(10))

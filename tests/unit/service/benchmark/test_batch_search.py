@@ -1,7 +1,5 @@
 """The search for the best batch size: one slow moment does not decide it, and equal models get the same size."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,10 +1,7 @@
 """Which form each model of a comparison runs in, and what it is compared with."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from collections.abc import Callable
 
 import pytest
 from bertscope_service.benchmark.building import Building, Check
@@ -112,31 +109,19 @@ class Builds:
                 self.at_once -= 1
 
 
-def run(scenario: Callable[[Building, Builds], object]) -> Builds:
-    builds = Builds()
-
-    async def main() -> None:
-        await scenario(Building(), builds)  # type: ignore[misc]
-
-    asyncio.run(main())
-    return builds
-
-
-def test_an_abandoned_build_holds_the_next_one_back_until_it_has_ended() -> None:
+@pytest.mark.asyncio
+async def test_an_abandoned_build_holds_the_next_one_back_until_it_has_ended() -> None:
     """Callers that cancel again and again have one model built at a time."""
-
-    async def scenario(building: Building, builds: Builds) -> None:
-        first = asyncio.create_task(building.do(builds))
-        await asyncio.to_thread(builds.begins.acquire)
-        others = [asyncio.create_task(building.do(builds)) for _ in range(5)]
-        await asyncio.sleep(0)
-        for task in (first, *others[:-1]):
-            task.cancel()
-        done, _ = await asyncio.wait((first, *others[:-1]))
-        assert all(task.cancelled() for task in done)
-        assert builds.begun == 1
-        builds.gate.set()
-        assert await others[-1] == "built"
-
-    builds = run(scenario)
+    building, builds = Building(), Builds()
+    first = asyncio.create_task(building.do(builds))
+    await asyncio.to_thread(builds.begins.acquire)
+    others = [asyncio.create_task(building.do(builds)) for _ in range(5)]
+    await asyncio.sleep(0)
+    for task in (first, *others[:-1]):
+        task.cancel()
+    done, _ = await asyncio.wait((first, *others[:-1]))
+    assert all(task.cancelled() for task in done)
+    assert builds.begun == 1
+    builds.gate.set()
+    assert await others[-1] == "built"
     assert (builds.most, builds.begun) == (1, 2)

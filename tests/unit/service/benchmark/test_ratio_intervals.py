@@ -1,7 +1,5 @@
 """Intervals of ratios hold the truth as often as they say, in seeded simulations; and against formulas written out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Ratios of timings whose truth is known: intervals cover it, equal models are not told apart, drift does no harm."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

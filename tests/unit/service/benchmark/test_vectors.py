@@ -1,7 +1,5 @@
 """How alike two models' vectors of the same texts are: the numbers by another way, and intervals that hold the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Bootstrap
@@ -41,17 +39,6 @@ def by_another_way(first: Vectors, second: Vectors, k: int) -> tuple[float, floa
         shared.append(len({*one.argsort()[-k:].tolist()} & {*two.argsort()[-k:].tolist()}) / k)
         correlations.append(spearmanr(one, two).statistic)
     return float(np.mean(shared)), float(np.mean(correlations))
-
-
-@pytest.mark.parametrize(("texts", "k"), [(3, 1), (12, 10), (40, 5)])
-def test_the_numbers_by_another_way(texts: int, k: int) -> None:
-    first, second = drawn(1, texts, 0.5)
-    found = compared(first, second, k)
-    shared, correlation = by_another_way(first, second, k)
-    assert (found.neighbours.value, found.rank_correlation.value) == (pytest.approx(shared), pytest.approx(correlation))
-    assert found.cosine is not None
-    assert found.cosine.value == pytest.approx(np.mean([one @ two for one, two in zip(first, second, strict=True)]))
-    assert (found.k, found.texts) == (k, texts)
 
 
 def test_neither_axes_nor_sizes_count_for_neighbours() -> None:

@@ -37,17 +37,10 @@ def changed(architecture: str = "bert", **capabilities: bool) -> Subject:
 
 
 INVALID: dict[str, tuple[tuple[Step, ...], str, str]] = {
-    "two formats": ((Int8(), Half("fp16")), "steps[1]", "FORMATS_EXCLUDE_EACH_OTHER"),
     "two quantised": ((OnnxExport(), Int8(), WeightOnly(4, 0)), "steps[2]", "FORMATS_EXCLUDE_EACH_OTHER"),
-    "unknown layer": ((KeepLayers((0, 4)),), "steps[0].layers.layers[1]", "LAYER_OUT_OF_RANGE"),
     "layers descending": ((KeepLayers((0, 2, 1)),), "steps[0].layers.layers[2]", "LAYERS_NOT_ASCENDING"),
     "layer twice": ((KeepLayers((1, 1)),), "steps[0].layers.layers[1]", "LAYERS_NOT_ASCENDING"),
     "heads of an unknown layer": ((RemoveHeads({0: (1,), 4: (1,)}),), "steps[0].heads.heads[1].layer", "LAYER_OUT_OF_RANGE"),
-    "heads of a removed layer": (
-        (Int8(), KeepLayers((1, 3)), RemoveHeads({2: (1,)})),
-        "steps[2].heads.heads[0].layer",
-        "LAYER_OUT_OF_RANGE",
-    ),
     "all heads": ((RemoveHeads(share=1.0, texts=TEXTS),), "steps[0].heads.share", "SHARE_OUT_OF_RANGE"),
     "no units": ((RemoveFeedForward(0.0),), "steps[0].feed_forward.share", "SHARE_OUT_OF_RANGE"),
     "all units": ((RemoveFeedForward(1.0),), "steps[0].feed_forward.share", "SHARE_OUT_OF_RANGE"),
@@ -108,7 +101,6 @@ UNSUPPORTED: dict[str, tuple[tuple[Step, ...], Subject, str]] = {
         "TOKENS_UNSUPPORTED",
     ),
     "heads after tokens": ((RemoveHeads({0: (1,)}),), changed(observable=False, prunable=False), "PRUNING_UNSUPPORTED"),
-    "no head to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(masked_lm=False), "NO_MASKED_LM_HEAD"),
     "no mask to rank by": ((RemoveHeads(share=0.5, texts=TEXTS),), replace(BERT, has_mask=False), "NO_MASK_TOKEN"),
     "no gradients": ((RemoveHeads(share=0.5, texts=TEXTS),), changed(differentiable=False), "NO_GRADIENTS"),
     "no head for importance": (

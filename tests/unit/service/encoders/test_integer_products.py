@@ -1,7 +1,5 @@
 """Products of 8-bit integers: exact, and the same numbers on every CPU."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The activations of a feed-forward block and the parts of a head are found however a graph stores its matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

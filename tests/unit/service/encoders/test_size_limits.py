@@ -1,7 +1,5 @@
 """Limits of size follow the type of a device and, on a GPU, its memory."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, fields
 from types import SimpleNamespace
 

@@ -1,6 +1,5 @@
 """Batches are as large as a time takes, going by the last ones: bulk and interactive ones. No model; the clock is ours."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
@@ -20,7 +19,7 @@ from bertscope_service.engine.rate_estimate import (
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.observability.metrics import Metrics
 
-from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import FakeEncoder, SumObserver, sequence
 
 pytestmark = pytest.mark.asyncio
 BATCH = 1000
@@ -174,26 +173,3 @@ async def test_the_first_batches_of_a_kind_reject_nobody() -> None:
         rates.note(encoder, Priority.INTERACTIVE, row.kind, rate, busy=True)  # type: ignore[arg-type]
     assert expected[:KNOWN_BATCHES] == [0.0] * KNOWN_BATCHES
     assert 0 < expected[KNOWN_BATCHES] < 0.01
-
-
-async def test_interactive_rows_overtake_between_bulk_batches(rig: Rig) -> None:
-    """They come while bulk rows run, and wait for one batch."""
-    order: list[str] = []
-    blocker, encoder = Blocker(), FakeEncoder()
-
-    def bulk(state: State) -> None:
-        order.append("bulk")
-        if len(order) == 1:
-            blocker(state)
-
-    rows = [Row(encoder, sequence(10), SumObserver(bulk)) for _ in range(60)]  # type: ignore[arg-type]
-    running = asyncio.create_task(rig.engine.run(rows, client="bulk", priority=Priority.BULK))
-    await asyncio.sleep(0)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    urgent = Row(encoder, sequence(10), SumObserver(lambda _: order.append("interactive")))  # type: ignore[arg-type]
-    call = asyncio.create_task(rig.engine.run([urgent], client="someone"))
-    await asyncio.sleep(0)
-    blocker.release.set()
-    await call
-    await running
-    assert order[:3] == ["bulk", "interactive", "bulk"]

@@ -13,6 +13,7 @@ from bertscope_service.errors import DeadlineExceeded, Unavailable
 
 from tests.support.patience import granted
 
+pytestmark = pytest.mark.asyncio
 WAIT_SECONDS = granted(30.0)
 
 
@@ -41,143 +42,119 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_one_client_never_has_all_threads_and_clients_take_turns() -> None:
+async def test_one_client_never_has_all_threads_and_clients_take_turns() -> None:
     order: list[str] = []
 
-    async def run() -> None:
-        pool, gates = ComputePool("test", threads=2), [Gate(), Gate()]
-        first = asyncio.create_task(pool.run(gates[0], client="greedy", deadline=None))
-        await until(gates[0].began.is_set)
-        waiting = [
-            asyncio.create_task(
-                pool.run(lambda number=number: order.append(f"greedy {number}"), client="greedy", deadline=None)
-            )
-            for number in range(3)
-        ]
-        await asyncio.sleep(0)
-        await pool.run(lambda: order.append("modest"), client="modest", deadline=None)
-        assert order == ["modest"]
-        other = asyncio.create_task(pool.run(gates[1], client="other", deadline=None))
-        await until(gates[1].began.is_set)
-        late = asyncio.create_task(pool.run(lambda: order.append("late"), client="late", deadline=None))
-        await asyncio.sleep(0)
-        assert pool.waiting == 4
-        gates[0].open.set()
-        await asyncio.gather(first, *waiting, late)
-        assert order.index("late") <= 2  # behind one of the greedy client's that waited before, at most
-        gates[1].open.set()
-        assert await other == "done"
-        pool.close()
-
-    asyncio.run(run())
+    pool, gates = ComputePool("test", threads=2), [Gate(), Gate()]
+    first = asyncio.create_task(pool.run(gates[0], client="greedy", deadline=None))
+    await until(gates[0].began.is_set)
+    waiting = [
+        asyncio.create_task(pool.run(lambda number=number: order.append(f"greedy {number}"), client="greedy", deadline=None))
+        for number in range(3)
+    ]
+    await asyncio.sleep(0)
+    await pool.run(lambda: order.append("modest"), client="modest", deadline=None)
+    assert order == ["modest"]
+    other = asyncio.create_task(pool.run(gates[1], client="other", deadline=None))
+    await until(gates[1].began.is_set)
+    late = asyncio.create_task(pool.run(lambda: order.append("late"), client="late", deadline=None))
+    await asyncio.sleep(0)
+    assert pool.waiting == 4
+    gates[0].open.set()
+    await asyncio.gather(first, *waiting, late)
+    assert order.index("late") <= 2  # behind one of the greedy client's that waited before, at most
+    gates[1].open.set()
+    assert await other == "done"
+    pool.close()
 
 
-def test_cancelled_work_ends_at_its_next_check_and_frees_its_thread() -> None:
-    async def run() -> None:
-        pool = ComputePool("test", threads=1)
-        began = threading.Event()
+async def test_cancelled_work_ends_at_its_next_check_and_frees_its_thread() -> None:
+    pool = ComputePool("test", threads=1)
+    began = threading.Event()
 
-        def work() -> None:
-            began.set()
-            endless()
+    def work() -> None:
+        began.set()
+        endless()
 
-        task = asyncio.create_task(pool.run(work, client="a", deadline=None))
-        await until(began.is_set)
-        waiting = asyncio.create_task(pool.run(lambda: "never", client="a", deadline=None))
-        await asyncio.sleep(0)
-        for one in (waiting, task):
-            one.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await one
-        assert pool.waiting == 0
-        assert await asyncio.wait_for(pool.run(lambda: "next", client="a", deadline=None), WAIT_SECONDS) == "next"
-        pool.close()
-
-    asyncio.run(run())
+    task = asyncio.create_task(pool.run(work, client="a", deadline=None))
+    await until(began.is_set)
+    waiting = asyncio.create_task(pool.run(lambda: "never", client="a", deadline=None))
+    await asyncio.sleep(0)
+    for one in (waiting, task):
+        one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await one
+    assert pool.waiting == 0
+    assert await asyncio.wait_for(pool.run(lambda: "next", client="a", deadline=None), WAIT_SECONDS) == "next"
+    pool.close()
 
 
-def test_a_turn_that_comes_to_a_cancelled_caller_goes_to_the_next() -> None:
+async def test_a_turn_that_comes_to_a_cancelled_caller_goes_to_the_next() -> None:
     """Both in one iteration of the loop: the caller has not run since."""
-
-    async def run() -> None:
-        pool, gate = ComputePool("test", threads=1), Gate()
-        first = asyncio.create_task(pool.run(gate, client="a", deadline=None))
-        await until(gate.began.is_set)
-        gone, next_one = (asyncio.create_task(pool.run(lambda: "mine", client=name, deadline=None)) for name in "bc")
-        await asyncio.sleep(0)
-        first.add_done_callback(lambda _: gone.cancel())
-        gone.cancel()
-        gate.open.set()
-        assert await asyncio.wait_for(next_one, WAIT_SECONDS) == "mine"
-        assert await first == "done"
-        pool.close()
-
-    asyncio.run(run())
+    pool, gate = ComputePool("test", threads=1), Gate()
+    first = asyncio.create_task(pool.run(gate, client="a", deadline=None))
+    await until(gate.began.is_set)
+    gone, next_one = (asyncio.create_task(pool.run(lambda: "mine", client=name, deadline=None)) for name in "bc")
+    await asyncio.sleep(0)
+    first.add_done_callback(lambda _: gone.cancel())
+    gone.cancel()
+    gate.open.set()
+    assert await asyncio.wait_for(next_one, WAIT_SECONDS) == "mine"
+    assert await first == "done"
+    pool.close()
 
 
-def test_work_ends_at_its_deadline() -> None:
-    async def run() -> None:
-        pool = ComputePool("test")
-        for seconds in (0.0, 0.05):
-            with pytest.raises(DeadlineExceeded):
-                await pool.run(endless, client="a", deadline=time.monotonic() + seconds)
-        assert await pool.run(lambda: "in time", client="a", deadline=time.monotonic() + WAIT_SECONDS) == "in time"
-        pool.close()
-
-    asyncio.run(run())
+async def test_work_ends_at_its_deadline() -> None:
+    pool = ComputePool("test")
+    for seconds in (0.0, 0.05):
+        with pytest.raises(DeadlineExceeded):
+            await pool.run(endless, client="a", deadline=time.monotonic() + seconds)
+    assert await pool.run(lambda: "in time", client="a", deadline=time.monotonic() + WAIT_SECONDS) == "in time"
+    pool.close()
 
 
-def test_a_closed_pool_refuses_and_ends_all_work() -> None:
-    async def run() -> None:
-        pool, began = ComputePool("test", threads=1), threading.Event()
+async def test_a_closed_pool_refuses_and_ends_all_work() -> None:
+    pool, began = ComputePool("test", threads=1), threading.Event()
 
-        def work() -> None:
-            began.set()
-            endless()
+    def work() -> None:
+        began.set()
+        endless()
 
-        tasks = [asyncio.create_task(pool.run(work, client="a", deadline=None)) for _ in range(3)]
-        await until(began.is_set)
-        pool.close()
-        for task in tasks:
-            with pytest.raises(Unavailable):
-                await asyncio.wait_for(task, WAIT_SECONDS)
+    tasks = [asyncio.create_task(pool.run(work, client="a", deadline=None)) for _ in range(3)]
+    await until(began.is_set)
+    pool.close()
+    for task in tasks:
         with pytest.raises(Unavailable):
-            await pool.run(lambda: None, client="a", deadline=None)
-
-    asyncio.run(run())
-
-
-def test_errors_reach_the_caller_and_checks_outside_do_nothing() -> None:
-    async def run() -> None:
-        pool = ComputePool("test")
-
-        def fail() -> None:
-            raise ValueError("mine")
-
-        with pytest.raises(ValueError, match="mine"):
-            await pool.run(fail, client="a", deadline=None)
-        with pytest.raises(ValueError, match="mine"):
-            await in_daemon_thread(fail)
-        assert await in_daemon_thread(lambda: threading.current_thread().daemon) is True
-        cancellation.check()
-        pool.close()
-
-    asyncio.run(run())
+            await asyncio.wait_for(task, WAIT_SECONDS)
+    with pytest.raises(Unavailable):
+        await pool.run(lambda: None, client="a", deadline=None)
 
 
-def test_a_turn_that_comes_as_the_pool_closes_is_refused() -> None:
-    async def run() -> None:
-        pool, gate = ComputePool("test", threads=1), Gate()
-        first = asyncio.create_task(pool.run(gate, client="a", deadline=None))
-        await until(gate.began.is_set)
-        second = asyncio.create_task(pool.run(lambda: "late", client="b", deadline=None))
-        await asyncio.sleep(0)
-        pool._release("a")  # as when the first has ended, before the second runs on
-        pool.close()
-        with pytest.raises(Unavailable):
-            await second
-        pool._running["a"] += 1
-        gate.open.set()
-        assert await first == "done"
+async def test_errors_reach_the_caller_and_checks_outside_do_nothing() -> None:
+    pool = ComputePool("test")
 
-    asyncio.run(run())
+    def fail() -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await pool.run(fail, client="a", deadline=None)
+    with pytest.raises(ValueError, match="mine"):
+        await in_daemon_thread(fail)
+    assert await in_daemon_thread(lambda: threading.current_thread().daemon) is True
+    cancellation.check()
+    pool.close()
+
+
+async def test_a_turn_that_comes_as_the_pool_closes_is_refused() -> None:
+    pool, gate = ComputePool("test", threads=1), Gate()
+    first = asyncio.create_task(pool.run(gate, client="a", deadline=None))
+    await until(gate.began.is_set)
+    second = asyncio.create_task(pool.run(lambda: "late", client="b", deadline=None))
+    await asyncio.sleep(0)
+    pool._release("a")  # as when the first has ended, before the second runs on
+    pool.close()
+    with pytest.raises(Unavailable):
+        await second
+    pool._running["a"] += 1
+    gate.open.set()
+    assert await first == "done"

@@ -3,77 +3,36 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError as FutureCancelledError
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import torch
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 from bertscope_service.engine import jobs_in_flight, runs
-from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Call
-from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.queue import RowQueue
 from bertscope_service.engine.rate_estimate import RateEstimate
-from bertscope_service.engine.rows import Job, Row
+from bertscope_service.engine.rows import Job
 from bertscope_service.engine.runs import Runner
 from bertscope_service.engine.worker import Worker
 from bertscope_service.errors import Overloaded, Unavailable
-from bertscope_service.observability.metrics import Metrics
 
-from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import SECONDS, Blocker, SumObserver
+from tests.support.rig import CPU, Rig, begun, ends
 
 pytestmark = pytest.mark.asyncio
-ENCODER = FakeEncoder()
-CPU = torch.device("cpu")
 
 
-class Rig:
-    """An engine, and whom it has told that its device is broken, and how many rows waited then."""
-
-    def __init__(self) -> None:
-        self.metrics = Metrics()
-        self.told: list[tuple[torch.device, float | None]] = []
-        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics, self._hear)
-
-    def _hear(self, device: torch.device) -> None:
-        self.told.append((device, self.waiting))
-
-    def run(self, lengths: Sequence[int], observer: Any = None, *, client: str = "client") -> asyncio.Task[list[Any]]:
-        rows = [Row(ENCODER, sequence(length), observer or SumObserver()) for length in lengths]
-        return asyncio.create_task(self.engine.run(rows, client=client))
-
-    async def block(self) -> tuple[Blocker, asyncio.Task[list[Any]]]:
-        """A batch that is at work until the blocker is released."""
-        blocker = Blocker()
-        task = self.run([1], SumObserver(blocker, group="blocker"), client="blocker")
-        await asyncio.sleep(0)
-        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        return blocker, task
-
-    @property
-    def broken(self) -> bool:
-        return bool(self.metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}))
-
-    @property
-    def waiting(self) -> float | None:
-        return self.metrics.registry.get_sample_value("bertscope_queue_rows", {"device": "cpu"})
-
-
-@pytest_asyncio.fixture
-async def rig(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_in_flight, "PAUSE_SECONDS", 0.0)
-    rig = Rig()
-    yield rig
-    await rig.engine.close()
 
 
-async def ends(*tasks: asyncio.Task[list[Any]]) -> list[Any]:
-    """What tasks come to; none may hang."""
-    return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), SECONDS)
+def is_broken(rig: Rig) -> bool:
+    return rig.value("bertscope_device_broken", device="cpu") == 1
 
 
 def dealing(change: Callable[[list[Any]], Any]) -> type[SumObserver]:
@@ -106,7 +65,7 @@ async def test_an_observer_that_deals_out_too_few_or_too_many_results_fails_its_
     assert found[:2] == [[1.0], [12.0, 14.0]]
     assert isinstance(found[2], RuntimeError if change([1]) is not None else TypeError)
     assert await rig.run([3]) == [3.0]
-    assert not rig.broken
+    assert not is_broken(rig)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +97,7 @@ async def test_whatever_a_batch_raises_is_its_own(rig: Rig, error: BaseException
     assert isinstance(found, Exception)
     assert error in (found, found.__cause__) or isinstance(error, MemoryError)
     assert await rig.run([3]) == [3.0]
-    assert not rig.broken
+    assert not is_broken(rig)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), StopIteration()])
@@ -156,6 +115,7 @@ async def test_whatever_a_call_of_a_lease_raises_is_its_own(rig: Rig, error: Bas
 
 PLACES: dict[str, tuple[Any, str]] = {
     "taking a batch": (RowQueue, "take"),
+    "having taken one": (RowQueue, "take"),
     "waiting for one": (Worker, "next_work"),
     "noting who waited": (Runner, "_note_waits"),
     "measuring": (Runner, "_measure"),
@@ -174,7 +134,11 @@ async def test_an_error_that_is_no_batchs_own_breaks_the_device_and_everybody_is
     waiting = rig.run([5, 6], client="waiting")
     await asyncio.sleep(0)
 
-    def fail(*_: Any, **__: Any) -> Any:
+    take = RowQueue.take
+
+    def fail(*arguments: Any, **_: Any) -> Any:
+        if place == "having taken one":  # its rows are taken, and its jobs in no queue any more
+            assert take(*arguments).rows
         raise error
 
     monkeypatch.setattr(*PLACES[place], fail)
@@ -187,28 +151,9 @@ async def test_an_error_that_is_no_batchs_own_breaks_the_device_and_everybody_is
         async with rig.engine.lease(CPU, refuse=False):
             raise AssertionError("a broken engine lends nothing")
     await rig.engine.close()
-    assert (rig.told, rig.broken) == ([(CPU, 0)], True)
+    assert (rig.broken, is_broken(rig)) == ([(CPU, 0)], True)
     (record,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
     assert record.exc_info is not None and record.exc_info[1] is error
-
-
-async def test_an_error_in_the_middle_of_taking_a_batch_leaves_nobody_behind(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows are taken and its jobs are in no queue any more."""
-    blocker, blocked = await rig.block()
-    waiting, other = rig.run([5, 6]), rig.run([7], client="other")
-    await asyncio.sleep(0)
-    take = RowQueue.take
-
-    def fail(*arguments: Any) -> Any:
-        taken = take(*arguments)
-        assert taken.rows
-        raise MemoryError
-
-    monkeypatch.setattr(RowQueue, "take", fail)
-    blocker.release.set()
-    found = await ends(blocked, waiting, other)
-    assert found[0] == [1.0]
-    assert [one.reason for one in found[1:]] == ["DEVICE_BROKEN"] * 2
 
 
 async def test_calls_of_a_lease_hear_that_the_device_broke(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +173,7 @@ async def test_calls_of_a_lease_hear_that_the_device_broke(rig: Rig, monkeypatch
         found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), SECONDS)
         assert [getattr(one, "reason", one) for one in found] == ["DEVICE_BROKEN"] * 3
     await rig.engine.close()  # The metric is set after the calls have failed.
-    assert rig.broken
+    assert is_broken(rig)
 
 
 async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +200,7 @@ async def test_the_device_is_broken_even_if_its_own_last_words_fail_at_first(rig
     assert found[0] == [1.0]
     assert found[1].reason == "DEVICE_BROKEN"
     await rig.engine.close()
-    assert (rig.told, rig.broken) == ([(CPU, 0)], True)
+    assert (rig.broken, is_broken(rig)) == ([(CPU, 0)], True)
 
 
 async def test_a_job_that_can_not_take_its_results_fails_alone(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,17 +222,25 @@ async def test_a_job_that_can_not_take_its_results_fails_alone(rig: Rig, monkeyp
     assert isinstance(found[1], MemoryError)
 
 
-async def test_a_cpu_whose_kernels_can_not_be_made_any_more_is_broken(rig: Rig) -> None:
-    """oneDNN never recovers from having had no memory for one."""
+async def test_a_device_that_fails_for_good_says_so_and_lets_nobody_wait(rig: Rig) -> None:
+    """As a CPU whose kernels can't be made any more: oneDNN never recovers from having had no memory for one."""
+    blocker = Blocker()
 
-    def fail(state: State) -> None:
+    def die(state: State) -> None:
+        blocker(state)
         raise RuntimeError("could not create a primitive")
 
-    (found,) = await ends(rig.run([3], SumObserver(fail)))
-    assert isinstance(found, Unavailable) and found.reason == "DEVICE_BROKEN"
-    async with asyncio.timeout(SECONDS):
-        while not rig.broken:  # noqa: ASYNC110 - a metric tells nobody; the caller hears of it first
-            await asyncio.sleep(0.001)
+    dying = rig.run([3], SumObserver(die, group="dying"))
+    await asyncio.sleep(0)
+    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
+    waiting = rig.run([3])
+    await begun(waiting)
+    assert not is_broken(rig)
+    blocker.release.set()
+    found = [*await ends(dying, waiting), *await ends(rig.run([3]))]
+    assert [(type(one), one.reason) for one in found] == [(Unavailable, "DEVICE_BROKEN")] * 3
+    await rig.engine.close()  # the thread has ended
+    assert (rig.broken, is_broken(rig)) == ([(CPU, 0)], True)
 
 
 @pytest.mark.parametrize(
@@ -300,4 +253,4 @@ async def test_a_batch_without_memory_is_refused_and_breaks_nothing(rig: Rig, er
     (found,) = await ends(rig.run([3], SumObserver(fail)))
     assert isinstance(found, Overloaded) and found.reason == "DEVICE_MEMORY"
     assert await rig.run([3]) == [3.0]
-    assert not rig.broken
+    assert not is_broken(rig)

@@ -2,66 +2,24 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 import torch
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Lease
-from bertscope_service.engine.limits import Limits
-from bertscope_service.engine.rows import Row
-from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
-from bertscope_service.observability.metrics import Metrics
+from bertscope_service.errors import Overloaded, Unavailable
 
-from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import SECONDS, Blocker, SumObserver
+from tests.support.rig import CPU, Rig, begun
 
 pytestmark = pytest.mark.asyncio
-ENCODER = FakeEncoder()
-CPU = torch.device("cpu")
 NO_STATE = State(torch.zeros(0), (), None)
 
 
-class Rig:
-    """An engine, and rows to run on it."""
-
-    def __init__(self) -> None:
-        self.metrics = Metrics()
-        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), self.metrics)
-
-    def value(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
-
-    def run(
-        self, length: int, observer: SumObserver | None = None, *, deadline: float | None = None, admitted: bool = False
-    ) -> asyncio.Task[list[float]]:
-        rows = [Row(ENCODER, sequence(length), observer or SumObserver())]
-        return asyncio.create_task(self.engine.run(rows, client="client", deadline=deadline, admitted=admitted))
-
-    @property
-    def waiting(self) -> float:
-        return self.value("bertscope_queue_rows", device="cpu")
-
-
-@pytest_asyncio.fixture
-async def rig() -> AsyncIterator[Rig]:
-    rig = Rig()
-    yield rig
-    await rig.engine.close()
-
-
-async def begun(*tasks: asyncio.Task[list[float]]) -> None:
-    """Let tasks submit what they have."""
-    await asyncio.sleep(0)
-    assert not any(task.done() for task in tasks)
-
-
 async def test_calls_run_on_the_worker_in_inference_mode_and_others_wait(rig: Rig) -> None:
-    assert await rig.run(1) == [1.0]
+    assert await rig.run([1]) == [1.0]
     async with rig.engine.lease(CPU, refuse=False) as lease:
-        one, other = rig.run(3), rig.run(4)
+        one, other = rig.run([3]), rig.run([4])
         await begun(one, other)
         assert await lease.call(lambda: threading.current_thread().name) == "bertscope-cpu"
         assert await lease.call(torch.is_inference_mode_enabled)
@@ -72,11 +30,9 @@ async def test_calls_run_on_the_worker_in_inference_mode_and_others_wait(rig: Ri
 
 
 async def test_the_batch_at_work_finishes_first_and_those_behind_it_are_counted(rig: Rig) -> None:
-    blocker, ran = Blocker(), list[str]()
-    running = rig.run(1, SumObserver(blocker, group="blocker"))
-    await begun(running)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    behind = rig.run(2, SumObserver(lambda _: ran.append("row")))
+    ran = list[str]()
+    blocker, running = await rig.block()
+    behind = rig.run([2], SumObserver(lambda _: ran.append("row")))
     await begun(behind)
     async with rig.engine.lease(CPU, refuse=True) as lease:
         call = asyncio.create_task(lease.call(lambda: ran.append("call")))
@@ -95,8 +51,8 @@ async def test_those_who_are_refused_are_told_when_to_come_back(rig: Rig) -> Non
     async with rig.engine.lease(CPU, refuse=True) as lease:
         lease.expect(12.5)
         with pytest.raises(Overloaded) as caught:
-            await rig.run(3)
-        continued = rig.run(4, admitted=True)
+            await rig.run([3])
+        continued = rig.run([4], admitted=True)
         await begun(continued)
         lease.expect(1e9)
         assert lease.retry_after == 600.0
@@ -105,34 +61,16 @@ async def test_those_who_are_refused_are_told_when_to_come_back(rig: Rig) -> Non
     assert await continued == [4.0]
     assert (lease.waited, lease.refused) == (1, 1)
     assert rig.value("bertscope_rejected_total", reason="device_busy") == 1
-    assert await rig.run(3) == [3.0]
-
-
-async def test_a_deadline_ends_who_waits_at_once(rig: Rig) -> None:
-    """Also while a call keeps the worker's thread."""
-    blocker = Blocker()
-    async with rig.engine.lease(CPU, refuse=False) as lease:
-        call = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
-        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        late, patient = rig.run(3, deadline=time.monotonic() + 0.01), rig.run(4, deadline=time.monotonic() + 3600)
-        with pytest.raises(DeadlineExceeded) as caught:
-            await late
-        assert not call.done()
-        assert caught.value.reason == "DEADLINE_IN_QUEUE"
-        assert rig.waiting == 1
-        assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 1
-        blocker.release.set()
-        await call
-    assert await patient == [4.0]
+    assert await rig.run([3]) == [3.0]
 
 
 async def test_the_queue_stays_bounded(rig: Rig) -> None:
     async with rig.engine.lease(CPU, refuse=False) as lease:
-        first = rig.run(150)
+        first = rig.run([150])
         await begun(first)
         lease.expect(300)
         with pytest.raises(Overloaded) as caught:
-            await rig.run(60)
+            await rig.run([60])
         assert caught.value.reason == "QUEUE_FULL"
         assert caught.value.retry_after > 290, "there is no room before the device is back"
     assert await first == [150.0]
@@ -180,7 +118,7 @@ async def test_a_borrower_that_fails_gives_the_device_back(rig: Rig, cancelled: 
 
     task = asyncio.create_task(whole())
     assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    waiting = rig.run(3)
+    waiting = rig.run([3])
     await begun(waiting)
     if cancelled:
         await asyncio.wait_for(waits.wait(), SECONDS)
@@ -197,7 +135,7 @@ async def test_closing_while_lent_ends_everybody() -> None:
     async with rig.engine.lease(CPU, refuse=False) as lease:
         running = asyncio.create_task(lease.call(lambda: blocker(NO_STATE)))
         assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        pending, waiting = asyncio.create_task(lease.call(lambda: None)), rig.run(3)
+        pending, waiting = asyncio.create_task(lease.call(lambda: None)), rig.run([3])
         await begun(waiting)
         closing = asyncio.create_task(rig.engine.close())
         for task in (pending, waiting):

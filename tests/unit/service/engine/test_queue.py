@@ -1,8 +1,6 @@
 """Which rows form a batch, for any order of arrivals, departures and deadlines."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,19 +15,11 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import FakeEncoder, OtherObserver, SumObserver, job_of
 
+pytestmark = pytest.mark.asyncio
 NOW = 1000.0
 ENCODERS = (FakeEncoder(), FakeEncoder())
 OBSERVERS = (SumObserver(), SumObserver(group=1), OtherObserver())
 EXAMPLES = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-
-
-def on_a_loop(test: Callable[[], None]) -> None:
-    """Jobs are made on an event loop."""
-
-    async def run() -> None:
-        test()
-
-    asyncio.run(run())
 
 
 @dataclass(frozen=True)
@@ -134,85 +124,69 @@ class Checked:
 
 @EXAMPLES
 @given(steps=STEPS)
-def test_any_traffic(steps: list[Push | Take | Cancel]) -> None:
+async def test_any_traffic(steps: list[Push | Take | Cancel]) -> None:
     """Budget, padding, keys, priorities and counters hold; every row leaves exactly once."""
-
-    def run() -> None:
-        checked = Checked()
-        for step in steps:
-            if isinstance(step, Take):
-                checked.take(step.budget)
-            elif isinstance(step, Cancel):
-                checked.cancel(step.which, discarded=step.discarded)
-            else:
-                checked.push(
-                    job_of(
-                        ENCODERS[step.encoder],
-                        step.lengths,
-                        client=step.client,
-                        priority=step.priority,
-                        deadline=step.deadline,
-                        observer=OBSERVERS[step.observer],
-                        kept=step.kept,
-                    )
+    checked = Checked()
+    for step in steps:
+        if isinstance(step, Take):
+            checked.take(step.budget)
+        elif isinstance(step, Cancel):
+            checked.cancel(step.which, discarded=step.discarded)
+        else:
+            checked.push(
+                job_of(
+                    ENCODERS[step.encoder],
+                    step.lengths,
+                    client=step.client,
+                    priority=step.priority,
+                    deadline=step.deadline,
+                    observer=OBSERVERS[step.observer],
+                    kept=step.kept,
                 )
-        alive = [row for row in checked.waiting if row.job.abandoned(NOW) is None]
-        drained: list[Row] = []
-        while rows := checked.take(200):
-            drained += rows
-        assert Counter(map(id, drained)) == Counter(map(id, alive))
-        assert checked.queue.take(200, NOW).rows == []
-        assert (checked.queue.rows, checked.queue.tokens) == (0, 0)
+            )
+    alive = [row for row in checked.waiting if row.job.abandoned(NOW) is None]
+    drained: list[Row] = []
+    while rows := checked.take(200):
+        drained += rows
+    assert Counter(map(id, drained)) == Counter(map(id, alive))
+    assert checked.queue.take(200, NOW).rows == []
+    assert (checked.queue.rows, checked.queue.tokens) == (0, 0)
 
-    on_a_loop(run)
 
-
-def test_an_idle_client_earns_no_credit() -> None:
+async def test_an_idle_client_earns_no_credit() -> None:
     """Who comes late shares from then on, and does not first catch up."""
-
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(ENCODERS[0], [10] * 300, client="early"))
-        for _ in range(15):
-            assert queue.take(100, NOW).rows
-        queue.push(job_of(ENCODERS[0], [10] * 100, client="late", observer=OBSERVERS[2]))
-        turns = [queue.take(100, NOW).rows[0].job.client for _ in range(10)]
-        assert Counter(turns) == {"early": 5, "late": 5}
-
-    on_a_loop(run)
+    queue = RowQueue()
+    queue.push(job_of(ENCODERS[0], [10] * 300, client="early"))
+    for _ in range(15):
+        assert queue.take(100, NOW).rows
+    queue.push(job_of(ENCODERS[0], [10] * 100, client="late", observer=OBSERVERS[2]))
+    turns = [queue.take(100, NOW).rows[0].job.client for _ in range(10)]
+    assert Counter(turns) == {"early": 5, "late": 5}
 
 
-def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
+async def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
     """Its caller may wait already. The smallest useful batch is not divided."""
+    least = MIN_BATCH_TOKENS
+    for limit, half, saturation in ((400, 200, 0), (150, least, 0), (60, 60, 0), (400, 300, 300), (150, 150, 300)):
+        queue = RowQueue(saturation=lambda _, saturation=saturation: saturation)
+        queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
 
-    def run() -> None:
-        least = MIN_BATCH_TOKENS
-        for limit, half, saturation in ((400, 200, 0), (150, least, 0), (60, 60, 0), (400, 300, 300), (150, 150, 300)):
-            queue = RowQueue(saturation=lambda _, saturation=saturation: saturation)
-            queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
+        def tokens(queue: RowQueue = queue, limit: int = limit) -> int:
+            return sum(len(row.sequence) for row in queue.take(1024, NOW, lambda _: limit).rows)
 
-            def tokens(queue: RowQueue = queue, limit: int = limit) -> int:
-                return sum(len(row.sequence) for row in queue.take(1024, NOW, lambda _: limit).rows)
-
-            assert tokens() == limit
-            queue.push(job_of(ENCODERS[0], [6]))
-            assert [tokens() for _ in range(4)] == [6, half, limit, limit]
-
-    on_a_loop(run)
+        assert tokens() == limit
+        queue.push(job_of(ENCODERS[0], [6]))
+        assert [tokens() for _ in range(4)] == [6, half, limit, limit]
 
 
-def test_small_batches_may_have_any_padding() -> None:
+async def test_small_batches_may_have_any_padding() -> None:
     """Up to the size at which a device takes longer, another batch costs more than padding."""
-
-    def run() -> None:
-        queue = RowQueue(saturation=lambda _: 640)
-        queue.push(job_of(ENCODERS[0], [8, 64] * 10))
-        batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(3)]
-        assert batches == [[8] * 10, [64] * 10, []]
-        queue.push(job_of(ENCODERS[0], [8, 64] * 5))
-        assert [len(row.sequence) for row in queue.take(1000, NOW).rows] == [8] * 5 + [64] * 5
-
-    on_a_loop(run)
+    queue = RowQueue(saturation=lambda _: 640)
+    queue.push(job_of(ENCODERS[0], [8, 64] * 10))
+    batches = [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in range(3)]
+    assert batches == [[8] * 10, [64] * 10, []]
+    queue.push(job_of(ENCODERS[0], [8, 64] * 5))
+    assert [len(row.sequence) for row in queue.take(1000, NOW).rows] == [8] * 5 + [64] * 5
 
 
 class PositionsObserver(SumObserver):
@@ -230,49 +204,38 @@ class PositionsObserver(SumObserver):
         (False, PositionsObserver(), [[8] * 10, [64] * 10]),
     ],
 )
-def test_rows_without_padding_share_batches(unpadded: bool, observer: SumObserver, batches: list[list[int]]) -> None:
+async def test_rows_without_padding_share_batches(unpadded: bool, observer: SumObserver, batches: list[list[int]]) -> None:
     """If neither the layers nor the observer compute on padding."""
-
-    def run() -> None:
-        queue = RowQueue()
-        queue.push(job_of(FakeEncoder(capabilities=Capabilities(unpadded=unpadded)), [8, 64] * 10, observer=observer))
-        assert [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in batches] == batches
-        assert not queue.rows
-
-    on_a_loop(run)
+    queue = RowQueue()
+    queue.push(job_of(FakeEncoder(capabilities=Capabilities(unpadded=unpadded)), [8, 64] * 10, observer=observer))
+    assert [[len(row.sequence) for row in queue.take(1000, NOW).rows] for _ in batches] == batches
+    assert not queue.rows
 
 
 @EXAMPLES
 @given(lengths=st.lists(st.integers(1, 500), min_size=1, max_size=60), budget=st.integers(1, 2000))
-def test_batches_without_padding_are_bounded(lengths: list[int], budget: int) -> None:
+async def test_batches_without_padding_are_bounded(lengths: list[int], budget: int) -> None:
     """By their real tokens, and by the places that they would take padded."""
-
-    def run() -> None:
-        queue = RowQueue()
-        encoder = FakeEncoder(capabilities=Capabilities(unpadded=True))
-        queue.push(job_of(encoder, lengths, observer=PositionsObserver()))
-        left = list(lengths)
-        while rows := [len(row.sequence) for row in queue.take(budget, NOW).rows]:
-            assert len(rows) == 1 or (sum(rows) <= budget and max(rows) * len(rows) <= MOST_PLACES * budget)
-            left = list((Counter(left) - Counter(rows)).elements())
-        assert not left
-
-    on_a_loop(run)
+    queue = RowQueue()
+    encoder = FakeEncoder(capabilities=Capabilities(unpadded=True))
+    queue.push(job_of(encoder, lengths, observer=PositionsObserver()))
+    left = list(lengths)
+    while rows := [len(row.sequence) for row in queue.take(budget, NOW).rows]:
+        assert len(rows) == 1 or (sum(rows) <= budget and max(rows) * len(rows) <= MOST_PLACES * budget)
+        left = list((Counter(left) - Counter(rows)).elements())
+    assert not left
 
 
-def test_only_so_many_rows_are_considered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_rows_are_considered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue of a million rows is not sorted for every batch; abandoned rows don't hide those behind them."""
     monkeypatch.setattr(queue_module, "LOOKAHEAD_ROWS", 5)
 
-    def run() -> None:
-        queue = RowQueue()
-        gone = job_of(ENCODERS[0], [10] * 20)
-        gone.cancelled = True
-        queue.push(gone)
-        queue.push(job_of(ENCODERS[0], [10] * 20))
-        taken = queue.take(10_000, NOW)
-        assert len(taken.dropped) == 20
-        assert 1 <= len(taken.rows) <= 5
-        assert len(queue.take(10_000, NOW).rows) == 5
-
-    on_a_loop(run)
+    queue = RowQueue()
+    gone = job_of(ENCODERS[0], [10] * 20)
+    gone.cancelled = True
+    queue.push(gone)
+    queue.push(job_of(ENCODERS[0], [10] * 20))
+    taken = queue.take(10_000, NOW)
+    assert len(taken.dropped) == 20
+    assert 1 <= len(taken.rows) <= 5
+    assert len(queue.take(10_000, NOW).rows) == 5

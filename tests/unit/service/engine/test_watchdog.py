@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -12,19 +12,16 @@ import pytest
 import pytest_asyncio
 import torch
 from bertscope_service.encoders.state import State
-from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.lease import Call
-from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rate_estimate import STALL_FACTOR, UNKNOWN_TOKEN_SECONDS, RateEstimate
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.watchdog import MAX_STEP_SECONDS, Watchdog, hanging
 from bertscope_service.errors import Unavailable
-from bertscope_service.observability.metrics import Metrics
 
 from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, job_of, sequence
+from tests.support.rig import CPU, Rig
 
 pytestmark = pytest.mark.asyncio
-CPU = torch.device("cpu")
 NO_STATE = State(torch.zeros(0), (), None)
 
 
@@ -81,40 +78,27 @@ async def test_a_batch_may_take_what_its_size_explains() -> None:
         assert sum(not watchdog.check(2e4 + seconds) for seconds in range(100)) == 2
 
 
-class Rig:
-    """An engine that is told by `look` how late it is, and what it has said."""
+CLOCK = count(0.0, MAX_STEP_SECONDS)
 
-    def __init__(self, stall_seconds: float = 60.0) -> None:
-        self.metrics = Metrics()
-        self.told: list[bool] = []
-        limits = Limits(batch_tokens=100, queue_tokens=200, stall_seconds=stall_seconds)
-        self.engine = Engine(lambda _: limits, self.metrics, on_stalled=lambda _, stalled: self.told.append(stalled))
-        self.encoder: Any = FakeEncoder()
-        self._clock = count(0.0, MAX_STEP_SECONDS)
 
-    def run(self, length: int, observer: SumObserver | None = None) -> asyncio.Task[list[float]]:
-        rows = [Row(self.encoder, sequence(length), observer or SumObserver())]
-        return asyncio.create_task(self.engine.run(rows, client="client"))
+def look(rig: Rig) -> bool:
+    """Looks whether the device hangs, as often as it takes for something at work to be too long; whether it does."""
+    for _ in range(100):
+        rig.engine._workers[CPU].check_stall(next(CLOCK))
+    return is_stalled(rig)
 
-    def look(self) -> bool:
-        """Look whether the device hangs, as often as it takes for something at work to be too long; whether it does."""
-        for _ in range(100):
-            self.engine._workers[CPU].check_stall(next(self._clock))
-        return self.stalled
 
-    @property
-    def stalled(self) -> bool:
-        return bool(self.metrics.registry.get_sample_value("bertscope_device_stalled", {"device": "cpu"}))
+def is_stalled(rig: Rig) -> bool:
+    return rig.value("bertscope_device_stalled", device="cpu") == 1
 
 
 @pytest_asyncio.fixture
-async def rig() -> AsyncIterator[Rig]:
-    rig = Rig()
-    assert await rig.run(1) == [1.0]
+async def rig(rig: Rig) -> Rig:
+    """One that is told by `look` alone how late it is."""
+    assert await rig.run([1]) == [1.0]
     assert rig.engine._next_check is not None
     rig.engine._next_check.cancel()
-    yield rig
-    await rig.engine.close()
+    return rig
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -129,26 +113,23 @@ async def test_while_a_batch_hangs_everybody_is_told_and_when_it_has_ended_all_i
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    blocker = Blocker()
-    hung = rig.run(1, SumObserver(blocker))
+    blocker, hung = await rig.block()
+    waiting = rig.run([2])
     await asyncio.sleep(0)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    waiting = rig.run(2)
-    await asyncio.sleep(0)
-    assert rig.look()
+    assert look(rig)
     for found in await asyncio.wait_for(asyncio.gather(hung, waiting, return_exceptions=True), SECONDS):
         assert isinstance(found, Unavailable)
         assert found.reason == "DEVICE_STALLED"
     with pytest.raises(Unavailable, match="ask another server"):
-        await rig.run(3)
+        await rig.run([3])
     with pytest.raises(Unavailable):
         async with rig.engine.lease(CPU, refuse=False):
             raise AssertionError("a device that hangs is not lent")
     assert rig.metrics.registry.get_sample_value("bertscope_queue_rows", {"device": "cpu"}) == 0
     blocker.release.set()
-    await until(lambda: not rig.look())
-    assert await rig.run(4) == [4.0]
-    assert rig.told == [True, False]
+    await until(lambda: not look(rig))
+    assert await rig.run([4]) == [4.0]
+    assert rig.stalled == [True, False]
     said = [record.getMessage() for record in caplog.records if record.name == "bertscope.devices"]
     assert "a batch (1 text, 1 tokens) has run for" in said[0]
     assert said[1].startswith("cpu continues")
@@ -162,22 +143,19 @@ async def test_a_call_of_a_lease_that_hangs_is_told_and_its_late_result_harms_no
     blocker = Blocker()
     async with rig.engine.lease(CPU, refuse=False) as lease:
         calls = [asyncio.create_task(lease.call(lambda: blocker(NO_STATE))) for _ in range(2)]
-        waiting = rig.run(2)
+        waiting = rig.run([2])
         assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        assert rig.look()
+        assert look(rig)
         found = await asyncio.wait_for(asyncio.gather(*calls, waiting, return_exceptions=True), SECONDS)
         assert [getattr(one, "reason", one) for one in found] == ["DEVICE_STALLED"] * 3
     blocker.release.set()
-    await until(lambda: not rig.look())
-    assert await rig.run(4) == [4.0]
+    await until(lambda: not look(rig))
+    assert await rig.run([4]) == [4.0]
 
 
 async def test_a_device_that_hangs_does_not_keep_the_engine_from_its_end(rig: Rig) -> None:
-    blocker = Blocker()
-    hung = rig.run(1, SumObserver(blocker))
-    await asyncio.sleep(0)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    assert rig.look()
+    blocker, hung = await rig.block()
+    assert look(rig)
     with pytest.raises(Unavailable):
         await asyncio.wait_for(hung, SECONDS)
     await rig.engine.close(0.01)
@@ -198,9 +176,9 @@ async def test_the_engine_looks_by_itself_and_does_not_stop_at_an_error(monkeypa
 
     monkeypatch.setattr(Watchdog, "check", fail_once)
     with pytest.raises(Unavailable):
-        await asyncio.wait_for(rig.run(1, SumObserver(blocker)), SECONDS)
+        await asyncio.wait_for(rig.run([1], SumObserver(blocker)), SECONDS)
     blocker.release.set()
-    await until(lambda: not rig.stalled)
-    assert rig.told == [True, False]
+    await until(lambda: not is_stalled(rig))
+    assert rig.stalled == [True, False]
     assert failed
     await rig.engine.close()

@@ -3,86 +3,26 @@
 import asyncio
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import torch
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
-from bertscope_service.engine import runs as runs_module
-from bertscope_service.engine.engine import Engine
-from bertscope_service.engine.limits import Limits
 from bertscope_service.engine.rows import Job, Priority, Row
 from bertscope_service.engine.runs import MAX_FAILED_RUNS, Runner
-from bertscope_service.errors import DeadlineExceeded, Overloaded, Unavailable
+from bertscope_service.errors import DeadlineExceeded, Overloaded
 from bertscope_service.observability.metrics import Metrics
 
-from tests.support.fakes import SECONDS, Blocker, FakeEncoder, SumObserver, sequence
+from tests.support.fakes import FakeEncoder, SumObserver, sequence
+from tests.support.rig import CPU, Rig, begun
 
 pytestmark = pytest.mark.asyncio
-ENCODER = FakeEncoder()
-CPU = torch.device("cpu")
-
-
-class Rig:
-    """An engine with one device, and what it measured."""
-
-    def __init__(self) -> None:
-        self.metrics = Metrics()
-        self.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200, threads=0), self.metrics)
-
-    def value(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
-
-    def waiting(self) -> float:
-        return self.value("bertscope_queue_rows", device="cpu")
-
-    def run(
-        self,
-        lengths: list[int],
-        observer: SumObserver | None = None,
-        *,
-        client: str = "client",
-        deadline: float | None = None,
-        priority: Priority = Priority.INTERACTIVE,
-        admitted: bool = False,
-        token: int = 1,
-    ) -> asyncio.Task[list[float]]:
-        """Rows of so many tokens, each of the id `token`: their results are the sums of their ids."""
-        rows = [Row(ENCODER, sequence(length, token), observer or SumObserver()) for length in lengths]
-        answer = self.engine.run(rows, client=client, deadline=deadline, priority=priority, admitted=admitted)
-        return asyncio.create_task(answer)
-
-    async def block(self) -> tuple[Blocker, asyncio.Task[list[float]]]:
-        """Fill the worker with a batch that ends when the blocker is released."""
-        blocker = Blocker()
-        task = self.run([1], SumObserver(blocker, group="blocker"), client="blocker", admitted=True)
-        await asyncio.sleep(0)  # the task submits
-        assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-        return blocker, task
-
-
-@pytest_asyncio.fixture
-async def rig() -> AsyncIterator[Rig]:
-    rig = Rig()
-    yield rig
-    await rig.engine.close()
-
-
-async def submitted(*tasks: asyncio.Task[list[float]]) -> None:
-    """Let tasks begin: they submit at once and then wait."""
-    await asyncio.sleep(0)
-    assert not any(task.done() for task in tasks)
-
-
-async def test_no_rows_need_no_worker(rig: Rig) -> None:
-    assert await rig.engine.run([], client="client") == []
 
 
 async def test_jobs_that_come_together_share_a_batch_of_an_idle_device(rig: Rig) -> None:
-    """It is woken once for all of them, after the last."""
+    """It is woken once for all of them, after the last; no rows need none."""
+    assert await rig.engine.run([], client="client") == []
     await rig.run([5])
     waiters: Any = rig.engine._workers[CPU]._ready
     while not waiters._waiters:  # noqa: ASYNC110 - its thread comes back from its batch, and tells nobody
@@ -114,7 +54,7 @@ async def test_a_poisoned_job_does_not_fail_its_neighbours_in_the_batch(rig: Rig
     observer = SumObserver(poisoned)
     good = [rig.run([12, 12], observer, client="one"), rig.run([14], observer, client="two")]
     bad = rig.run([13, 12], observer, client="bad")
-    await submitted(*good, bad)
+    await begun(*good, bad)
     blocker.release.set()
     with pytest.raises(ValueError, match="poison"):
         await bad
@@ -134,7 +74,7 @@ async def test_a_model_that_always_fails_does_not_keep_the_device_from_others(ri
 
     observer = SumObserver(broken)
     jobs = [rig.run([2], observer, client=f"client {number}") for number in range(50)]
-    await submitted(*jobs)
+    await begun(*jobs)
     blocker.release.set()
     failures = await asyncio.gather(*jobs, return_exceptions=True)
     assert all(isinstance(failure, ValueError) for failure in failures)
@@ -144,7 +84,7 @@ async def test_a_model_that_always_fails_does_not_keep_the_device_from_others(ri
 
 async def test_rows_that_used_up_their_states_do_not_run_again() -> None:
     """An error that surfaces when a batch lands comes after its kept states are gone."""
-    runner = Runner(CPU, Metrics(), lambda rows, seconds: None)
+    runner, encoder = Runner(CPU, Metrics(), lambda rows, seconds: None), FakeEncoder()
     ran: list[State] = []
 
     class Failing(SumObserver):
@@ -155,8 +95,8 @@ async def test_rows_that_used_up_their_states_do_not_run_again() -> None:
 
     jobs = []
     for token in (1, 2):
-        row = Row(ENCODER, sequence(4, token), Failing())
-        row.state = ENCODER.begin([row.sequence])
+        row = Row(encoder, sequence(4, token), Failing())
+        row.state = encoder.begin([row.sequence])
         jobs.append(Job([row], client=f"client {token}", priority=Priority.INTERACTIVE, deadline=None))
     batch = runner.launch([row for job in jobs for row in job.rows])
     assert batch is not None
@@ -164,40 +104,6 @@ async def test_rows_that_used_up_their_states_do_not_run_again() -> None:
     failures = await asyncio.gather(*(job.done for job in jobs), return_exceptions=True)
     assert all(isinstance(failure, IndexError) for failure in failures)
     assert len(ran) == 1
-
-
-async def test_a_device_that_fails_for_good_says_so_and_lets_nobody_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after an error that CUDA does not recover from: what waits and who comes later hear that another server is needed."""
-    told: list[torch.device] = []
-    metrics = Metrics()
-    engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200), metrics, told.append)
-    monkeypatch.setattr(runs_module, "answers", lambda device, error: False)
-    blocker = Blocker()
-
-    def die(state: State) -> None:
-        blocker(state)
-        raise RuntimeError("CUDA error: an illegal memory access was encountered")
-
-    def call(observer: SumObserver) -> asyncio.Task[list[float]]:
-        return asyncio.create_task(engine.run([Row(ENCODER, sequence(3), observer)], client="client"))
-
-    dying = call(SumObserver(die, group="dying"))
-    await asyncio.sleep(0)
-    assert await asyncio.to_thread(blocker.entered.wait, SECONDS)
-    waiting = call(SumObserver())
-    await submitted(waiting)
-    assert metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}) == 0
-    blocker.release.set()
-    for task in (dying, waiting):
-        with pytest.raises(Unavailable) as caught:
-            await task
-        assert caught.value.reason == "DEVICE_BROKEN"
-    with pytest.raises(Unavailable) as caught:
-        await call(SumObserver())
-    assert caught.value.reason == "DEVICE_BROKEN"
-    await engine.close()  # the thread has ended
-    assert told == [CPU]
-    assert metrics.registry.get_sample_value("bertscope_device_broken", {"device": "cpu"}) == 1
 
 
 async def test_a_job_fails_with_its_first_batch(rig: Rig) -> None:
@@ -213,17 +119,7 @@ async def test_a_job_fails_with_its_first_batch(rig: Rig) -> None:
         await rig.run([90, 10, 50], SumObserver(fail_once))
     assert batches[0] == (90,)
     assert await rig.run([3]) == [3.0]
-    assert rig.waiting() == 0
-
-
-def over(rows: int) -> Callable[[State], None]:
-    """Runs out of memory for batches of more than so many rows."""
-
-    def run(state: State) -> None:
-        if len(state.lengths) > rows:
-            raise torch.OutOfMemoryError("no room")
-
-    return run
+    assert rig.waiting == 0
 
 
 @pytest.mark.parametrize("fits", [1, 3])
@@ -232,7 +128,8 @@ async def test_a_batch_that_does_not_fit_is_halved(rig: Rig, fits: int) -> None:
 
     def seen(state: State) -> None:
         tried.append(len(state.lengths))
-        over(fits)(state)
+        if len(state.lengths) > fits:
+            raise torch.OutOfMemoryError("no room")
 
     assert await rig.run([10] * 8, SumObserver(seen), token=3) == [30.0] * 8
     assert tried[0] == 8
@@ -250,7 +147,7 @@ async def test_a_row_that_does_not_fit_is_refused(rig: Rig) -> None:
 
     observer = SumObserver(no_long_rows)
     long, short = rig.run([14], observer, client="long"), rig.run([9, 10, 9], observer, client="short")
-    await submitted(long, short)
+    await begun(long, short)
     blocker.release.set()
     with pytest.raises(Overloaded) as caught:
         await long
@@ -261,100 +158,51 @@ async def test_a_row_that_does_not_fit_is_refused(rig: Rig) -> None:
     assert await rig.run([3]) == [3.0]
 
 
-async def test_cancelled_rows_never_run(rig: Rig) -> None:
+async def test_rows_of_a_caller_that_left_or_is_out_of_time_never_run(rig: Rig) -> None:
     blocker, blocked = await rig.block()
-    ran: list[State] = []
-    gone = rig.run([5, 6], SumObserver(ran.append), client="gone")
-    kept = rig.run([7], client="kept")
-    await submitted(gone, kept)
-    assert rig.waiting() == 3
+    ran = SumObserver((states := list[State]()).append)
+    gone, kept = rig.run([5, 6], ran, client="gone"), rig.run([7], client="kept", deadline=time.monotonic() + 3600)
+    late = rig.run([8], ran, deadline=time.monotonic() - 1)
+    await begun(gone, kept, late)
+    assert rig.waiting == 4
     gone.cancel()
     with pytest.raises(asyncio.CancelledError):
         await gone
-    assert rig.waiting() == 1
-    assert rig.value("bertscope_queue_tokens", device="cpu") == 7
-    blocker.release.set()
-    assert await kept == [7.0]
-    assert await blocked == [1.0]
-    assert ran == []
-    assert rig.value("bertscope_rows_dropped_total", reason="cancelled") == 2
-
-
-async def test_rows_past_their_deadline_never_run(rig: Rig) -> None:
-    blocker, _ = await rig.block()
-    ran: list[State] = []
-    late = rig.run([5, 6], SumObserver(ran.append), deadline=time.monotonic() - 1)
-    early = rig.run([7], deadline=time.monotonic() + 3600)
-    await submitted(late, early)
+    assert (rig.waiting, rig.value("bertscope_queue_tokens", device="cpu")) == (1, 7)
     blocker.release.set()
     with pytest.raises(DeadlineExceeded) as caught:
         await late
     assert caught.value.reason == "DEADLINE_IN_QUEUE"
-    assert await early == [7.0]
-    assert ran == []
-    assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 2
-
-
-async def test_a_full_queue_turns_jobs_away_at_once(rig: Rig) -> None:
-    blocker, _ = await rig.block()
-    first = rig.run([90, 90])
-    await submitted(first)
-    second = rig.run([15, 15])
-    with pytest.raises(Overloaded) as caught:
-        await second
-    assert caught.value.reason == "QUEUE_FULL"
-    assert 0 < caught.value.retry_after <= 30
-    assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
-    fits, continued = rig.run([20], client="other"), rig.run([50], admitted=True)
-    await submitted(fits, continued)
-    assert rig.waiting() == 4
-    blocker.release.set()
-    assert (await first, await fits, await continued) == ([90.0, 90.0], [20.0], [50.0])
+    assert (await kept, await blocked, states) == ([7.0], [1.0], [])
+    assert rig.value("bertscope_rows_dropped_total", reason="cancelled") == 2
+    assert rig.value("bertscope_rows_dropped_total", reason="deadline") == 1
 
 
 async def test_a_job_that_others_keep_from_beginning_is_turned_away_after_all() -> None:
     """After twice the longest wait; one that has begun goes on."""
-    rig = Rig()
-    rig.engine = Engine(lambda _: Limits(batch_tokens=100, queue_tokens=200, queue_seconds=0.01), rig.metrics)
+    rig = Rig(queue_seconds=0.01)
     blocker, blocked = await rig.block()
     waiting = rig.run([5, 6])
     continued = rig.run([7], admitted=True)
-    await submitted(waiting, continued)
+    await begun(waiting, continued)
     with pytest.raises(Overloaded) as caught:
         await waiting
     assert caught.value.reason == "QUEUE_FULL"
     assert caught.value.message.startswith("this request has waited for 0.02 s on cpu")
     assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
     assert rig.value("bertscope_rows_dropped_total", reason="overload") == 2
-    assert rig.waiting() == 1
+    assert rig.waiting == 1
     blocker.release.set()
     assert (await blocked, await continued) == ([1.0], [7.0])
     await rig.engine.close()
 
 
-async def test_close_fails_what_waits_and_finishes_what_runs() -> None:
-    rig = Rig()
-    blocker, blocked = await rig.block()
-    waiting = rig.run([5, 6])
-    await submitted(waiting)
-    closing = asyncio.create_task(rig.engine.close())
-    with pytest.raises(Unavailable) as caught:
-        await waiting
-    assert caught.value.reason == "DRAINING"
-    assert not closing.done()
-    blocker.release.set()
-    await closing
-    assert await blocked == [1.0]
-    with pytest.raises(Unavailable):
-        await rig.run([3])
-
-
 async def test_kept_states_are_used_once(rig: Rig) -> None:
     """A row that continues holds its state no longer than it takes to run it."""
-    state = ENCODER.begin([sequence(4)])
-    state.layer = 1
     layers: list[int] = []
-    row = Row(ENCODER, sequence(4, token=9), SumObserver(lambda state: layers.append(state.layer)), state=state)
+    row = rig.row(4, SumObserver(lambda state: layers.append(state.layer)), token=9)
+    row.state = rig.encoder.begin([sequence(4)])
+    row.state.layer = 1
     assert await rig.engine.run([row], client="client") == [4.0]
     assert layers == [1]
     assert row.state is None

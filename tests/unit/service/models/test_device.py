@@ -1,7 +1,5 @@
 """Devices by their names. Apple's GPU is made up: PyTorch says that it is there, and nothing runs on it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The number formats of devices, with GPUs that are made up."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -12,8 +12,7 @@ from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Registry
 from bertscope_service.observability.metrics import Metrics
 
-from tests.support.patience import granted
-
+pytestmark = pytest.mark.asyncio
 SPEC = LoadSpec("x", "somewhere", "cpu", "fp32")
 
 
@@ -60,33 +59,30 @@ def ignore(_: object) -> None:
     pass
 
 
-def test_gradients_of_a_model_that_was_replaced_are_its_own_and_go_with_its_last_call(
+async def test_gradients_of_a_model_that_was_replaced_are_its_own_and_go_with_its_last_call(
     read_again: list[tuple[str, FakeEncoder]],
 ) -> None:
-    async def run() -> None:
-        metrics = Metrics()
-        registry = make(metrics)
-        await registry.load(SPEC, ignore)
-        with registry.use("models/x") as old:
-            new = await registry.load(SPEC, ignore, replacing=True)
-            assert (old.weights_digest, new.weights_digest) == ("v1", "v2")
-            for _ in range(2):
-                assert (await registry.with_gradients(old)).weights_digest == "v1"
-            assert (await registry.with_gradients(new)).weights_digest == "v2"
-            assert [digest for digest, _ in read_again] == ["v1", "v2"]
-            assert registry.find("").loaded is new
-            assert state(metrics, "ready") == state(metrics, "unloading") == 1
-        gone, gradients = weakref.ref(old), weakref.ref(read_again.pop(0)[1])
-        del old
-        for _ in range(10):
-            await asyncio.sleep(0)  # what waits for the last call runs
-        assert state(metrics, "unloading") == 0
-        gc.collect()
-        assert gone() is None
-        assert gradients() is None
-        assert (await registry.with_gradients(new)).encoder is read_again[0][1]
-
-    asyncio.run(asyncio.wait_for(run(), granted(20)))
+    metrics = Metrics()
+    registry = make(metrics)
+    await registry.load(SPEC, ignore)
+    with registry.use("models/x") as old:
+        new = await registry.load(SPEC, ignore, replacing=True)
+        assert (old.weights_digest, new.weights_digest) == ("v1", "v2")
+        for _ in range(2):
+            assert (await registry.with_gradients(old)).weights_digest == "v1"
+        assert (await registry.with_gradients(new)).weights_digest == "v2"
+        assert [digest for digest, _ in read_again] == ["v1", "v2"]
+        assert registry.find("").loaded is new
+        assert state(metrics, "ready") == state(metrics, "unloading") == 1
+    gone, gradients = weakref.ref(old), weakref.ref(read_again.pop(0)[1])
+    del old
+    for _ in range(10):
+        await asyncio.sleep(0)  # what waits for the last call runs
+    assert state(metrics, "unloading") == 0
+    gc.collect()
+    assert gone() is None
+    assert gradients() is None
+    assert (await registry.with_gradients(new)).encoder is read_again[0][1]
 
 
 def state(metrics: Metrics, name: str) -> float | None:

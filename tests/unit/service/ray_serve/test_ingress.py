@@ -1,10 +1,8 @@
 """What the ingress on Ray says to its log and its callers; the models behind it are made up."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +16,8 @@ pytest.importorskip("ray.serve", reason="Ray is not installed: pip install 'ray[
 from bertscope_service.contract import METHODS, Method, Role
 from bertscope_service.ray_serve.ingress import Ingress
 from ray import serve
+
+from tests.support.ray_handles import Handle
 
 CANARY = "the-text-of-a-caller"
 FILL_MASK = METHODS["/bertscope.v1.ClozeService/FillMask"]
@@ -59,46 +59,14 @@ class Context:
         self.trailing = dict(metadata)
 
 
-class Replies:
-    """The stream of one reply."""
-
-    def __init__(self, reply: Awaitable[bytes]) -> None:
-        self._reply = reply
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield await self._reply
-
-    def cancel(self) -> None:
-        """It is over."""
-
-
-class Model:
-    """The handle of a deployment, whose replicas answer with a reply or fail."""
-
-    deployment_name = "a"
-
-    def __init__(self, outcome: bytes | Exception) -> None:
-        self._outcome = outcome
-        self.ask = self
-
-    def options(self, **_: object) -> Any:
-        return SimpleNamespace(stream=SimpleNamespace(remote=self._stream))
-
-    async def remote(self, _: object) -> bytes:
-        if isinstance(self._outcome, Exception):
-            raise self._outcome
-        return self._outcome
-
-    def _stream(self, question: object) -> Replies:
-        return Replies(self.remote(question))
-
-
 def call(
     outcome: bytes | Exception, context: Context, method: Method = FILL_MASK, request: Message = REQUEST, **settings: Any
 ) -> bytes:
+    model = Handle(([outcome], None) if isinstance(outcome, bytes) else ([], outcome))
+
     async def go() -> bytes:
         ingress = Ingress.__new__(Ingress)
-        await Ingress.__init__(ingress, {"a": Model(outcome)}, settings)
+        await Ingress.__init__(ingress, {"a": model}, settings)
         if method.streaming:
             return b"".join([reply.SerializeToString() async for reply in ingress.answers(method, request, context)])
         return (await ingress.answer(method, request, context)).SerializeToString()
@@ -141,7 +109,7 @@ def test_the_log_has_where_something_failed_and_no_words_of_the_error(caplog: py
     assert CANARY not in caplog.text
     assert "FillMask failed, request_id=mine" in caplog.text
     assert "ValueError" in caplog.text
-    assert "in remote" in caplog.text
+    assert "in _once" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What runs on Ray Serve, as far as no cluster is needed."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Sequence
@@ -26,6 +24,8 @@ from bertscope_service.ray_serve.ingress import Ingress, serialise
 from bertscope_service.ray_serve.routing import choose
 from ray.exceptions import NodeDiedError, OwnerDiedError, RayActorError
 from ray.serve.exceptions import BackPressureError
+
+from tests.support.ray_handles import Handle
 
 ALL = (*METHODS.values(), *HEALTH)
 SHIPPED = yaml.safe_load((Path(__file__).parents[4] / "deploy" / "ray" / "serve.yaml").read_text(encoding="utf-8"))
@@ -232,96 +232,54 @@ def test_what_ray_itself_says_gets_our_words(of_ray: grpc.StatusCode, told: grpc
     assert "grpc-status-details-bin" in metadata
 
 
-class Handle:
-    """A model whose replicas do one thing after the other: answer some messages, then fail, if so."""
-
-    deployment_name = "a"
-
-    def __init__(self, *does: tuple[list[bytes], Exception | None]) -> None:
-        self._does = list(does)
-        self.asked = 0
-        self.ask = self.stream = self
-
-    def options(self, *, stream: bool) -> Handle:
-        assert stream
-        return self
-
-    def remote(self, question: Question) -> Replies:
-        self.asked += 1
-        return Replies(*self._does.pop(0))
-
-
-class Replies:
-    """What `remote` gives."""
-
-    def __init__(self, messages: list[bytes], failure: Exception | None) -> None:
-        self._messages, self._failure = messages, failure
-
-    async def _once(self) -> bytes:
-        if self._failure:
-            raise self._failure
-        return self._messages[0]
-
-    def __await__(self) -> Any:
-        return self._once().__await__()
-
-    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        for message in self._messages:
-            yield message
-        if self._failure:
-            raise self._failure
-
-    def cancel(self) -> None:
-        """Nobody reads on."""
-
-
 QUESTION = Question("/a/B", b"", "me", ())
 LOST: tuple[list[bytes], Exception] = ([], RayActorError())
 
 
-def ask(handle: Any) -> Any:
-    return asyncio.run(replica_calls.ask(handle, QUESTION))
+async def ask(handle: Any) -> Any:
+    return await replica_calls.ask(handle, QUESTION)
 
 
-def read(handle: Any, into: list[Any]) -> None:
-    async def collect() -> None:
-        async for message in replica_calls.stream(handle, QUESTION):
-            into.append(message)  # noqa: PERF401 - what came before a failure counts
-
-    asyncio.run(collect())
+async def read(handle: Any, into: list[Any]) -> None:
+    async for message in replica_calls.stream(handle, QUESTION):
+        into.append(message)  # noqa: PERF401 - what came before a failure counts
 
 
 @pytest.mark.parametrize("error", [RayActorError(), NodeDiedError("gone"), OwnerDiedError("0" * 56, None, "")], ids=type)
-def test_another_replica_is_asked_when_one_is_lost(error: Exception) -> None:
+@pytest.mark.asyncio
+async def test_another_replica_is_asked_when_one_is_lost(error: Exception) -> None:
     lost: tuple[list[bytes], Exception] = ([], error)
-    assert ask(Handle(lost, lost, ([b"reply"], None))) == b"reply"
+    assert await ask(Handle(lost, lost, ([b"reply"], None))) == b"reply"
     found: list[Any] = []
-    read(Handle(lost, ([b"first", b"second"], None)), found)
+    await read(Handle(lost, ([b"first", b"second"], None)), found)
     assert found == [b"first", b"second"]
 
 
-def test_a_question_takes_down_no_more_than_three_replicas() -> None:
+@pytest.mark.asyncio
+async def test_a_question_takes_down_no_more_than_three_replicas() -> None:
     handle = Handle(*[LOST] * 4)
     with pytest.raises(Unavailable, match="lost"):
-        ask(handle)
+        await ask(handle)
     assert handle.asked == 3
     handle = Handle(*[LOST] * 4)
     with pytest.raises(Unavailable, match="lost"):
-        read(handle, [])
+        await read(handle, [])
     assert handle.asked == 3
 
 
-def test_a_stream_that_has_begun_is_not_begun_again() -> None:
+@pytest.mark.asyncio
+async def test_a_stream_that_has_begun_is_not_begun_again() -> None:
     handle, found = Handle(([b"first"], RayActorError()), ([b"first"], None)), list[Any]()
     with pytest.raises(Unavailable) as caught:
-        read(handle, found)
+        await read(handle, found)
     assert (caught.value.reason, found, handle.asked) == ("REPLICA_LOST", [b"first"], 1)
 
 
-def test_calls_beyond_the_queue_are_told_to_come_back() -> None:
+@pytest.mark.asyncio
+async def test_calls_beyond_the_queue_are_told_to_come_back() -> None:
     full: tuple[list[bytes], Exception] = ([], BackPressureError(num_queued_requests=10, max_queued_requests=10))
     with pytest.raises(Overloaded) as caught:
-        ask(Handle(full))
+        await ask(Handle(full))
     assert caught.value.retry_after > 0
     with pytest.raises(Overloaded):
-        read(Handle(full), [])
+        await read(Handle(full), [])

@@ -1,10 +1,7 @@
 """What probes hear of Ray: how its state is read, and how long they wait for it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +16,7 @@ from ray.exceptions import RayError
 
 from tests.support.patience import granted
 
+pytestmark = pytest.mark.asyncio
 BOTH = {"ours": {"a": {"RUNNING": 1}, "b": {"RUNNING": 2, "STARTING": 1}, "ingress": {"RUNNING": 1}}}
 
 
@@ -59,11 +57,15 @@ def controller(monkeypatch: pytest.MonkeyPatch) -> Controller:
     return ray
 
 
-def run(test: Callable[[Readiness], Coroutine[Any, Any, None]]) -> None:
-    async def go() -> None:
-        await test(Readiness(["a", "b"]))
+@pytest.fixture
+def ready(controller: Controller) -> Readiness:
+    return Readiness(["a", "b"])
 
-    asyncio.run(go())
+
+async def until(ready: Readiness, expected: bool) -> None:
+    async with asyncio.timeout(granted(20)):
+        while await ready.ready() is not expected:
+            pass
 
 
 @pytest.mark.parametrize(
@@ -76,75 +78,55 @@ def run(test: Callable[[Readiness], Coroutine[Any, Any, None]]) -> None:
         ({}, False),
     ],
 )
-def test_every_model_needs_a_replica_that_runs(
-    applications: dict[str, dict[str, dict[str, int]]], expected: bool, controller: Controller
+async def test_every_model_needs_a_replica_that_runs(
+    applications: dict[str, dict[str, dict[str, int]]], expected: bool, controller: Controller, ready: Readiness
 ) -> None:
     controller.says = status(applications)
-
-    async def test(ready: Readiness) -> None:
-        assert await ready.ready() is expected
-
-    run(test)
+    assert await ready.ready() is expected
 
 
-def test_many_probes_ask_ray_once(controller: Controller) -> None:
-    async def test(ready: Readiness) -> None:
-        assert await asyncio.gather(*(ready.ready() for _ in range(20))) == [True] * 20
-        assert await ready.ready()
-
-    run(test)
+async def test_many_probes_ask_ray_once(controller: Controller, ready: Readiness) -> None:
+    assert await asyncio.gather(*(ready.ready() for _ in range(20))) == [True] * 20
+    assert await ready.ready()
     assert controller.asked == 1
 
 
-def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
-    controller: Controller, monkeypatch: pytest.MonkeyPatch
+async def test_while_ray_is_silent_probes_hear_what_was_known_and_hold_one_thread(
+    controller: Controller, ready: Readiness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
     monkeypatch.setattr(readiness, "PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr(readiness, "UNREADY_PATIENCE_SECONDS", 0.01)
-
-    async def test(ready: Readiness) -> None:
-        controller.answers.clear()
-        assert await ready.ready() is False  # nothing is known yet
-        controller.answers.set()
-        async with asyncio.timeout(granted(20)):
-            while not await ready.ready():
-                pass
-        controller.answers.clear()
-        controller.says = status({})
-        before = controller.asked
-        async with asyncio.timeout(granted(20)):
-            assert await asyncio.gather(*(ready.ready() for _ in range(20))) == [True] * 20
-            assert await ready.ready()
-        assert controller.asked <= before + 1
-        controller.answers.set()
-        async with asyncio.timeout(granted(20)):
-            while await ready.ready():
-                pass
-
-    run(test)
-
-
-def test_a_probe_that_leaves_ends_no_question_of_others(controller: Controller) -> None:
-    async def test(ready: Readiness) -> None:
-        controller.answers.clear()
-        leaving = asyncio.create_task(ready.ready())
-        await asyncio.to_thread(controller.heard.wait, granted(20))
-        leaving.cancel()
-        controller.answers.set()
+    controller.answers.clear()
+    assert await ready.ready() is False  # nothing is known yet
+    controller.answers.set()
+    await until(ready, True)
+    controller.answers.clear()
+    controller.says = status({})
+    before = controller.asked
+    async with asyncio.timeout(granted(20)):
+        assert await asyncio.gather(*(ready.ready() for _ in range(20))) == [True] * 20
         assert await ready.ready()
+    assert controller.asked <= before + 1
+    controller.answers.set()
+    await until(ready, False)
 
-    run(test)
+
+async def test_a_probe_that_leaves_ends_no_question_of_others(controller: Controller, ready: Readiness) -> None:
+    controller.answers.clear()
+    leaving = asyncio.create_task(ready.ready())
+    await asyncio.to_thread(controller.heard.wait, granted(20))
+    leaving.cancel()
+    controller.answers.set()
+    assert await ready.ready()
     assert controller.asked == 1
 
 
-def test_a_controller_that_is_replaced_takes_nothing_away(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_controller_that_is_replaced_takes_nothing_away(
+    controller: Controller, ready: Readiness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 0)
-
-    async def test(ready: Readiness) -> None:
-        assert await ready.ready()
-        controller.says = RayError("the actor died")
-        assert await ready.ready()
-        assert controller.asked == 2
-
-    run(test)
+    assert await ready.ready()
+    controller.says = RayError("the actor died")
+    assert await ready.ready()
+    assert controller.asked == 2

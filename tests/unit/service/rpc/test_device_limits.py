@@ -1,7 +1,5 @@
 """Limits of a device that the settings leave open."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from bertscope_service.rpc import hosting

@@ -45,22 +45,16 @@ def test_an_error_becomes_its_status_with_one_error_info(error: errors.ServiceEr
     assert (info.domain, info.reason, dict(info.metadata)) == ("bertscope", error.reason, error.metadata)
 
 
-def test_a_bad_argument_names_its_field() -> None:
-    found = details(to_status(TABLE[0][0], ""))
+def test_a_bad_argument_names_its_field_and_an_overload_when_to_try_again() -> None:
+    found = details(to_status(TABLE[0][0], "")) | details(to_status(TABLE[5][0], ""))
     (violation,) = found["BadRequest"].field_violations
     assert (violation.field, violation.description, violation.reason) == ("texts[3]", "write some text", "EMPTY_TEXT")
-    assert set(found) == {"ErrorInfo", "BadRequest"}
-
-
-def test_an_overload_says_when_to_try_again() -> None:
-    found = details(to_status(TABLE[5][0], ""))
     assert found["RetryInfo"].retry_delay.ToMilliseconds() == 1250
-    assert set(found) == {"ErrorInfo", "RetryInfo"}
+    assert set(found) == {"ErrorInfo", "BadRequest", "RetryInfo"}
 
 
-@pytest.mark.parametrize("error", [KeyError("a secret")])
-def test_anything_else_is_internal_with_an_id_and_without_its_text(error: Exception) -> None:
-    status = to_status(error, "request-1")
+def test_anything_else_is_internal_with_an_id_and_without_its_text() -> None:
+    status = to_status(KeyError("a secret"), "request-1")
     assert status.code == grpc.StatusCode.INTERNAL.value[0]
     assert "request-1" in status.message
     info = details(status)["ErrorInfo"]

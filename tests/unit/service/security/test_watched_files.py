@@ -111,11 +111,6 @@ def test_a_certificate_whose_key_cannot_be_read_is_refused() -> None:
         parse_certificates([pem, issued.key])
 
 
-def test_a_start_with_files_that_cannot_be_used_names_the_setting(tmp_path: Path) -> None:
-    with pytest.raises(FailedPrecondition, match=r"--some-pair: .*none can't be read: No such file"):
-        Watched("some_pair", [tmp_path / "none"], joined, Metrics().reload_failing)
-
-
 def test_certificates_say_when_they_expire() -> None:
     soon, late = (datetime.now(UTC).replace(microsecond=0) + timedelta(days=days) for days in (3, 5))
     authority = Authority()

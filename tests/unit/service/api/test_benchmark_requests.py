@@ -1,5 +1,6 @@
-"""Requests of BenchmarkService become queries or are refused with the field and a remedy; what was measured becomes replies."""
+"""Requests of BenchmarkService become queries and questions, or are refused with the field and a remedy. No model is loaded."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,9 +8,13 @@ from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
-from bertscope_service.api.benchmark_requests import parse_benchmark
+from bertscope_service.api.benchmark_plan import make_questions
+from bertscope_service.api.benchmark_requests import BenchmarkQuery, parse_benchmark
 from bertscope_service.benchmark.inputs import Measurement
+from bertscope_service.encoders.base import Capabilities
 from bertscope_service.errors import InvalidArgument
+
+from tests.support.word_pieces import WHOLE, WORDS
 
 Request = benchmark.BenchmarkModelsRequest
 MAX_TOKENS = 64
@@ -52,3 +57,26 @@ def test_draws_are_bounded() -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_benchmark(request, MAX_TOKENS)
     assert (caught.value.field, caught.value.reason) == ("measurement.bootstrap.resamples", "TOO_MANY_DRAWS")
+
+
+SIZE = 5 + len(WORDS)
+
+
+def model(labels: int = 0) -> Any:
+    shape = SimpleNamespace(label_names=tuple(f"label {number}" for number in range(labels)), vocabulary_size=SIZE)
+    capabilities = Capabilities(masked_lm=not labels, classification=bool(labels))
+    return SimpleNamespace(tokenizer=WHOLE, encoder=SimpleNamespace(shape=shape, capabilities=capabilities))
+
+
+def query(top_k: int | None) -> BenchmarkQuery:
+    return BenchmarkQuery(Measurement(bootstrap=Bootstrap()), ("the cat sat .",), top_k, None)
+
+
+@pytest.mark.parametrize(("labels", "most"), [(0, SIZE), (3, 3)])
+def test_top_k_is_at_most_what_there_is_to_choose_from(labels: int, most: int) -> None:
+    models = [model(labels), model(labels)]
+    assert make_questions(query(most), models, 0)[2] == most
+    assert make_questions(query(None), models, 0)[2] == min(5, most)
+    with pytest.raises(InvalidArgument) as caught:
+        make_questions(query(most + 1), models, 0)
+    assert (caught.value.field, caught.value.reason) == ("top_k", "TOP_K_OUT_OF_RANGE")

@@ -1,16 +1,18 @@
-"""A sweep whose server is killed goes on from its file on another server, and ends as one that nobody disturbed."""
+"""A sweep or a distillation whose server is killed goes on on another server, and ends as one that nobody disturbed."""
 
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import bertscope
 import pytest
+from safetensors.numpy import load_file
 
 from tests.support.disturbance import ALONE
 from tests.support.patience import granted
 from tests.support.process import Process
-from tests.support.tiny import write_checkpoint
+from tests.support.tiny import SENTENCES
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +32,7 @@ def sweep(client: bertscope.Client, **more: object) -> bertscope.HeadSweep:
     return client.sweep_heads(OBJECTIVE, **arguments)  # type: ignore[arg-type]
 
 
-def test_a_killed_server_costs_what_it_had_not_sent(
+def test_a_killed_server_costs_a_sweep_what_it_had_not_sent(
     steady: Process, launch: Callable[..., Process], tiny: Path, tmp_path: Path
 ) -> None:
     with bertscope.Client(steady.target) as client:
@@ -56,44 +58,38 @@ def test_a_killed_server_costs_what_it_had_not_sent(
     assert resumed.summary.layer_passes < whole.summary.layer_passes
 
 
-def test_a_deadline_costs_what_was_not_measured_and_a_curve_goes_on(steady: Process) -> None:
-    greedy = bertscope.Greedy("best_remaining", step=1, max_removed=6)
-    sets = [{layer: [head]} for layer, head in HEADS]
+def distil(client: bertscope.Client, folder: Path, **more: Any) -> bertscope.DistilledModel:
+    settings = {"steps": bertscope.keep_layers([0, 2]), "epochs": 30, "evaluations": 30, "batch_tokens": 40, "seed": 3}
+    parts: dict[str, Any] = {"dev": list(SENTENCES), "test": list(SENTENCES), "timeout": granted(90.0)}
+    return client.distill_model("small", list(SENTENCES), folder=str(folder), **settings, **parts, **more)  # type: ignore[arg-type]
+
+
+def test_a_killed_server_costs_a_distillation_what_it_had_not_kept(
+    launch: Callable[..., Process], tiny: Path, tmp_path: Path
+) -> None:
+    flags = ("--model", f"tiny={tiny}")
+    steady = launch(*flags)
+    steady.wait_until_serving()
     with bertscope.Client(steady.target) as client:
-        whole = sweep(client, sets=sets, greedy=greedy).table()
-        for read in (1, 3, 5):
-            with sweep(client, sets=sets, greedy=greedy) as running:
-                for _ in range(read):
-                    next(running)
-            cut = running.partial()
-            assert cut.points == whole.points[:read]
-            assert sweep(client, sets=sets, greedy=greedy, start_from=cut).table().points == whole.points
-        cut = late(client)
-        assert cut.count < len(SETS) and cut.interrupted is not None and "time" in cut.interrupted
-        assert sweep(client, start_from=cut).table().effects[: cut.count] == cut.effects
+        whole = distil(client, tmp_path / "whole")
+        client.unload_model("small")
+    victim = launch(*flags)
+    victim.wait_until_serving()
 
+    def kill(progress: bertscope.DistillationProgress) -> None:
+        if progress.done >= 5 * len(SENTENCES):
+            victim.popen.kill()
 
-def late(client: bertscope.Client) -> bertscope.SweepTable:
-    """A sweep that its deadline ended after something had come, however fast the machine is."""
-    for tries in range(1, 100):
-        running = sweep(client, timeout=0.05 * tries)
-        try:
-            running.table()
-        except bertscope.DeadlineExceeded:
-            try:
-                return running.partial()
-            except bertscope.DeadlineExceeded:
-                continue
-    raise AssertionError("a hundred deadlines, and none fell into the sweep")
-
-
-def test_other_weights_are_refused(steady: Process, launch: Callable[..., Process], tmp_path: Path) -> None:
-    other = write_checkpoint("roberta", tmp_path / "other")
+    with bertscope.Client(victim.target) as client, pytest.raises(bertscope.BertscopeError):
+        distil(client, tmp_path / "cut", on_progress=kill)
+    assert (tmp_path / "cut.training" / "training.safetensors").is_file()
+    assert not (tmp_path / "cut").exists()
+    seen: list[bertscope.DistillationProgress] = []
     with bertscope.Client(steady.target) as client:
-        with sweep(client) as running:
-            next(running)
-        cut = running.partial()
-        assert client.load_model("other", source=str(other)).name == "models/other"
-        with pytest.raises(bertscope.FailedPrecondition, match="weights digest sha256:"):
-            sweep(client, model="other", start_from=cut).table()
-        client.unload_model("other")
+        resumed = distil(client, tmp_path / "cut", on_progress=seen.append)
+    first = next(one for one in seen if one.stage == "training")
+    assert resumed.resumed and first.done >= 4 * len(SENTENCES)
+    assert resumed.rows() == whole.rows()
+    kept, expected = (load_file(tmp_path / name / "model.safetensors") for name in ("cut", "whole"))
+    assert all((kept[name] == values).all() for name, values in expected.items())
+    assert not (tmp_path / "cut.training").exists()

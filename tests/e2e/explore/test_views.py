@@ -1,0 +1,181 @@
+"""The views Compare, Benchmark, Results and Sentences in a real browser."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import bertscope
+import pytest
+from bertscope_workbench.command.views.output import json_text
+from bertscope_workbench.command.views.sweep_files import write_effects
+from bertscope_workbench.primer.documents import primer_document
+from bertscope_workbench.primer.run import run_primer
+from playwright.sync_api import expect
+
+from tests.support.browsing import Watched, named
+from tests.support.claims import CLAIMS, Hosted
+from tests.support.page import Page
+from tests.support.patience import granted
+from tests.support.process import Process
+
+pytestmark = pytest.mark.slow
+
+TEXT = "Paris is the capital of [MASK]."
+
+
+def test_a_model_and_itself_changed(visit: Callable[..., Watched], client: bertscope.Client) -> None:
+    tab = visit("#explore?changes=x1-8-9").tab
+    tab.get_by_role("link", name="Compare").click()  # The changes come along.
+    both = client.inspect(TEXT, top_k=8, interventions=[bertscope.zero(1, [8, 9])], compare_untouched=True)
+    apart = client.compare_attention(TEXT, interventions=[bertscope.zero(1, [8, 9])]).divergence.mean()
+    one, two = both.untouched_masks[0].predictions[0].token, both.masks[0].predictions[0].token
+    expect(tab.locator(".headline")).to_contain_text(f"bertscope-mini writes {one}, bertscope-mini changed {two}.")
+    probabilities = {entry.token: entry.probability for entry in both.masks[0].predictions}
+    before = {entry.token: entry.probability for entry in both.untouched_masks[0].predictions}
+    expect(tab.locator(".pair-bars li").filter(has_text=two).first).to_contain_text(
+        f"{before[two] * 100:.1f} % · {probabilities[two] * 100:.1f} %"
+    )
+    cell = tab.get_by_role("gridcell", name=re.compile(r"^layer 2 head 8,"))
+    expect(cell).to_have_accessible_name(named(f"layer 2 head 8, {float(f'{apart[2, 8]:.2g}'):g} nats apart"))
+    cell.click()
+    expect(tab.get_by_role("heading", name="Both maps of layer 2, head 8")).to_be_visible()
+    expect(tab.locator(".attention-matrix")).to_have_count(2)
+    tab.get_by_role("button", name=re.compile("Take back")).click()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model")
+
+
+def test_one_model_alone_says_what_can_be_compared(visit: Callable[..., Watched]) -> None:
+    tab = visit("#compare").tab
+    expect(tab.locator(".attention-matrix")).to_have_count(2)
+    expect(tab.get_by_text("Both sides are the same model, unchanged.")).to_be_visible()
+    expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model: load another one, under Models")
+    assert "other_model" not in tab.locator("body").inner_text()
+
+
+def test_a_model_and_its_half(visit: Callable[..., Watched], launch: Callable[..., Process]) -> None:
+    server = launch()
+    server.wait_until_serving()
+    with bertscope.Client(server.target) as client:
+        client.compress_model("half", bertscope.keep_layers([0, 1, 2]))
+    with Page(server.target) as page:
+        tab = visit("#benchmark?bench_length=8", of=page).tab
+        expect(tab.get_by_role("checkbox", name=re.compile("half"))).to_be_checked()
+        tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].")
+        tab.get_by_role("button", name="Measure").click()
+        row = tab.get_by_role("row").filter(has_text="half")
+        expect(row).to_contain_text(re.compile(r"\d\.\d\d× \[\d\.\d\d, \d\.\d\d\]"), timeout=granted(60_000))
+        expect(tab.get_by_role("row").filter(has_text="baseline")).to_contain_text("bertscope-mini")
+        expect(row.get_by_role("cell").last).to_contain_text(re.compile(r"^(0.0|100.0)\s%$"))
+        expect(tab.locator(".ratio-drawing .point")).to_have_count(1)
+        tab.get_by_role("link", name="Models").click()
+        tab.get_by_role("link", name="Benchmark").click()
+        expect(row).to_contain_text("×")  # The result outlives a look at another view.
+        tab.get_by_label("Seconds for each").select_option("20")
+        tab.get_by_role("button", name="Measure").click()
+        expect(tab.locator(".benchmark-form .status-line")).to_contain_text(re.compile(r"\d %"))
+        tab.get_by_role("button", name="Stop").click()
+        expect(tab.locator(".benchmark-form .status-line")).to_have_text("Stopped.")
+
+
+def test_a_sweep_and_a_table_that_is_hostile(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
+    prompts = [(f"{word} is the capital of [MASK].", "france") for word in ("Paris", "Rome", "Oslo", "Bern", "Lima")]
+    with client.sweep_heads(bertscope.ClozePrompts(prompts), scope="heads") as sweep:
+        table = sweep.table()
+    write_effects(table, tmp_path / "sweep.csv")
+    tab = visit("#results").tab
+    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "sweep.csv")
+    worst = max(table.effects, key=lambda effect: effect.metrics["loss"].difference)
+    difference = worst.metrics["loss"].difference
+    cell = tab.get_by_role("gridcell", name=re.compile(rf"^layer {worst.layer} head {worst.head},"))
+    expect(cell).to_have_accessible_name(f"layer {worst.layer} head {worst.head}, loss +{difference:.4f}")
+    expect(tab.get_by_text(f"{3 * len(table.effects)} rows")).to_be_visible()
+    tab.get_by_role("radio", name="accuracy").check(force=True)
+    expect(cell).to_have_accessible_name(re.compile("accuracy"))
+    hostile = tmp_path / "table.csv"
+    hostile.write_text('word,share\n"<img src=x onerror=window.hurt=1>",0.5\n')
+    tab.get_by_label("A file that bertscope wrote").set_input_files(hostile)
+    expect(tab.get_by_role("cell", name="<img src=x onerror=window.hurt=1>")).to_be_visible()
+    assert tab.evaluate("window.hurt") is None
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    tab.get_by_label("A file that bertscope wrote").set_input_files(broken)
+    expect(tab.locator("[data-kind=error]")).to_contain_text("is no .json file that bertscope writes")
+
+
+def test_claims_open_to_their_tests(visit: Callable[..., Watched], tmp_path: Path) -> None:
+    primer = run_primer(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
+    (tmp_path / "primer.json").write_text(json_text(primer_document(primer)))
+    tab = visit("#results").tab
+    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "primer.json")
+    section = tab.get_by_role("region", name="4 Knowledge")
+    expect(section.locator("summary")).to_have_count(len(CLAIMS))
+    expect(section.locator("summary").first).to_contain_text("holds")
+    expect(section.get_by_text("A model knows <something>.").first).to_be_hidden()
+    section.locator("summary").first.press("Enter")
+    expect(section.get_by_text("A model knows <something>.").first).to_be_visible()
+    expect(section.get_by_role("cell", name="+40.0 [+28.6, +45.7] points").first).to_be_visible()
+    expect(section.get_by_text("no treebank is there").first).to_be_hidden()
+
+
+TEXTS = [
+    "Paris is the capital of [MASK].",
+    "The cat sat on the mat.",
+    "<img src=x onerror=window.hurt=1>",
+    "He gave her a book.",
+]
+
+
+def test_heads_over_sentences(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
+    tab = visit("#sentences?at=1.8&sentences_show=previous").tab
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(TEXTS))
+    tab.get_by_label("A file of sentences").set_input_files(path)
+    expect(tab.locator(".sentences-form .status-line")).to_have_text("4 of 4 sentences are read.")
+    found = client.describe_attention(TEXTS).mean("previous")
+    ordered = sorted(TEXTS, key=lambda text: -client.describe_attention([text]).mean("previous")[1, 8])
+    best = client.fill_mask(TEXTS[0])[0].masks[0].predictions[0].token
+    cell = tab.get_by_role("gridcell", name=re.compile("^layer 1 head 8,"))
+    expect(cell).to_have_accessible_name(named(f"layer 1 head 8, {float(f'{found[1, 8]:.3g}'):g}"))
+    assert [link.inner_text() for link in tab.locator(".sentences-panels ol a").all()] == ordered
+    expect(tab.get_by_role("row").filter(has_text="capital of")).to_contain_text(best)
+    assert tab.locator(".pattern-bars rect").count() > 6
+    assert tab.evaluate("window.hurt") is None
+    tab.get_by_role("gridcell", name=re.compile("^layer 0 head 2,")).click()
+    expect(tab.get_by_role("heading", name="Where layer 0, head 2 does it most")).to_be_visible()
+    tab.get_by_role("link", name="The cat sat on the mat.").click()
+    expect(tab.locator(".sentence textarea")).to_have_value("The cat sat on the mat.")
+    expect(tab.get_by_role("heading", name="Layer 0, head 2")).to_be_visible()
+
+
+def test_pairs_and_relations(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
+    tab = visit("#sentences").tab
+    tab.get_by_role("radio", name="Pairs").check(force=True)
+    box = tab.get_by_label("Pairs, one a line: the right sentence, a tab or |, the other")
+    box.fill("The cats sleep. | <img src=x onerror=window.hurt=1>\nShe is here.")
+    tab.get_by_role("button", name="Compare").click()
+    expect(tab.locator("[data-kind=note]")).to_contain_text("Line 2 is no pair")
+    box.fill("The cats sleep. | The cats sleeps.\nShe is here.\tShe are here.\nHe runs. | <img src=x onerror=window.hurt=1>")
+    tab.get_by_role("button", name="Compare").click()
+    expect(tab.get_by_text("3 of 3 pairs are compared.").first).to_be_visible()
+    found = client.compare_texts([("The cats sleep.", "The cats sleeps."), ("She is here.", "She are here.")])
+    for one in found.sets:
+        expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{abs(one.difference):.2f}")
+    assert tab.evaluate("window.hurt") is None
+    tab.get_by_role("radio", name="Relations").check(force=True)
+    rows = [
+        "1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_",
+        "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_",
+        "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_",
+    ]
+    path = tmp_path / "treebank.conllu"
+    path.write_text("\n".join(rows) + "\n\n")
+    tab.get_by_label("A treebank, .conllu").set_input_files(path)
+    expect(tab.get_by_role("heading", name=re.compile("^det: which head finds the"))).to_be_visible()
+    tab.get_by_role("button", name="nsubj").click()
+    best = client.score_relations(bertscope.read_conllu(path))["nsubj"].best()
+    expect(tab.get_by_role("heading", name=re.compile("^nsubj: which head finds the"))).to_be_visible()
+    expect(tab.get_by_text(f"Best: layer {best.layer}, head {best.head}, 100.0")).to_be_visible()
+    expect(tab.get_by_text("chosen on the same sentences, so that it finds less in others")).to_be_visible()
+    assert "relation=nsubj" in tab.url
+    assert "sentences_kind=relations" in tab.url
