@@ -23,7 +23,7 @@ from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_ac
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
-from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
+from bertscope_service.checkpoints.spelling import SingleEntries, Speller
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
@@ -264,19 +264,23 @@ class TextTokenizer:
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
 
-        See `pieces_in_context` of `spelling`.
+        See `Speller.pieces`.
         """
         return self.all_pieces_in_context((word,), before)[0]
 
     def all_pieces_in_context(self, words: Sequence[str], before: str) -> list[tuple[int, ...]]:
         """Returns the ids of each word's pieces; several words are tokenized in parallel, without Python's lock."""
         with self.naming_errors():
-            return pieces_in_context(self.backend, words, before)
+            return self._speller.pieces(words, before)
 
     @cached_property
     def single_entries(self) -> SingleEntries:
         """The words that are single entries of the vocabulary."""
-        return SingleEntries(self.backend, self.unknown_id)
+        return SingleEntries(self._speller, self.unknown_id)
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.backend)
 
     def naming_errors(self) -> NamingErrors:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""
