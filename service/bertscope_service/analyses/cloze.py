@@ -19,7 +19,8 @@ from bertscope_service.analyses.next_sentence import next_sentence_probabilities
 from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
 from bertscope_service.analyses.texts import character_before, check_finite, join_pairs, mask_positions, read_blanks, with_masks
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

@@ -14,7 +14,8 @@ from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.relations import LinkedText
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.words import Span, align, positions_of
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 
 NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)

@@ -12,7 +12,8 @@ from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import Span
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
+from bertscope_service.checkpoints.tokenized_text import Piece
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

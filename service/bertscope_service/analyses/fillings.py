@@ -18,7 +18,8 @@ from bertscope_service.analyses.next_sentence import next_sentence_probabilities
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import join_pairs, mask_positions, read_blanks, with_masks
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 

@@ -22,7 +22,8 @@ from bertscope_service.analyses.observers.map_views import MapView
 from bertscope_service.analyses.texts import character_before, check_finite, read_input
 from bertscope_service.analyses.words import Word as TextWord
 from bertscope_service.analyses.words import words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

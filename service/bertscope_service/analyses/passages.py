@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 

@@ -14,7 +14,8 @@ from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 

@@ -15,7 +15,8 @@ from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import InvalidArgument
 
 PIECE_BYTES, TEXT_BYTES = 48, 32

@@ -18,7 +18,8 @@ from bertscope_service.analyses.observers.state_quantities import StateQuantity,
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bertscope_service import cancellation
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
@@ -139,12 +140,8 @@ def character_before(tokenized: TokenizedText, position: int) -> str:
 
 
 def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
-    """Returns the positions of the pieces of each word, in order; special tokens belong to none.
-
-    Words are the tokenizer's own (bertscope.v1.Token.word). WordPiece and byte-level tokenizers split punctuation off as words
-    of its own; sentence-piece tokenizers split at blanks alone, so that "end." is one word.
-    """
-    columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.encoding.word_ids, strict=True))
+    """Returns the positions of the pieces of each word (bertscope.v1.Token.word), in order; special tokens belong to none."""
+    columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.words, strict=True))
     return [
         tuple(place for place, _ in pieces)
         for (which, word), pieces in groupby(columns, key=lambda column: column[1])

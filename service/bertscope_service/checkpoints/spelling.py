@@ -33,7 +33,7 @@ class Speller:
         In byte-level and sentence-piece vocabularies "Paris" and " Paris" are different entries, and in WordPiece "er" and
         "##er", so the character before matters. Empty if a word has no pieces of its own (blanks, control characters).
         """
-        found = self._after(words, before) if before else [None] * len(words)
+        found: list[list[int] | None] = self._after(words, before) if before else [None] * len(words)
         others = [place for place, pieces in enumerate(found) if pieces is None]
         if others:
             spell = self._continued if before.strip() else self._alone

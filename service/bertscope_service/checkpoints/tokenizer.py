@@ -1,7 +1,4 @@
-"""Conversion of texts to token sequences, with the tokens' data for replies: spans, words, masks, truncation.
-
-Positions are Unicode code points of the caller's text, also if "[MASK]" became the model's own mask token.
-"""
+"""Conversion of texts to token sequences: reads a checkpoint's tokenizer, replaces masks, truncates."""
 
 from __future__ import annotations
 
@@ -13,8 +10,6 @@ from itertools import compress
 from operator import not_
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from transformers import AutoTokenizer
 
@@ -22,8 +17,9 @@ from bertscope_service import cancellation
 from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_acids, is_amino_acids
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
 from bertscope_service.checkpoints.external_references import check_tokenizer
-from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
+from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
@@ -35,76 +31,6 @@ PART_CHARACTERS = 200_000
 TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One token of a text; see bertscope.v1.Token. `word` is None for special tokens."""
-
-    text: str
-    id: int
-    start: int
-    end: int
-    special: bool
-    word: int | None
-    segment: int
-
-
-@dataclass(slots=True, eq=False)
-class TokenizedText:
-    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
-
-    encoding: Encoding
-    sequence: TokenSequence
-    texts: tuple[str, ...]
-    moves: Sequence[Moves]
-    truncated: int
-
-    def __len__(self) -> int:
-        return len(self.sequence)
-
-    def span(self, index: int) -> tuple[int, int]:
-        """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
-        blanks."""
-        return _span(self.encoding, self.texts, self.moves, index)
-
-    def segment(self, index: int) -> int:
-        """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
-        return self.encoding.token_to_sequence(index) or 0
-
-    def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
-        """Returns all tokens, in order."""
-        found, segment = [], 0
-        columns = zip(self.encoding.ids, self.encoding.word_ids, self.encoding.sequence_ids, strict=True)
-        for index, (token, word, which) in enumerate(columns):
-            # A special token belongs to the text it closes; the first one opens the first text.
-            segment = segment if which is None else which
-            start, end = self.span(index)
-            word = None if which is None else word
-            found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
-        return found
-
-
-def _span(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
-    which = encoding.token_to_sequence(index)
-    characters = encoding.token_to_chars(index)
-    if which is None or characters is None:
-        return 0, 0
-    start, end = characters
-    if moves[which]:
-        start, end = move(start, moves[which]), move(end, moves[which])
-    covered = texts[which][start:end]
-    start += len(covered) - len(covered.lstrip())
-    return start, start + len(covered.strip())
-
-
-def _starts(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
-    """Returns where each token begins; see TokenSequence.starts."""
-    found = np.full((len(encoding), 2), -1, dtype=np.int64)
-    for index, which in enumerate(encoding.sequence_ids):
-        if which is not None:
-            found[index] = which, _span(encoding, texts, moves, index)[0]
-    return found
 
 
 @dataclass
@@ -200,7 +126,7 @@ class TextTokenizer:
                     excess = max(0, len(encoding) - room) if truncate else 0
                     if excess:
                         encoding = self._cut(own, room)
-                    sequence = TokenSequence(encoding.ids, encoding.type_ids, partial(_starts, encoding, texts, moves))
+                    sequence = TokenSequence(encoding.ids, encoding.type_ids, partial(starts, encoding, texts, moves))
                     found.append(TokenizedText(encoding, sequence, texts, moves, excess))
         return found
 

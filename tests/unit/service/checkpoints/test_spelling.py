@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 
 def unigram(*pieces: str, prepend: str = "always") -> Tokenizer:
