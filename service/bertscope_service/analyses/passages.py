@@ -130,7 +130,7 @@ def _firsts(count: int, held: int, step: int) -> range:
 
 
 def _windows(whole: TokenizedText, firsts: range, held: int) -> Iterator[Window]:
-    ids, segments = np.array(whole.encoding.ids), np.array(whole.encoding.type_ids)
+    ids, segments = np.array(whole.sequence.ids), np.array(whole.sequence.segments)
     places = _places(whole)
     begin, end = places[0], places[-1] + 1
     owners = _owners(len(places), firsts, held)

@@ -229,8 +229,10 @@ class SpanPlaces:
         """Returns the positions of a span's pieces, or why it has none."""
         starts, pieces = self._starts.get(span.segment, []), self._pieces.get(span.segment, [])
         if self._tokenized.truncated:
-            read = pieces[-1][1].end if pieces else 0
-            if self._tokenized.texts[span.segment][max(read, span.start) : span.end].strip():
+            # The start of a text may be cut, or its end.
+            first, last = (pieces[0][1].start, pieces[-1][1].end) if pieces else (0, 0)
+            text = self._tokenized.texts[span.segment]
+            if text[span.start : min(first, span.end)].strip() or text[max(last, span.start) : span.end].strip():
                 return TRUNCATED
         begin, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
         return range(pieces[begin][0], pieces[end - 1][0] + 1) if begin < end else EMPTY

@@ -106,7 +106,8 @@ def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: st
     if not needed and not any(name in text for name in names for text in tokenized.texts):
         return ()
     if tokenized.truncated:
-        message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
+        where = "back" if tokenizer.cut_start else "forward"
+        message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask {where}"
         raise InvalidArgument(field, message, "MASK_TRUNCATED")
     own = "" if tokenizer.mask_token == MASK else f" (or {tokenizer.mask_token})"
     raise InvalidArgument(field, f"{field} has no mask; write [MASK]{own} where a word is asked for", "NO_MASK")

@@ -11,16 +11,15 @@ from operator import not_
 from pathlib import Path
 
 from tokenizers import Encoding, Tokenizer
-from transformers import AutoTokenizer
+from tokenizers.models import WordPiece
 
 from bertscope_service import cancellation
-from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_acids, is_amino_acids
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
-from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
 from bertscope_service.checkpoints.tokenized_text import TokenizedText, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
+from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
@@ -28,7 +27,6 @@ from bertscope_service.groups import within
 PART_CHARACTERS = 200_000
 """Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
 
-TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
 
@@ -37,7 +35,9 @@ SAMPLE = "a"
 class TextTokenizer:
     """A model's own tokenizer. Safe to use from several threads: its only cache holds values that each of them would compute.
 
-    `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded.
+    `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded. segmented: whether the
+    second text of a pair is segment 1, as its template says; else all is segment 0. cut_start: whether truncation cuts a text's
+    start rather than its end.
     """
 
     backend: Tokenizer
@@ -46,33 +46,26 @@ class TextTokenizer:
     unknown_id: int | None
     max_tokens: int
     owner: str = "the model"
+    segmented: bool = True
+    cut_start: bool = False
     _words: dict[int, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int, *, owner: str = "the model") -> TextTokenizer:
         """Reads the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has no usable one."""
-        if not any(path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
-            # transformers would invent a vocabulary of special tokens only.
-            message = f"{folder} has no tokenizer; add its tokenizer.json"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
-        try:
-            check_tokenizer(folder)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            if is_amino_acids(tokenizer):
-                check_amino_acids(tokenizer, folder)
-                backend = backend_of(tokenizer)
-            else:
-                backend = tokenizer.backend_tokenizer
-        except FailedPrecondition:
-            raise
-        except Exception as error:
-            message = f"the tokenizer in {folder} can't be read ({type(error).__name__}): it needs a tokenizer.json"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
-        backend.no_truncation()
-        backend.no_padding()
-        longest = min(max_tokens, int(tokenizer.model_max_length))
-        return cls(backend, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest, owner)
+        backend, own = read_tokenizer(folder)
+        longest = min(max_tokens, int(own.model_max_length))
+        return cls(
+            backend,
+            own.mask_token,
+            own.mask_token_id,
+            own.unk_token_id,
+            longest,
+            owner,
+            segmented=reads_segments(folder),
+            cut_start=own.truncation_side == "left",
+        )
 
     def check(self, folder: Path, entries: int, segments: int) -> None:
         """Checks that this tokenizer works and fits a model with so many vocabulary `entries` and `segments`.
@@ -96,7 +89,7 @@ class TextTokenizer:
                 f"the tokenizer in {folder} gives id {last} and the model has 0 to {entries - 1}; they don't belong together"
             )
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
-        segment = max(pair.encoding.type_ids, default=0)
+        segment = max(pair.sequence.segments, default=0)
         if 1 < segments <= segment:
             message = f"the tokenizer in {folder} gives segment {segment} and the model has 0 to {segments - 1}"
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
@@ -126,7 +119,8 @@ class TextTokenizer:
                     excess = max(0, len(encoding) - room) if truncate else 0
                     if excess:
                         encoding = self._cut(own, room)
-                    sequence = TokenSequence(encoding.ids, encoding.type_ids, partial(starts, encoding, texts, moves))
+                    segments = encoding.type_ids if self.segmented else [0] * len(encoding)
+                    sequence = TokenSequence(encoding.ids, segments, partial(starts, encoding, texts, moves))
                     found.append(TokenizedText(encoding, sequence, texts, moves, excess))
         return found
 
@@ -154,7 +148,9 @@ class TextTokenizer:
 
     def _cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
         with self._lock:
-            self._truncating.enable_truncation(tokens, strategy="longest_first")
+            self._truncating.enable_truncation(
+                tokens, strategy="longest_first", direction="left" if self.cut_start else "right"
+            )
             return self._truncating.encode(*_pair(part))
 
     @property
@@ -173,7 +169,7 @@ class TextTokenizer:
             with self.naming_errors():
                 written = self.backend.decode([token], skip_special_tokens=False).strip()
             # Half a code point decodes to the replacement character: then the entry itself is better.
-            found = self.piece(token) if not written or "\ufffd" in written else written.removeprefix("##")
+            found = self.piece(token) if not written or "\ufffd" in written else self._begun(written)
             self._words[token] = found
         return found
 
@@ -185,7 +181,13 @@ class TextTokenizer:
             written = self.backend.decode(list(tokens), skip_special_tokens=False).strip()
         known = all(self.backend.id_to_token(token) is not None for token in tokens)
         # As in `word`; and an entry that only the model's vocabulary has would be left out.
-        return written.removeprefix("##") if written and known and "\ufffd" not in written else "".join(map(self.piece, tokens))
+        return self._begun(written) if written and known and "\ufffd" not in written else "".join(map(self.piece, tokens))
+
+    def _begun(self, written: str) -> str:
+        """Returns decoded entries without the mark of WordPiece that they continue a word. To other kinds "##" is a text."""
+        if not isinstance(self.backend.model, WordPiece):
+            return written
+        return written.removeprefix(self.backend.model.continuing_subword_prefix) or written
 
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
