@@ -10,7 +10,7 @@ from itertools import compress
 from operator import not_
 from pathlib import Path
 
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding, Tokenizer, decoders
 from tokenizers.models import WordPiece
 
 from bertscope_service import cancellation
@@ -137,6 +137,13 @@ class TextTokenizer:
         """Entries that the tokenizer adds to a text, such as [CLS], but for the mask token."""
         special = [token for token, added in self.backend.get_added_tokens_decoder().items() if added.special]
         return [token for token in special if token != self.mask_id]
+
+    @cached_property
+    def has_blanks(self) -> bool:
+        """Whether the blank before a word is part of entries, as in byte-level and sentence-piece vocabularies."""
+        kinds = (decoders.ByteLevel, decoders.Metaspace)
+        decoder = self.backend.decoder
+        return isinstance(decoder, kinds) or (isinstance(decoder, decoders.Sequence) and "▁" in str(decoder))
 
     @cached_property
     def _of_ascii(self) -> Tokenizer | None:
