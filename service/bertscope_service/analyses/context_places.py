@@ -69,7 +69,9 @@ class Corpus:
         self.ids = np.array([query.texts[index].id for index in order.tolist()], dtype=np.uint64)
         found: dict[int, tuple[TokenSequence, TextPlaces, NDArray[np.int64]]] = {}
         inputs = [text.linked.input for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate)):
+        marked = [text.linked.words for text in query.texts]
+        read = read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate, words=marked)
+        for index, tokenized in enumerate(read):
             self.tokens += len(tokenized)
             self.truncated += tokenized.truncated > 0
             number = int(rank[index])

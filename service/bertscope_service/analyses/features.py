@@ -76,7 +76,8 @@ class FeaturePlan:
         self.texts: list[TextFeatures] = []
         self.rows: list[tuple[TokenSequence, Observer]] = []
         inputs = [text.input for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None)):
+        marked = [[span for _, span in text.spans] for text in query.texts]
+        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None, words=marked)):
             pieces = tokenized.pieces(tokenizer)
             marks = _marks(query.texts[index], pieces)
             special = [place for place, piece in enumerate(pieces) if piece.special]

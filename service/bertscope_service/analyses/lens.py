@@ -74,7 +74,8 @@ class LensPlan:
         self._candidates = Candidates(query.candidates, tokenizer, "candidates")
         fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
         inputs = [(given.text, given.pair) for given in query.inputs]
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        marked = [given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
         self.texts = [self._read(*one) for one in zip(fields, query.inputs, read, strict=True)]
         """The texts, in order."""
         self._check_size()

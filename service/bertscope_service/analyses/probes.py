@@ -179,7 +179,8 @@ class Overlap:
 def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextTokenizer, overlap: Overlap) -> ProbePart:
     part, labels = ProbePart(len(texts)), []
     inputs, fields = [text.input for text in texts], (text.field for text in texts)
-    read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+    words = [[*text.spans, *text.others] for text in texts]
+    read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=words)
     for text, tokenized in zip(texts, read, strict=True):
         places = SpanPlaces(tokenized, tokenizer)
         sides = [text.spans, text.others] if text.others else [text.spans]

@@ -72,9 +72,9 @@ class ScorePlan:
         self.words: list[list[ScoredWord]] = []
         inputs = [(given.text, given.pair) for given in query.inputs]
         fields = [given.field for given in query.inputs]
-        for given, tokenized in zip(
-            query.inputs, read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate), strict=True
-        ):
+        marked = [given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
+        for given, tokenized in zip(query.inputs, read, strict=True):
             self.texts.append(tokenized)
             self.words.append(_chosen(given, tokenized, tokenizer))
         self.masked = MaskedRows(query.scoring, tokenizer.mask_id)

@@ -181,7 +181,8 @@ class StatesPlan(LayerPlan[TextStates]):
             left_out = 0 if query.declared.pools_prompt else prompt_tokens(prompt, tokenizer)
         inputs = [(prompt + given.text, given.pair) for given in query.inputs]
         reserve = tokenizer.max_tokens - longest
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve)
+        marked = [() if prompt else given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve, words=marked)
         texts = zip(query.inputs, read, (f"spans[{index}]" for index in range(len(fields))), strict=True)
         super().__init__([TextStates(query, given, one, tokenizer, dimensions, field, left_out) for given, one, field in texts])
 

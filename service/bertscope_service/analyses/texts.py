@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
+from bertscope_service.analyses.words import Span
+from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
@@ -50,14 +52,21 @@ def read_texts(
 
 
 def read_inputs(
-    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], field: str, part: str = "", *, truncate: bool | None
+    tokenizer: TextTokenizer,
+    inputs: Sequence[tuple[str, str | None]],
+    field: str,
+    part: str = "",
+    *,
+    truncate: bool | None,
+    words: Sequence[Sequence[Span]] | None = None,
 ) -> Iterator[TokenizedText]:
-    """Tokenizes each bertscope.v1.TextInput, as read_texts does; `truncate` is None if the request has no such field.
+    """Tokenizes each bertscope.v1.TextInput, as read_texts does; `truncate` is None if the request has no such field, `words`
+    are those that the caller marked in each.
 
     Raises InvalidArgument, in its turn, for one that is too long or holds no token.
     """
     fields = (f"{field}[{index}]{part}" for index in range(len(inputs)))
-    return read_named_inputs(tokenizer, inputs, fields, truncate=truncate)
+    return read_named_inputs(tokenizer, inputs, fields, truncate=truncate, words=words)
 
 
 def read_named_inputs(
@@ -67,10 +76,13 @@ def read_named_inputs(
     *,
     truncate: bool | None,
     reserve: int = 0,
+    words: Sequence[Sequence[Span]] | None = None,
 ) -> Iterator[TokenizedText]:
     """Does the same as `read_inputs` for inputs with a field each, which leave room for `reserve` more tokens."""
     texts = [(text,) if pair is None else (text, pair) for text, pair in inputs]
-    for tokenized, field in zip(_encode(tokenizer, texts, truncate=bool(truncate), reserve=reserve), fields, strict=True):
+    marks = None if words is None else [[(span.segment, span.start, span.end) for span in spans] for spans in words]
+    read = _encode(tokenizer, texts, truncate=bool(truncate), reserve=reserve, words=marks)
+    for tokenized, field in zip(read, fields, strict=True):
         yield _checked(tokenized, tokenizer.max_tokens - reserve, field, truncate)
 
 
@@ -88,10 +100,17 @@ def _checked(tokenized: TokenizedText, max_tokens: int, field: str, truncate: bo
 
 
 def _encode(
-    tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
+    tokenizer: TextTokenizer,
+    texts: Sequence[tuple[str, ...]],
+    *,
+    truncate: bool,
+    reserve: int = 0,
+    words: Sequence[Sequence[Mark]] | None = None,
 ) -> Iterator[TokenizedText]:
     for begin in range(0, len(texts), GROUP):
-        for tokenized in tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate, reserve=reserve):
+        part = slice(begin, begin + GROUP)
+        marks = None if words is None else words[part]
+        for tokenized in tokenizer.encode_all(texts[part], truncate=truncate, reserve=reserve, words=marks):
             cancellation.check()
             yield tokenized
 

@@ -91,7 +91,8 @@ class ClassifyTokensPlan:
     def __init__(self, query: ClassifyTokensQuery, tokenizer: TextTokenizer, labels: Sequence[str]) -> None:
         self.query, self.labels, self.scheme = query, labels, scheme_of(labels)
         inputs, fields = [given.input for given in query.inputs], (given.field for given in query.inputs)
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        marked = [given.words for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
         self.texts = [find_words(text, given.words, tokenizer) for given, text in zip(query.inputs, read, strict=True)]
         self._words = sum(len(text.words) for text in self.texts)
         if self._words * query.top_k > MAX_PREDICTIONS:

@@ -62,7 +62,7 @@ class Speller:
 
     def _continued(self, words: Sequence[str]) -> list[list[int]]:
         """Returns the pieces of words that continue what precedes without a blank, and yet don't merge with it."""
-        plain = _encode(self._without_blank, words)
+        plain = _encode(self.without_blank, words)
         if self._continuing is None:
             return [encoding.ids for encoding in plain]
         # Only what stands before the first split continues: in "er-in", "er" does and "in" doesn't.
@@ -74,7 +74,7 @@ class Speller:
         ]
 
     @cached_property
-    def _without_blank(self) -> Tokenizer:
+    def without_blank(self) -> Tokenizer:
         """The tokenizer without the blank that byte-level and sentence-piece ones put in front of a text."""
         shell = Tokenizer(BPE())
         if self._tokenizer.normalizer is not None:
@@ -84,7 +84,10 @@ class Speller:
         steps = json.loads(shell.to_str())
         steps["normalizer"] = _unprefixed(steps["normalizer"])
         steps["pre_tokenizer"] = _unprefixed(steps["pre_tokenizer"])
-        return _with_steps(self._tokenizer.model, Tokenizer.from_str(json.dumps(steps)))
+        made = _with_steps(self._tokenizer.model, Tokenizer.from_str(json.dumps(steps)))
+        # In the order of their ids, so that those behind the vocabulary get theirs again.
+        made.add_tokens([token for _, token in sorted(self._tokenizer.get_added_tokens_decoder().items())])
+        return made
 
     @cached_property
     def _continuing(self) -> Tokenizer | None:

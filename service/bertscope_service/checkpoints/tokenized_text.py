@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding
 
+from bertscope_service.checkpoints.marked_words import AnyEncoding
 from bertscope_service.checkpoints.mask_names import Moves, move
 from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, part_words
 from bertscope_service.encoders.sequences import TokenSequence
@@ -40,7 +40,7 @@ class Piece:
 class TokenizedText:
     """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
 
-    encoding: Encoding
+    encoding: AnyEncoding
     sequence: TokenSequence
     texts: tuple[str, ...]
     moves: Sequence[Moves]
@@ -52,7 +52,7 @@ class TokenizedText:
     def span(self, index: int) -> tuple[int, int]:
         """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
         blanks."""
-        return _span(self.encoding, self.texts, self.moves, index)
+        return span(self.encoding, self.texts, self.moves, index)
 
     def segment(self, index: int) -> int:
         """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
@@ -99,38 +99,39 @@ class TokenizedText:
         return found
 
 
-def _span(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
+def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
+    """Returns the code points that a token covers; see TokenizedText.span."""
     which = encoding.token_to_sequence(index)
     characters = encoding.token_to_chars(index)
     if which is None or characters is None:
         return 0, 0
     start, end = characters
-    start, end = _moved(start, moves[which]), _moved(end, moves[which])
+    if moves[which]:
+        start, end = move(start, moves[which]), move(end, moves[which])
     text = texts[which]
     covered = text[start:end]
     start += len(covered) - len(covered.lstrip())
     end = start + len(covered.strip())
     if start < end < len(text) and text[end - 1].isalpha() and unicodedata.combining(text[end]):
         # An accent that was stripped belongs to its letter; one that was kept, to its own piece.
-        own = encoding.token_to_chars(index + 1) if index + 1 < len(encoding) else None
-        limit = (
-            len(text)
-            if own is None or encoding.token_to_sequence(index + 1) != which
-            else max(end, _moved(own[0], moves[which]))
-        )
-        while end < limit and unicodedata.combining(text[end]):
+        limit = _next_start(encoding, moves[which], index, which)
+        while end < (len(text) if limit is None else limit) and unicodedata.combining(text[end]):
             end += 1
     return start, end
 
 
-def _moved(place: int, moves: Moves) -> int:
-    return move(place, moves) if moves else place
+def _next_start(encoding: AnyEncoding, moves: Moves, index: int, which: int) -> int | None:
+    """Returns where the token behind one begins, None if it is not in the same text."""
+    if index + 1 == len(encoding) or encoding.token_to_sequence(index + 1) != which:
+        return None
+    characters = encoding.token_to_chars(index + 1)
+    return None if characters is None else move(characters[0], moves)
 
 
-def starts(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
+def starts(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
     """Returns where each token begins; see TokenSequence.starts."""
     found = np.full((len(encoding), 2), -1, dtype=np.int64)
     for index, which in enumerate(encoding.sequence_ids):
         if which is not None:
-            found[index] = which, _span(encoding, texts, moves, index)[0]
+            found[index] = which, span(encoding, texts, moves, index)[0]
     return found

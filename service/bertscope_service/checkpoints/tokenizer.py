@@ -15,9 +15,10 @@ from tokenizers.models import WordPiece
 
 from bertscope_service import cancellation
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
+from bertscope_service.checkpoints.marked_words import AnyEncoding, Mark, PartedEncoding, part_encoding, places_to_part
 from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
-from bertscope_service.checkpoints.tokenized_text import TokenizedText, starts
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, span, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
 from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
 from bertscope_service.encoders.sequences import TokenSequence
@@ -105,19 +106,33 @@ class TextTokenizer:
         texts = (text,) if text_pair is None else (text, text_pair)
         return self.encode_all([texts], truncate=truncate, reserve=reserve)[0]
 
-    def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
-        """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
+    def encode_all(
+        self,
+        inputs: Sequence[tuple[str, ...]],
+        *,
+        truncate: bool = False,
+        reserve: int = 0,
+        words: Sequence[Sequence[Mark]] | None = None,
+    ) -> list[TokenizedText]:
+        """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock.
+
+        words: the marked words of each; where one has no piece of its own, pieces are parted (see marked_words).
+        """
         room = self.max_tokens - reserve
-        found = []
+        found = list[TokenizedText]()
         for chosen in within([sum(map(len, texts)) for texts in inputs], PART_CHARACTERS):
             cancellation.check()
             part = inputs[chosen]
             written = [self._with_own_mask(texts) for texts in part]
             with self.naming_errors():
                 encodings = self._encode([own for own, _ in written])
-                for texts, (own, moves), encoding in zip(part, written, encodings, strict=True):
+                for texts, (own, moves), whole in zip(part, written, encodings, strict=True):
+                    marks = words[len(found)] if words is not None else ()
+                    encoding = self._parted(whole, texts, own, moves, marks) if marks else whole
                     excess = max(0, len(encoding) - room) if truncate else 0
-                    if excess:
+                    if excess and isinstance(encoding, PartedEncoding):
+                        encoding = encoding.cut(room, start=self.cut_start)
+                    elif excess:
                         encoding = self._cut(own, room)
                     segments = encoding.type_ids if self.segmented else [0] * len(encoding)
                     sequence = TokenSequence(encoding.ids, segments, partial(starts, encoding, texts, moves))
@@ -159,6 +174,15 @@ class TextTokenizer:
                 tokens, strategy="longest_first", direction="left" if self.cut_start else "right"
             )
             return self._truncating.encode(*_pair(part))
+
+    def _parted(
+        self, whole: Encoding, texts: tuple[str, ...], own: tuple[str, ...], moves: Sequence[Moves], marks: Sequence[Mark]
+    ) -> AnyEncoding:
+        spans = [span(whole, texts, moves, index) for index in range(len(whole))]
+        places = places_to_part(spans, whole.sequence_ids, texts, marks)
+        if not places:
+            return whole
+        return part_encoding(whole, own, moves, places, self.backend, self._speller.without_blank)
 
     @property
     def size(self) -> int:
