@@ -179,6 +179,8 @@ class TextTokenizer:
         self, whole: Encoding, texts: tuple[str, ...], own: tuple[str, ...], moves: Sequence[Moves], marks: Sequence[Mark]
     ) -> AnyEncoding:
         spans = [span(whole, texts, moves, index) for index in range(len(whole))]
+        # A mask has no parts.
+        spans = [(start, start if token == self.mask_id else end) for (start, end), token in zip(spans, whole.ids, strict=True)]
         places = places_to_part(spans, whole.sequence_ids, texts, marks)
         if not places:
             return whole

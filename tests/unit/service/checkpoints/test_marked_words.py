@@ -63,6 +63,7 @@ BYTES, SPACED, CHINESE, ENGLISH = byte_level(), byte_level(add_prefix_space=True
         # A part of a word that nothing else ends at is a mistake, and parts nothing.
         (ENGLISH, "I cannot go", ["not"], ["I", "cannot", "go"]),
         (BYTES, "at[MASK]),", ["at", ")", ","], ["at", "<mask>", ")", ","]),
+        (BYTES, "[MASK]),", ["[", "MASK", "]"], ["<mask>", "),"]),
     ],
 )
 def test_pieces_are_parted_where_a_word_has_none(
