@@ -84,7 +84,7 @@ class TensorQuery:
 def given_by(shape: Shape, capabilities: Capabilities, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
     """Returns every tensor that a model gives, by name."""
     kinds: list[TensorKind] = []
-    if capabilities.hidden_states and not capabilities.drops_tokens:
+    if (capabilities.hidden_states or capabilities.last_states) and not capabilities.drops_tokens:
         kinds.append(TensorKind(HIDDEN, "FP32", (-1, shape.hidden_size)))
     if capabilities.classification:
         kinds += [TensorKind(LOGITS, "FP32", (len(shape.labels),)), TensorKind(LABEL, "BYTES", (-1,))]
