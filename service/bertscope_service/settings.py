@@ -109,6 +109,11 @@ class Settings(BaseSettings):
     onnx_optimisation: Literal["none", "basic", "extended", "all"] = "all"
     """How far ONNX Runtime rewrites graphs when it loads them."""
 
+    onnx_mixed_batches: bool = False
+    """Runs ONNX files of other programs in batches even if their graphs mix the texts of a batch, as those in 8 bits do that
+    take one scale for all: faster, and an answer depends on the texts beside it. Otherwise such a graph runs each text by
+    itself."""
+
     threads: Annotated[int, Field(ge=0)] = 0
     """CPU threads a batch runs on; 0 means one per physical core."""
 

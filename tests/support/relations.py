@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from bertscope_service.checkpoints.tokenizer import Piece
+from bertscope_service.checkpoints.tokenized_text import Piece
 from numpy.typing import NDArray
 
 from tests.support.tiny import SENTENCES

@@ -336,8 +336,18 @@ class FilledSpan(_message.Message):
     PIECE_IDS_FIELD_NUMBER: _builtins.int
     LOG_PROBABILITIES_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    REMOVED_BLANKS_FIELD_NUMBER: _builtins.int
     token: _builtins.str
-    """The entries as one would write them together."""
+    """The entries as one would write them together. Where the same mask is written alike in two fillings, "·most" begins with a
+    blank and "most" does not, and "##er" continues a word.
+    """
+    text: _builtins.str
+    """What stands in place of the mask in the text that was scored: the entries, behind a blank if they begin with one or begin a
+    word, and the text has none before the mask.
+    """
+    removed_blanks: _builtins.int
+    """Number of blanks before the mask that go in the text that was scored, because the entries continue the word before them."""
     @_builtins.property
     def pieces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The vocabulary entries."""
@@ -364,10 +374,12 @@ class FilledSpan(_message.Message):
         piece_ids: _abc.Iterable[_builtins.int] | None = ...,
         log_probabilities: _abc.Iterable[_builtins.float] | None = ...,
         steps: _abc.Iterable[_builtins.int] | None = ...,
+        text: _builtins.str = ...,
+        removed_blanks: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_probabilities", b"log_probabilities", "piece_ids", b"piece_ids", "pieces", b"pieces", "steps", b"steps", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_probabilities", b"log_probabilities", "piece_ids", b"piece_ids", "pieces", b"pieces", "removed_blanks", b"removed_blanks", "steps", b"steps", "text", b"text", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -428,7 +440,9 @@ class Prediction(_message.Message):
     RANK_FIELD_NUMBER: _builtins.int
     LOGIT_FIELD_NUMBER: _builtins.int
     token: _builtins.str
-    """The word as one would write it ("France", "##s" becomes "s"); a candidate as the request has it."""
+    """The word as one would write it ("France", "##s" becomes "s"); a candidate as the request has it. Where two of a mask's
+    predictions are written alike, "·most" begins with a blank and "most" does not, and "##er" continues a word.
+    """
     probability: _builtins.float
     """Probability among the whole vocabulary, 0 to 1. With several pieces: the product over as many masks as pieces, each
     piece predicted with all of those masks in place.

@@ -29,7 +29,7 @@ from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/model.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x05\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x03 \x01(\t\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12*\n\tprecision\x18\x06 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12\x0e\n\x06layers\x18\x07 \x01(\r\x12\r\n\x05heads\x18\x08 \x01(\r\x12\x13\n\x0bhidden_size\x18\t \x01(\r\x12\x17\n\x0fvocabulary_size\x18\n \x01(\r\x12\x12\n\nmax_tokens\x18\x0b \x01(\r\x12\x12\n\nparameters\x18\x0c \x01(\x04\x12\x14\n\x0cweight_bytes\x18\r \x01(\x04\x12.\n\x0c\x63\x61pabilities\x18\x0e \x03(\x0e\x32\x18.bertscope.v1.Capability\x12(\n\x05state\x18\x0f \x01(\x0e\x32\x19.bertscope.v1.Model.State\x12\x16\n\x0eweights_digest\x18\x10 \x01(\t\x12\x12\n\nmask_token\x18\x11 \x01(\t\x12.\n\nready_time\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06labels\x18\x13 \x03(\t\x12.\n\x0cpruned_heads\x18\x14 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12.\n\x0b\x63ompression\x18\x15 \x03(\x0b\x32\x19.bertscope.v1.AppliedStep\x12\x33\n\x0eruntime_choice\x18\x16 \x01(\x0b\x32\x1b.bertscope.v1.RuntimeChoice\x12\x10\n\x08revision\x18\x17 \x01(\t\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x13\n\x0fSTATE_UNLOADING\x10\x03\"\x8a\x02\n\rRuntimeChoice\x12(\n\tpreferred\x18\x01 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x11\n\tthreshold\x18\x02 \x01(\x01\x12)\n\x05times\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.RuntimeTimes\x12\x0f\n\x07speedup\x18\x04 \x01(\x01\x12\x0b\n\x03low\x18\x05 \x01(\x01\x12\x0c\n\x04high\x18\x06 \x01(\x01\x12\x0e\n\x06rounds\x18\x07 \x01(\r\x12\x31\n\rmeasured_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nremembered\x18\t \x01(\x08\x12\x0e\n\x06reason\x18\n \x01(\t\"c\n\x0cRuntimeTimes\x12&\n\x07runtime\x18\x01 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x14\n\x0ctext_seconds\x18\x02 \x01(\x01\x12\x15\n\rbatch_seconds\x18\x03 \x01(\x01\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.bertscope.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"6\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.bertscope.v1.Model\"\xbb\x01\n\x10LoadModelRequest\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12*\n\tprecision\x18\x04 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12\x10\n\x08revision\x18\x05 \x01(\t\x12&\n\x07runtime\x18\x06 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0f\n\x07replace\x18\x07 \x01(\x08\"r\n\x11LoadModelResponse\x12.\n\x08progress\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.LoadProgressH\x00\x12$\n\x05model\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.ModelH\x00\x42\x07\n\x05\x65vent\"\xed\x01\n\x0cLoadProgress\x12/\n\x05stage\x18\x01 \x01(\x0e\x32 .bertscope.v1.LoadProgress.Stage\x12\x12\n\ndone_bytes\x18\x02 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"s\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_RESOLVING\x10\x01\x12\x15\n\x11STAGE_DOWNLOADING\x10\x02\x12\x11\n\rSTAGE_READING\x10\x03\x12\x14\n\x10STAGE_WARMING_UP\x10\x04\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"u\n\x14\x43ompressModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08model_id\x18\x02 \x01(\t\x12,\n\x05steps\x18\x03 \x03(\x0b\x32\x1d.bertscope.v1.CompressionStep\x12\x0e\n\x06\x66older\x18\x04 \x01(\t\"}\n\x15\x43ompressModelResponse\x12\x35\n\x08progress\x18\x01 \x01(\x0b\x32!.bertscope.v1.CompressionProgressH\x00\x12$\n\x05model\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.ModelH\x00\x42\x07\n\x05\x65vent\"N\n\x13\x43ompressionProgress\x12\x12\n\ndone_steps\x18\x01 \x01(\r\x12\x13\n\x0btotal_steps\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t*\x80\x03\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x41PABILITY_ATTENTION\x10\x01\x12\x14\n\x10\x43\x41PABILITY_CLOZE\x10\x02\x12\x1c\n\x18\x43\x41PABILITY_INTERVENTIONS\x10\x03\x12\x1d\n\x19\x43\x41PABILITY_CLASSIFICATION\x10\x04\x12\x16\n\x12\x43\x41PABILITY_RANKING\x10\x05\x12\x16\n\x12\x43\x41PABILITY_PRUNING\x10\x06\x12\x1c\n\x18\x43\x41PABILITY_NEXT_SENTENCE\x10\x07\x12\x1c\n\x18\x43\x41PABILITY_HIDDEN_STATES\x10\x08\x12#\n\x1f\x43\x41PABILITY_TOKEN_CLASSIFICATION\x10\t\x12!\n\x1d\x43\x41PABILITY_QUESTION_ANSWERING\x10\n\x12\x1a\n\x16\x43\x41PABILITY_MULTI_LABEL\x10\x0b\x12\x19\n\x15\x43\x41PABILITY_REGRESSION\x10\x0c\x32\x93\x05\n\x0cModelService\x12p\n\nListModels\x12\x1f.bertscope.v1.ListModelsRequest\x1a .bertscope.v1.ListModelsResponse\"\x1f\x90\x02\x01\xfa\xe7\x18\x06\x08\x02\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12q\n\x08GetModel\x12\x1d.bertscope.v1.GetModelRequest\x1a\x1e.bertscope.v1.GetModelResponse\"&\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x05\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/{name=models/*}\x12t\n\tLoadModel\x12\x1e.bertscope.v1.LoadModelRequest\x1a\x1f.bertscope.v1.LoadModelResponse\"$\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x14\"\x0f/v1/models:load:\x01*0\x01\x12\x83\x01\n\x0bUnloadModel\x12 .bertscope.v1.UnloadModelRequest\x1a!.bertscope.v1.UnloadModelResponse\"/\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/{name=models/*}:unload:\x01*\x12\xa1\x01\n\rCompressModel\x12\".bertscope.v1.CompressModelRequest\x1a#.bertscope.v1.CompressModelResponse\"E\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:compress:\x01*Z\x11\"\x0c/v1:compress:\x01*0\x01\x42\x45\n\x0c\x62\x65rtscope.v1B\nModelProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x62\x65rtscope/v1/model.proto\x12\x0c\x62\x65rtscope.v1\x1a\x19\x62\x65rtscope/v1/common.proto\x1a\x1e\x62\x65rtscope/v1/compression.proto\x1a\x19\x62\x65rtscope/v1/policy.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x06\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x14\n\x0c\x61rchitecture\x18\x03 \x01(\t\x12&\n\x07runtime\x18\x04 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0e\n\x06\x64\x65vice\x18\x05 \x01(\t\x12*\n\tprecision\x18\x06 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12\x0e\n\x06layers\x18\x07 \x01(\r\x12\r\n\x05heads\x18\x08 \x01(\r\x12\x13\n\x0bhidden_size\x18\t \x01(\r\x12\x17\n\x0fvocabulary_size\x18\n \x01(\r\x12\x12\n\nmax_tokens\x18\x0b \x01(\r\x12\x12\n\nparameters\x18\x0c \x01(\x04\x12\x14\n\x0cweight_bytes\x18\r \x01(\x04\x12.\n\x0c\x63\x61pabilities\x18\x0e \x03(\x0e\x32\x18.bertscope.v1.Capability\x12(\n\x05state\x18\x0f \x01(\x0e\x32\x19.bertscope.v1.Model.State\x12\x16\n\x0eweights_digest\x18\x10 \x01(\t\x12\x12\n\nmask_token\x18\x11 \x01(\t\x12.\n\nready_time\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06labels\x18\x13 \x03(\t\x12.\n\x0cpruned_heads\x18\x14 \x03(\x0b\x32\x18.bertscope.v1.LayerHeads\x12.\n\x0b\x63ompression\x18\x15 \x03(\x0b\x32\x19.bertscope.v1.AppliedStep\x12\x33\n\x0eruntime_choice\x18\x16 \x01(\x0b\x32\x1b.bertscope.v1.RuntimeChoice\x12\x10\n\x08revision\x18\x17 \x01(\t\x12\x18\n\x10runs_texts_alone\x18\x18 \x01(\x08\"W\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\x12\x13\n\x0fSTATE_UNLOADING\x10\x03\"\x8a\x02\n\rRuntimeChoice\x12(\n\tpreferred\x18\x01 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x11\n\tthreshold\x18\x02 \x01(\x01\x12)\n\x05times\x18\x03 \x03(\x0b\x32\x1a.bertscope.v1.RuntimeTimes\x12\x0f\n\x07speedup\x18\x04 \x01(\x01\x12\x0b\n\x03low\x18\x05 \x01(\x01\x12\x0c\n\x04high\x18\x06 \x01(\x01\x12\x0e\n\x06rounds\x18\x07 \x01(\r\x12\x31\n\rmeasured_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nremembered\x18\t \x01(\x08\x12\x0e\n\x06reason\x18\n \x01(\t\"c\n\x0cRuntimeTimes\x12&\n\x07runtime\x18\x01 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x14\n\x0ctext_seconds\x18\x02 \x01(\x01\x12\x15\n\rbatch_seconds\x18\x03 \x01(\x01\":\n\x11ListModelsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"R\n\x12ListModelsResponse\x12#\n\x06models\x18\x01 \x03(\x0b\x32\x13.bertscope.v1.Model\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"6\n\x10GetModelResponse\x12\"\n\x05model\x18\x01 \x01(\x0b\x32\x13.bertscope.v1.Model\"\xbb\x01\n\x10LoadModelRequest\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65vice\x18\x03 \x01(\t\x12*\n\tprecision\x18\x04 \x01(\x0e\x32\x17.bertscope.v1.Precision\x12\x10\n\x08revision\x18\x05 \x01(\t\x12&\n\x07runtime\x18\x06 \x01(\x0e\x32\x15.bertscope.v1.Runtime\x12\x0f\n\x07replace\x18\x07 \x01(\x08\"r\n\x11LoadModelResponse\x12.\n\x08progress\x18\x01 \x01(\x0b\x32\x1a.bertscope.v1.LoadProgressH\x00\x12$\n\x05model\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.ModelH\x00\x42\x07\n\x05\x65vent\"\xed\x01\n\x0cLoadProgress\x12/\n\x05stage\x18\x01 \x01(\x0e\x32 .bertscope.v1.LoadProgress.Stage\x12\x12\n\ndone_bytes\x18\x02 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x04\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"s\n\x05Stage\x12\x15\n\x11STAGE_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTAGE_RESOLVING\x10\x01\x12\x15\n\x11STAGE_DOWNLOADING\x10\x02\x12\x11\n\rSTAGE_READING\x10\x03\x12\x14\n\x10STAGE_WARMING_UP\x10\x04\"\"\n\x12UnloadModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x15\n\x13UnloadModelResponse\"u\n\x14\x43ompressModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x10\n\x08model_id\x18\x02 \x01(\t\x12,\n\x05steps\x18\x03 \x03(\x0b\x32\x1d.bertscope.v1.CompressionStep\x12\x0e\n\x06\x66older\x18\x04 \x01(\t\"}\n\x15\x43ompressModelResponse\x12\x35\n\x08progress\x18\x01 \x01(\x0b\x32!.bertscope.v1.CompressionProgressH\x00\x12$\n\x05model\x18\x02 \x01(\x0b\x32\x13.bertscope.v1.ModelH\x00\x42\x07\n\x05\x65vent\"N\n\x13\x43ompressionProgress\x12\x12\n\ndone_steps\x18\x01 \x01(\r\x12\x13\n\x0btotal_steps\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t*\x9c\x03\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43\x41PABILITY_ATTENTION\x10\x01\x12\x14\n\x10\x43\x41PABILITY_CLOZE\x10\x02\x12\x1c\n\x18\x43\x41PABILITY_INTERVENTIONS\x10\x03\x12\x1d\n\x19\x43\x41PABILITY_CLASSIFICATION\x10\x04\x12\x16\n\x12\x43\x41PABILITY_RANKING\x10\x05\x12\x16\n\x12\x43\x41PABILITY_PRUNING\x10\x06\x12\x1c\n\x18\x43\x41PABILITY_NEXT_SENTENCE\x10\x07\x12\x1c\n\x18\x43\x41PABILITY_HIDDEN_STATES\x10\x08\x12#\n\x1f\x43\x41PABILITY_TOKEN_CLASSIFICATION\x10\t\x12!\n\x1d\x43\x41PABILITY_QUESTION_ANSWERING\x10\n\x12\x1a\n\x16\x43\x41PABILITY_MULTI_LABEL\x10\x0b\x12\x19\n\x15\x43\x41PABILITY_REGRESSION\x10\x0c\x12\x1a\n\x16\x43\x41PABILITY_LAST_STATES\x10\r2\x93\x05\n\x0cModelService\x12p\n\nListModels\x12\x1f.bertscope.v1.ListModelsRequest\x1a .bertscope.v1.ListModelsResponse\"\x1f\x90\x02\x01\xfa\xe7\x18\x06\x08\x02\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x0c\x12\n/v1/models\x12q\n\x08GetModel\x12\x1d.bertscope.v1.GetModelRequest\x1a\x1e.bertscope.v1.GetModelResponse\"&\x90\x02\x01\xfa\xe7\x18\x04\x08\x02\x10\x05\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/{name=models/*}\x12t\n\tLoadModel\x12\x1e.bertscope.v1.LoadModelRequest\x1a\x1f.bertscope.v1.LoadModelResponse\"$\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x14\"\x0f/v1/models:load:\x01*0\x01\x12\x83\x01\n\x0bUnloadModel\x12 .bertscope.v1.UnloadModelRequest\x1a!.bertscope.v1.UnloadModelResponse\"/\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/{name=models/*}:unload:\x01*\x12\xa1\x01\n\rCompressModel\x12\".bertscope.v1.CompressModelRequest\x1a#.bertscope.v1.CompressModelResponse\"E\xfa\xe7\x18\x06\x08\x03\x10\x05\x18\x01\x82\xd3\xe4\x93\x02\x35\"\x1d/v1/{model=models/*}:compress:\x01*Z\x11\"\x0c/v1:compress:\x01*0\x01\x42\x45\n\x0c\x62\x65rtscope.v1B\nModelProtoP\x01Z\x18\x62\x65rtscope/v1;bertscopev1\xaa\x02\x0c\x42\x65rtscope.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,42 +47,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_MODELSERVICE'].methods_by_name['UnloadModel']._serialized_options = b'\372\347\030\006\010\003\020\005\030\001\202\323\344\223\002\037\"\032/v1/{name=models/*}:unload:\001*'
   _globals['_MODELSERVICE'].methods_by_name['CompressModel']._loaded_options = None
   _globals['_MODELSERVICE'].methods_by_name['CompressModel']._serialized_options = b'\372\347\030\006\010\003\020\005\030\001\202\323\344\223\0025\"\035/v1/{model=models/*}:compress:\001*Z\021\"\014/v1:compress:\001*'
-  _globals['_CAPABILITY']._serialized_start=2481
-  _globals['_CAPABILITY']._serialized_end=2865
+  _globals['_CAPABILITY']._serialized_start=2507
+  _globals['_CAPABILITY']._serialized_end=2919
   _globals['_MODEL']._serialized_start=192
-  _globals['_MODEL']._serialized_end=944
-  _globals['_MODEL_STATE']._serialized_start=857
-  _globals['_MODEL_STATE']._serialized_end=944
-  _globals['_RUNTIMECHOICE']._serialized_start=947
-  _globals['_RUNTIMECHOICE']._serialized_end=1213
-  _globals['_RUNTIMETIMES']._serialized_start=1215
-  _globals['_RUNTIMETIMES']._serialized_end=1314
-  _globals['_LISTMODELSREQUEST']._serialized_start=1316
-  _globals['_LISTMODELSREQUEST']._serialized_end=1374
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1376
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1458
-  _globals['_GETMODELREQUEST']._serialized_start=1460
-  _globals['_GETMODELREQUEST']._serialized_end=1491
-  _globals['_GETMODELRESPONSE']._serialized_start=1493
-  _globals['_GETMODELRESPONSE']._serialized_end=1547
-  _globals['_LOADMODELREQUEST']._serialized_start=1550
-  _globals['_LOADMODELREQUEST']._serialized_end=1737
-  _globals['_LOADMODELRESPONSE']._serialized_start=1739
-  _globals['_LOADMODELRESPONSE']._serialized_end=1853
-  _globals['_LOADPROGRESS']._serialized_start=1856
-  _globals['_LOADPROGRESS']._serialized_end=2093
-  _globals['_LOADPROGRESS_STAGE']._serialized_start=1978
-  _globals['_LOADPROGRESS_STAGE']._serialized_end=2093
-  _globals['_UNLOADMODELREQUEST']._serialized_start=2095
-  _globals['_UNLOADMODELREQUEST']._serialized_end=2129
-  _globals['_UNLOADMODELRESPONSE']._serialized_start=2131
-  _globals['_UNLOADMODELRESPONSE']._serialized_end=2152
-  _globals['_COMPRESSMODELREQUEST']._serialized_start=2154
-  _globals['_COMPRESSMODELREQUEST']._serialized_end=2271
-  _globals['_COMPRESSMODELRESPONSE']._serialized_start=2273
-  _globals['_COMPRESSMODELRESPONSE']._serialized_end=2398
-  _globals['_COMPRESSIONPROGRESS']._serialized_start=2400
-  _globals['_COMPRESSIONPROGRESS']._serialized_end=2478
-  _globals['_MODELSERVICE']._serialized_start=2868
-  _globals['_MODELSERVICE']._serialized_end=3527
+  _globals['_MODEL']._serialized_end=970
+  _globals['_MODEL_STATE']._serialized_start=883
+  _globals['_MODEL_STATE']._serialized_end=970
+  _globals['_RUNTIMECHOICE']._serialized_start=973
+  _globals['_RUNTIMECHOICE']._serialized_end=1239
+  _globals['_RUNTIMETIMES']._serialized_start=1241
+  _globals['_RUNTIMETIMES']._serialized_end=1340
+  _globals['_LISTMODELSREQUEST']._serialized_start=1342
+  _globals['_LISTMODELSREQUEST']._serialized_end=1400
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1402
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1484
+  _globals['_GETMODELREQUEST']._serialized_start=1486
+  _globals['_GETMODELREQUEST']._serialized_end=1517
+  _globals['_GETMODELRESPONSE']._serialized_start=1519
+  _globals['_GETMODELRESPONSE']._serialized_end=1573
+  _globals['_LOADMODELREQUEST']._serialized_start=1576
+  _globals['_LOADMODELREQUEST']._serialized_end=1763
+  _globals['_LOADMODELRESPONSE']._serialized_start=1765
+  _globals['_LOADMODELRESPONSE']._serialized_end=1879
+  _globals['_LOADPROGRESS']._serialized_start=1882
+  _globals['_LOADPROGRESS']._serialized_end=2119
+  _globals['_LOADPROGRESS_STAGE']._serialized_start=2004
+  _globals['_LOADPROGRESS_STAGE']._serialized_end=2119
+  _globals['_UNLOADMODELREQUEST']._serialized_start=2121
+  _globals['_UNLOADMODELREQUEST']._serialized_end=2155
+  _globals['_UNLOADMODELRESPONSE']._serialized_start=2157
+  _globals['_UNLOADMODELRESPONSE']._serialized_end=2178
+  _globals['_COMPRESSMODELREQUEST']._serialized_start=2180
+  _globals['_COMPRESSMODELREQUEST']._serialized_end=2297
+  _globals['_COMPRESSMODELRESPONSE']._serialized_start=2299
+  _globals['_COMPRESSMODELRESPONSE']._serialized_end=2424
+  _globals['_COMPRESSIONPROGRESS']._serialized_start=2426
+  _globals['_COMPRESSIONPROGRESS']._serialized_end=2504
+  _globals['_MODELSERVICE']._serialized_start=2922
+  _globals['_MODELSERVICE']._serialized_end=3581
 # @@protoc_insertion_point(module_scope)

@@ -54,6 +54,8 @@ class _CapabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capability
     """ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
     CAPABILITY_REGRESSION: _Capability.ValueType  # 12
     """ClassificationService.PredictValues: the model was fine-tuned to give a text or a pair one value."""
+    CAPABILITY_LAST_STATES: _Capability.ValueType  # 13
+    """RepresentationService.EmbedTexts, and ExtractHiddenStates of the last layer: no other layer can be read."""
 
 class Capability(_Capability, metaclass=_CapabilityEnumTypeWrapper):
     """A kind of question that a model can answer."""
@@ -84,6 +86,8 @@ CAPABILITY_MULTI_LABEL: Capability.ValueType  # 11
 """ClassificationService.Classify gives each label a probability of its own: any number of labels may hold."""
 CAPABILITY_REGRESSION: Capability.ValueType  # 12
 """ClassificationService.PredictValues: the model was fine-tuned to give a text or a pair one value."""
+CAPABILITY_LAST_STATES: Capability.ValueType  # 13
+"""RepresentationService.EmbedTexts, and ExtractHiddenStates of the last layer: no other layer can be read."""
 Global___Capability: _TypeAlias = Capability  # noqa: Y015
 
 @_typing.final
@@ -142,6 +146,7 @@ class Model(_message.Message):
     COMPRESSION_FIELD_NUMBER: _builtins.int
     RUNTIME_CHOICE_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    RUNS_TEXTS_ALONE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Resource name, "models/{id}"."""
     source: _builtins.str
@@ -181,6 +186,10 @@ class Model(_message.Message):
     revision: _builtins.str
     """Commit of the hub that its files are of, 40 hexadecimal digits; empty for a model that was not read from the hub, whatever its
     folder is called.
+    """
+    runs_texts_alone: _builtins.bool
+    """True if each text is run by itself, because the model's graph would give it another answer beside others: one in 8 bits that
+    takes one scale for a whole batch. Batches gain no time then. The server's --onnx-mixed-batches turns it off.
     """
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[Global___Capability.ValueType]:
@@ -234,10 +243,11 @@ class Model(_message.Message):
         compression: _abc.Iterable[_compression_pb2.AppliedStep] | None = ...,
         runtime_choice: Global___RuntimeChoice | None = ...,
         revision: _builtins.str = ...,
+        runs_texts_alone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ready_time", b"ready_time", "runtime_choice", b"runtime_choice"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "revision", b"revision", "runtime", b"runtime", "runtime_choice", b"runtime_choice", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["architecture", b"architecture", "capabilities", b"capabilities", "compression", b"compression", "device", b"device", "heads", b"heads", "hidden_size", b"hidden_size", "labels", b"labels", "layers", b"layers", "mask_token", b"mask_token", "max_tokens", b"max_tokens", "name", b"name", "parameters", b"parameters", "precision", b"precision", "pruned_heads", b"pruned_heads", "ready_time", b"ready_time", "revision", b"revision", "runs_texts_alone", b"runs_texts_alone", "runtime", b"runtime", "runtime_choice", b"runtime_choice", "source", b"source", "state", b"state", "vocabulary_size", b"vocabulary_size", "weight_bytes", b"weight_bytes", "weights_digest", b"weights_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

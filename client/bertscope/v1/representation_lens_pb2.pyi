@@ -226,7 +226,9 @@ class VocabularyEntry(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     token: _builtins.str
-    """The entry as one would write it ("##s" becomes "s"); a candidate as the request has it."""
+    """The entry as one would write it ("##s" becomes "s"); a candidate as the request has it. Where two of a list are written
+    alike, "·most" begins with a blank and "most" does not, and "##er" continues a word.
+    """
     id: _builtins.int
     """Vocabulary index."""
     def __init__(

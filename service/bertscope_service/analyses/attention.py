@@ -17,7 +17,8 @@ from bertscope_service.analyses.observers.quantities import Quantity, run_quanti
 from bertscope_service.analyses.observers.rollout import stack_products
 from bertscope_service.analyses.texts import read_input
 from bertscope_service.analyses.words import Word, words_of
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
+from bertscope_service.checkpoints.tokenized_text import Piece
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout

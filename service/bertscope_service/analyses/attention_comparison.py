@@ -16,7 +16,8 @@ from bertscope_service.analyses.attention_description import Statistic, kinds_of
 from bertscope_service.analyses.head_sums import HeadSums
 from bertscope_service.analyses.observers.map_comparison import ComparisonObserver, KeptMaps, MapDifferences, MapsObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

@@ -22,7 +22,8 @@ from bertscope_service.analyses.observers.attention_statistics import (
 from bertscope_service.analyses.observers.head_distances import DivergenceObserver
 from bertscope_service.analyses.observers.quantities import Quantity
 from bertscope_service.analyses.texts import check_finite, read_inputs
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

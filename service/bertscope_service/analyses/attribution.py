@@ -15,7 +15,8 @@ from bertscope_service.analyses.observers.attribution import AttributionObserver
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.observers.targets import EntryTarget
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_inputs
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

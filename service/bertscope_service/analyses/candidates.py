@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.checkpoints.entry_names import entry_names
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import InvalidArgument
 
@@ -19,6 +20,24 @@ class Word:
 
     text: str
     pieces: tuple[int, ...]
+
+
+class EntryWords:
+    """The vocabulary entries of one answer, as words: one object for each name of each."""
+
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._words: dict[tuple[int, str], Word] = {}
+
+    def of(self, tokens: Sequence[int]) -> list[Word]:
+        """Returns the words of a list of entries, told apart if they are written alike."""
+        found, known = list[Word](), self._words
+        for key in zip(tokens, entry_names(self._tokenizer, tokens), strict=True):
+            word = known.get(key)
+            if word is None:
+                word = known[key] = Word(key[1], (key[0],))
+            found.append(word)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +100,7 @@ class EntryCandidates(Candidates):
     """Entries of the vocabulary by their ids: each is one piece, whatever is before it."""
 
     def __init__(self, ids: Sequence[int], tokenizer: TextTokenizer) -> None:
-        super().__init__([tokenizer.word(token) for token in ids], tokenizer, "piece_ids")
+        super().__init__(entry_names(tokenizer, ids), tokenizer, "piece_ids")
         self._spelling = Spelling.of([Word(word, (token,)) for word, token in zip(self._words, ids, strict=True)])
 
     def after(self, before: str) -> Spelling:

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bertscope_service.analyses.candidates import Candidates, EntryCandidates, Spelling, Word
+from bertscope_service.analyses.candidates import Candidates, EntryCandidates, EntryWords, Spelling, Word
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.observers.masks import LogitObserver, LogitScores, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.reading import widen
 from bertscope_service.analyses.texts import character_before, check_finite, join_pairs, mask_positions, read_blanks, with_masks
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
@@ -242,13 +243,13 @@ class ClozePlan:
         check_finite([logs])
         logs = np.minimum(logs.astype(np.float64), 0.0)
         ids = np.concatenate([found.top_ids for found in scores]).tolist()
-        words = {token: Word(self.tokenizer.word(token), (token,)) for token in set(chain.from_iterable(ids))}
+        words = EntryWords(self.tokenizer)
         columns = zip(ids, logs.tolist(), np.exp(logs).tolist(), strict=True)
         ranks = range(1, self.query.top_k + 1)
 
         def fill(text: TokenizedText, position: int) -> FilledMask:
             tokens, its_logs, probabilities = next(columns)
-            return FilledMask(position, text.span(position), [words[token] for token in tokens], its_logs, probabilities, ranks)
+            return FilledMask(position, text.span(position), words.of(tokens), its_logs, probabilities, ranks)
 
         filled = [[fill(text, at) for at in positions] for text, positions in zip(self.texts, self.masks, strict=True)]
         if self.query.logits:

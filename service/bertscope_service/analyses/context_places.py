@@ -14,7 +14,8 @@ from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.relations import LinkedText
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.words import Span, align, positions_of
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 
 NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -68,7 +69,9 @@ class Corpus:
         self.ids = np.array([query.texts[index].id for index in order.tolist()], dtype=np.uint64)
         found: dict[int, tuple[TokenSequence, TextPlaces, NDArray[np.int64]]] = {}
         inputs = [text.linked.input for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate)):
+        marked = [text.linked.words for text in query.texts]
+        read = read_inputs(tokenizer, inputs, "texts", ".text.input", truncate=query.truncate, words=marked)
+        for index, tokenized in enumerate(read):
             self.tokens += len(tokenized)
             self.truncated += tokenized.truncated > 0
             number = int(rank[index])

@@ -16,6 +16,7 @@ from bertscope_service.analyses.facts import FactAnswer, FactPlan, Question
 from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import with_masks
+from bertscope_service.checkpoints.entry_names import phrase_names
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
@@ -52,7 +53,9 @@ class FillingChoices:
         found = [places.get(number) for number in right]
         ranks = [None if place is None else place + 1 for place in found]
         logs = [0.0 if place is None else ordered[place].mean_log_probability for place in found]
-        top = [(self._tokenizer.written(filling.ids), filling.mean_log_probability) for filling in ordered[: self._top_k]]
+        best = ordered[: self._top_k]
+        names = phrase_names(self._tokenizer, [filling.ids for filling in best])
+        top = [(name, filling.mean_log_probability) for name, filling in zip(names, best, strict=True)]
         return Standing(ranks, logs, top)
 
 

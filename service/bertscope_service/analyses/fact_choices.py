@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.masks import Entries, MaskObserver, MaskScores
 from bertscope_service.analyses.observers.phrases import PhraseObserver
 from bertscope_service.analyses.texts import check_finite, with_masks
+from bertscope_service.checkpoints.entry_names import entry_names
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
@@ -107,13 +108,12 @@ class EntryChoices:
     def read(self, results: Sequence[MaskScores], right: Sequence[int]) -> Standing:
         (found,) = results
         check_finite([found.asked_logs, found.top_logs])
-        top = zip(found.top_ids[0].tolist(), _at_most_0(found.top_logs[0]), strict=True)
-        return Standing(
-            found.asked_ranks[0].tolist(), _at_most_0(found.asked_logs[0]), [(self._name(e), log) for e, log in top]
-        )
+        top = zip(self._names_of(found.top_ids[0].tolist()), _at_most_0(found.top_logs[0]), strict=True)
+        return Standing(found.asked_ranks[0].tolist(), _at_most_0(found.asked_logs[0]), list(top))
 
-    def _name(self, token: int) -> str:
-        return self._tokenizer.word(token) if self._names is None else self._names[token]
+    def _names_of(self, tokens: Sequence[int]) -> list[str]:
+        names = self._names
+        return entry_names(self._tokenizer, tokens) if names is None else [names[token] for token in tokens]
 
 
 class PhraseChoices:

@@ -17,7 +17,8 @@ from bertscope_service.analyses.fact_choices import Choices, EntryChoices, Phras
 from bertscope_service.analyses.fact_queries import Fact, FactQuery, Scoring
 from bertscope_service.analyses.texts import GROUP
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

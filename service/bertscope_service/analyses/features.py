@@ -12,7 +12,8 @@ from bertscope_service.analyses.head_sums import SumsByKind
 from bertscope_service.analyses.observers.columns import ColumnObserver, ColumnScores
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import Span
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
+from bertscope_service.checkpoints.tokenized_text import Piece
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Shape
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
@@ -75,7 +76,8 @@ class FeaturePlan:
         self.texts: list[TextFeatures] = []
         self.rows: list[tuple[TokenSequence, Observer]] = []
         inputs = [text.input for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None)):
+        marked = [[span for _, span in text.spans] for text in query.texts]
+        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None, words=marked)):
             pieces = tokenized.pieces(tokenizer)
             marks = _marks(query.texts[index], pieces)
             special = [place for place, piece in enumerate(pieces) if piece.special]

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
-from typing import Any
+from itertools import accumulate, islice, pairwise, product
+from typing import Any, TypeAlias
 
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, MAX_ROW_TOKENS
 from bertscope_service.analyses.decoding import Blanks, Decoder, Decoding, Filling, count_rows
 from bertscope_service.analyses.next_sentence import next_sentence_probabilities, next_sentence_rows
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.texts import join_pairs, mask_positions, read_blanks, with_masks
+from bertscope_service.checkpoints.entry_names import WrittenEntries, phrase_names, write_in_place
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -27,6 +29,8 @@ MAX_READ = 5_000_000
 """Maximum number of entries that the last round of a query reads; they take 60 MB."""
 
 READ_BYTES, ENTRY_BYTES = 12, 200
+
+_Part: TypeAlias = tuple[tuple[int, ...], tuple[float, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,14 @@ class FillingQuery:
 
 @dataclass(frozen=True, slots=True)
 class FilledSpan:
-    """The entries in place of one mask, with the logarithms of their probabilities and the steps in which they were chosen."""
+    """The entries in place of one mask, with the logarithms of their probabilities, the steps in which they were chosen, and
+    what they write there."""
 
-    text: str
+    name: str
     ids: tuple[int, ...]
     logs: tuple[float, ...]
     steps: tuple[int, ...]
+    written: WrittenEntries
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,22 +167,48 @@ class FillingPlan(Rounds):
     def answer(self) -> list[list[FilledMasks]]:
         """Returns the fillings of each text, likeliest first; after the last round."""
         found = iter(self._decoder.fillings)
-        return [self._likeliest(combinations, list(islice(found, len(combinations)))) for combinations in self._lengths]
+        return [
+            self._likeliest(text, combinations, list(islice(found, len(combinations))))
+            for text, combinations in enumerate(self._lengths)
+        ]
 
-    def _likeliest(self, combinations: Sequence[tuple[int, ...]], found: Sequence[Sequence[Filling]]) -> list[FilledMasks]:
+    def _likeliest(
+        self, text: int, combinations: Sequence[tuple[int, ...]], found: Sequence[Sequence[Filling]]
+    ) -> list[FilledMasks]:
         """Returns the likeliest fillings of a text among those of all its numbers of entries."""
         every = [(filling, lengths) for lengths, fillings in zip(combinations, found, strict=True) for filling in fillings]
         every.sort(key=lambda pair: -pair[0].mean_log_probability)
-        return [self._filled(filling, lengths) for filling, lengths in every[: self.query.top_k]]
+        return self._named(text, [(filling, _by_mask(filling, lengths)) for filling, lengths in every[: self.query.top_k]])
 
-    def _filled(self, filling: Filling, lengths: tuple[int, ...]) -> FilledMasks:
-        columns = zip(filling.ids, filling.logs, filling.steps, strict=True)
-        spans = [tuple(zip(*islice(columns, length), strict=True)) for length in lengths]
-        return FilledMasks(
-            tuple(FilledSpan(self.tokenizer.written(ids), ids, logs, steps) for ids, logs, steps in spans),
-            filling.log_probability,
-            filling.mean_log_probability,
-        )
+    def _named(self, text: int, chosen: Sequence[tuple[Filling, list[_Part]]]) -> list[FilledMasks]:
+        """Names the entries in place of each mask, apart from those of the text's other fillings, and writes them in place."""
+        names = [
+            phrase_names(self.tokenizer, [ids for ids, _, _ in parts])
+            for parts in zip(*(own for _, own in chosen), strict=True)
+        ]
+        found = []
+        for number, (filling, parts) in enumerate(chosen):
+            written = self._written(text, [ids for ids, _, _ in parts])
+            spans = [FilledSpan(name[number], *part, place) for name, part, place in zip(names, parts, written, strict=True)]
+            found.append(FilledMasks(tuple(spans), filling.log_probability, filling.mean_log_probability))
+        return found
+
+    def _written(self, text: int, phrases: Sequence[tuple[int, ...]]) -> Iterator[WrittenEntries]:
+        """Yields what stands in place of each mask of a text."""
+        tokenized, left, end = self.texts[text], None, (0, -1)
+        for position, phrase in zip(self.masks[text], phrases, strict=True):
+            segment, span = tokenized.segment(position), tokenized.span(position)
+            beside = left if end == (segment, span[0]) else None
+            written = write_in_place(self.tokenizer, tokenized, position, phrase, beside)
+            left, end = written.text, (segment, span[1])
+            yield written
+
+
+def _by_mask(filling: Filling, lengths: tuple[int, ...]) -> list[_Part]:
+    """Returns the ids, logarithms and steps of the entries in place of each mask."""
+    ends = [0, *accumulate(lengths)]
+    parts = [slice(start, end) for start, end in pairwise(ends)]
+    return [(filling.ids[part], filling.logs[part], filling.steps[part]) for part in parts]
 
 
 def _widened(sequence: TokenSequence, masks: Sequence[int], lengths: Sequence[int]) -> Blanks:

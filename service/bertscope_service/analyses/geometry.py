@@ -16,7 +16,8 @@ from bertscope_service.analyses.observers.geometry import GeometryObserver, Geom
 from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.analyses.words import positions_of, words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

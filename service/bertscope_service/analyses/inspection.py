@@ -15,14 +15,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.candidates import Candidates, Word
+from bertscope_service.analyses.candidates import Candidates, EntryWords
 from bertscope_service.analyses.cloze import MAX_PREDICTIONS, PREDICTION_BYTES, FilledMask
 from bertscope_service.analyses.observers.inspection import InspectionObserver, InspectionScores, RunScores
 from bertscope_service.analyses.observers.map_views import MapView
 from bertscope_service.analyses.texts import character_before, check_finite, read_input
 from bertscope_service.analyses.words import Word as TextWord
 from bertscope_service.analyses.words import words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
@@ -130,7 +131,7 @@ class InspectionPlan:
                 "or use smaller scales"
             )
             raise FailedPrecondition(message, "SCORES_NOT_FINITE")
-        words: dict[int, Word] = {}
+        words = EntryWords(self.tokenizer)
         own = [] if scores.run is None else self._filled(scores.run, words)
         if not self.query.compare:
             return Inspection(own, [], scores)
@@ -180,11 +181,11 @@ class InspectionPlan:
             )
             raise InvalidArgument("maps", message, "REPLY_TOO_LARGE", limit=MAX_MAP_BYTES)
 
-    def _filled(self, scores: RunScores | None, words: dict[int, Word]) -> list[FilledMask]:
-        """Converts the scores of one run; `words` are the entries known so far, by id."""
+    def _filled(self, scores: RunScores | None, words: EntryWords) -> list[FilledMask]:
+        """Converts the scores of one run."""
         return [] if scores is None else [self._mask(scores, number, words) for number in range(len(self._masks))]
 
-    def _mask(self, scores: RunScores, number: int, words: dict[int, Word]) -> FilledMask:
+    def _mask(self, scores: RunScores, number: int, words: EntryWords) -> FilledMask:
         """Returns one mask with its entries, each once: the likeliest first, as FillMask gives them, and then all others."""
         top: list[int] = scores.top_ids[number].tolist()
         columns: list[Any] = [array[number].tolist() for array in (scores.asked_ids, scores.asked_logs, scores.asked_ranks)]
@@ -195,14 +196,11 @@ class InspectionPlan:
         ids = [*top, *order]
         own = [*scores.top_logs[number].tolist(), *(others[token][0] for token in order)]
         logs = np.minimum(np.array(own, dtype=np.float64), 0.0)
-        for token in ids:
-            if token not in words:
-                words[token] = Word(self.tokenizer.word(token), (token,))
         position = self._masks[number]
         return FilledMask(
             position,
             self.text.span(position),
-            [words[token] for token in ids],
+            words.of(ids),
             logs.tolist(),
             np.exp(logs).tolist(),
             [*range(1, len(top) + 1), *(others[token][1] for token in order)],

@@ -12,7 +12,8 @@ from bertscope_service.analyses.classification import log_sigmoid, log_softmax
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.analyses.token_classification import ReadWords, find_words
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.errors import InvalidArgument

@@ -18,7 +18,8 @@ from bertscope_service.analyses.observers.lens import LensObserver, LensScores, 
 from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_named_inputs
 from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -73,7 +74,8 @@ class LensPlan:
         self._candidates = Candidates(query.candidates, tokenizer, "candidates")
         fields = [f"inputs[{index}]" for index in range(len(query.inputs))]
         inputs = [(given.text, given.pair) for given in query.inputs]
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        marked = [given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
         self.texts = [self._read(*one) for one in zip(fields, query.inputs, read, strict=True)]
         """The texts, in order."""
         self._check_size()

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.lazy_sequence import LazySequence
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.analyses.texts import check_finite, words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 
 

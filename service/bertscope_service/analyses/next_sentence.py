@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.observers.predictions import NextSentenceObserver
-from bertscope_service.checkpoints.tokenizer import TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 

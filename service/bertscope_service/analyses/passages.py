@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -129,7 +130,7 @@ def _firsts(count: int, held: int, step: int) -> range:
 
 
 def _windows(whole: TokenizedText, firsts: range, held: int) -> Iterator[Window]:
-    ids, segments = np.array(whole.encoding.ids), np.array(whole.encoding.type_ids)
+    ids, segments = np.array(whole.sequence.ids), np.array(whole.sequence.segments)
     places = _places(whole)
     begin, end = places[0], places[-1] + 1
     owners = _owners(len(places), firsts, held)

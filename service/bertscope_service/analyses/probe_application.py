@@ -63,7 +63,8 @@ class ApplicationPlan:
         self.rows: list[tuple[TokenSequence, Observer]] = []
         labels = [np.zeros(0, dtype=np.int64)]
         inputs, fields = [text.input for text in query.texts], (text.field for text in query.texts)
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        words = [[*text.spans, *text.others] for text in query.texts]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=words)
         for text, tokenized in zip(query.texts, read, strict=True):
             places = SpanPlaces(tokenized, tokenizer)
             sides = [

@@ -14,7 +14,8 @@ from bertscope_service.analyses.observers.pooling import Pooling, Units
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -178,7 +179,8 @@ class Overlap:
 def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextTokenizer, overlap: Overlap) -> ProbePart:
     part, labels = ProbePart(len(texts)), []
     inputs, fields = [text.input for text in texts], (text.field for text in texts)
-    read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+    words = [[*text.spans, *text.others] for text in texts]
+    read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=words)
     for text, tokenized in zip(texts, read, strict=True):
         places = SpanPlaces(tokenized, tokenizer)
         sides = [text.spans, text.others] if text.others else [text.spans]
@@ -228,8 +230,10 @@ class SpanPlaces:
         """Returns the positions of a span's pieces, or why it has none."""
         starts, pieces = self._starts.get(span.segment, []), self._pieces.get(span.segment, [])
         if self._tokenized.truncated:
-            read = pieces[-1][1].end if pieces else 0
-            if self._tokenized.texts[span.segment][max(read, span.start) : span.end].strip():
+            # The start of a text may be cut, or its end.
+            first, last = (pieces[0][1].start, pieces[-1][1].end) if pieces else (0, 0)
+            text = self._tokenized.texts[span.segment]
+            if text[span.start : min(first, span.end)].strip() or text[max(last, span.start) : span.end].strip():
                 return TRUNCATED
         begin, end = bisect_left(starts, span.start), bisect_left(starts, span.end)
         return range(pieces[begin][0], pieces[end - 1][0] + 1) if begin < end else EMPTY

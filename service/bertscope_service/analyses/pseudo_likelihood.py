@@ -15,7 +15,8 @@ from bertscope_service.analyses.observers.predictions import GoldScores
 from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span, refuse_empty, spans_of_pieces
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import InvalidArgument
 
 PIECE_BYTES, TEXT_BYTES = 48, 32
@@ -71,9 +72,9 @@ class ScorePlan:
         self.words: list[list[ScoredWord]] = []
         inputs = [(given.text, given.pair) for given in query.inputs]
         fields = [given.field for given in query.inputs]
-        for given, tokenized in zip(
-            query.inputs, read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate), strict=True
-        ):
+        marked = [given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
+        for given, tokenized in zip(query.inputs, read, strict=True):
             self.texts.append(tokenized)
             self.words.append(_chosen(given, tokenized, tokenizer))
         self.masked = MaskedRows(query.scoring, tokenizer.mask_id)

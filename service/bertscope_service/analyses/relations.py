@@ -164,7 +164,8 @@ class RelationPlan:
         self.pairs, self.skipped, self.chance_pairs = (np.zeros(count, dtype=np.int64) for _ in range(3))
         self.offsets = [Counter[int]() for _ in query.relations]
         inputs = [text.input for text in query.texts]
-        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None)):
+        marked = [text.words for text in query.texts]
+        for index, tokenized in enumerate(read_inputs(tokenizer, inputs, "texts", ".input", truncate=None, words=marked)):
             text = query.texts[index]
             if len(text.pairs):
                 words = align(tokenized.pieces(tokenizer), text.words)

@@ -22,7 +22,8 @@ from bertscope_service.analyses.site_changes import PlannedChange
 from bertscope_service.analyses.targets import TargetQuery, TargetReader, Unresolved
 from bertscope_service.analyses.texts import masked, read_named_inputs
 from bertscope_service.analyses.words import Span, words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.paths import Receiver, Sender
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.sites import Change, Place, Site

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bertscope_service.analyses.words import Span, Word, positions_of, refuse_empty, spans_of_pieces, words_of
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import InvalidArgument
 
 

@@ -18,7 +18,8 @@ from bertscope_service.analyses.observers.state_quantities import StateQuantity,
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
@@ -180,7 +181,8 @@ class StatesPlan(LayerPlan[TextStates]):
             left_out = 0 if query.declared.pools_prompt else prompt_tokens(prompt, tokenizer)
         inputs = [(prompt + given.text, given.pair) for given in query.inputs]
         reserve = tokenizer.max_tokens - longest
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve)
+        marked = [() if prompt else given.spans for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, reserve=reserve, words=marked)
         texts = zip(query.inputs, read, (f"spans[{index}]" for index in range(len(fields))), strict=True)
         super().__init__([TextStates(query, given, one, tokenizer, dimensions, field, left_out) for given, one, field in texts])
 

@@ -32,7 +32,8 @@ from bertscope_service.analyses.states import prompt_tokens
 from bertscope_service.analyses.texts import character_before, mask_positions, read_input
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from bertscope_service.analyses.observers.masks import MaskObserver, MaskScores
 from bertscope_service.analyses.observers.predictions import LabelObserver
 from bertscope_service.analyses.observers.sequences import HiddenObserver, LogitsObserver
 from bertscope_service.analyses.texts import check_finite
+from bertscope_service.checkpoints.entry_names import entry_names
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.base import Capabilities, Shape
 from bertscope_service.encoders.observer import Observer
@@ -82,7 +84,7 @@ class TensorQuery:
 def given_by(shape: Shape, capabilities: Capabilities, tokenizer: TextTokenizer) -> dict[str, TensorKind]:
     """Returns every tensor that a model gives, by name."""
     kinds: list[TensorKind] = []
-    if capabilities.hidden_states and not capabilities.drops_tokens:
+    if (capabilities.hidden_states or capabilities.last_states) and not capabilities.drops_tokens:
         kinds.append(TensorKind(HIDDEN, "FP32", (-1, shape.hidden_size)))
     if capabilities.classification:
         kinds += [TensorKind(LOGITS, "FP32", (len(shape.labels),)), TensorKind(LABEL, "BYTES", (-1,))]
@@ -189,7 +191,8 @@ class TensorPlan:
         ids = np.concatenate([found.top_ids for found in scores])
         logs = np.concatenate([found.top_logs for found in scores])
         check_finite([logs])
-        yield Tensor(TOKEN, "BYTES", ids.shape, [self._tokenizer.word(token).encode() for token in ids.ravel().tolist()])
+        names = chain.from_iterable(entry_names(self._tokenizer, row) for row in ids.reshape(-1, ids.shape[-1]).tolist())
+        yield Tensor(TOKEN, "BYTES", ids.shape, [name.encode() for name in names])
         yield Tensor(TOKEN_ID, "INT64", ids.shape, [ids])
         yield _probabilities(logs)
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.observers.word_maps import NOWHERE
 from bertscope_service.analyses.state_units import StatesInput, Unit, rows_of
 from bertscope_service.analyses.words import Word
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 

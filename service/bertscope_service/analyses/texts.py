@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
+from bertscope_service.analyses.words import Span
+from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText, check_length
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
@@ -49,14 +52,21 @@ def read_texts(
 
 
 def read_inputs(
-    tokenizer: TextTokenizer, inputs: Sequence[tuple[str, str | None]], field: str, part: str = "", *, truncate: bool | None
+    tokenizer: TextTokenizer,
+    inputs: Sequence[tuple[str, str | None]],
+    field: str,
+    part: str = "",
+    *,
+    truncate: bool | None,
+    words: Sequence[Sequence[Span]] | None = None,
 ) -> Iterator[TokenizedText]:
-    """Tokenizes each bertscope.v1.TextInput, as read_texts does; `truncate` is None if the request has no such field.
+    """Tokenizes each bertscope.v1.TextInput, as read_texts does; `truncate` is None if the request has no such field, `words`
+    are those that the caller marked in each.
 
     Raises InvalidArgument, in its turn, for one that is too long or holds no token.
     """
     fields = (f"{field}[{index}]{part}" for index in range(len(inputs)))
-    return read_named_inputs(tokenizer, inputs, fields, truncate=truncate)
+    return read_named_inputs(tokenizer, inputs, fields, truncate=truncate, words=words)
 
 
 def read_named_inputs(
@@ -66,10 +76,13 @@ def read_named_inputs(
     *,
     truncate: bool | None,
     reserve: int = 0,
+    words: Sequence[Sequence[Span]] | None = None,
 ) -> Iterator[TokenizedText]:
     """Does the same as `read_inputs` for inputs with a field each, which leave room for `reserve` more tokens."""
     texts = [(text,) if pair is None else (text, pair) for text, pair in inputs]
-    for tokenized, field in zip(_encode(tokenizer, texts, truncate=bool(truncate), reserve=reserve), fields, strict=True):
+    marks = None if words is None else [[(span.segment, span.start, span.end) for span in spans] for spans in words]
+    read = _encode(tokenizer, texts, truncate=bool(truncate), reserve=reserve, words=marks)
+    for tokenized, field in zip(read, fields, strict=True):
         yield _checked(tokenized, tokenizer.max_tokens - reserve, field, truncate)
 
 
@@ -87,10 +100,17 @@ def _checked(tokenized: TokenizedText, max_tokens: int, field: str, truncate: bo
 
 
 def _encode(
-    tokenizer: TextTokenizer, texts: Sequence[tuple[str, ...]], *, truncate: bool, reserve: int = 0
+    tokenizer: TextTokenizer,
+    texts: Sequence[tuple[str, ...]],
+    *,
+    truncate: bool,
+    reserve: int = 0,
+    words: Sequence[Sequence[Mark]] | None = None,
 ) -> Iterator[TokenizedText]:
     for begin in range(0, len(texts), GROUP):
-        for tokenized in tokenizer.encode_all(texts[begin : begin + GROUP], truncate=truncate, reserve=reserve):
+        part = slice(begin, begin + GROUP)
+        marks = None if words is None else words[part]
+        for tokenized in tokenizer.encode_all(texts[part], truncate=truncate, reserve=reserve, words=marks):
             cancellation.check()
             yield tokenized
 
@@ -105,7 +125,8 @@ def mask_positions(tokenized: TokenizedText, tokenizer: TextTokenizer, field: st
     if not needed and not any(name in text for name in names for text in tokenized.texts):
         return ()
     if tokenized.truncated:
-        message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask forward"
+        where = "back" if tokenizer.cut_start else "forward"
+        message = f"{field} has no mask left after cutting {tokenized.truncated} tokens; move the mask {where}"
         raise InvalidArgument(field, message, "MASK_TRUNCATED")
     own = "" if tokenizer.mask_token == MASK else f" (or {tokenizer.mask_token})"
     raise InvalidArgument(field, f"{field} has no mask; write [MASK]{own} where a word is asked for", "NO_MASK")
@@ -139,12 +160,8 @@ def character_before(tokenized: TokenizedText, position: int) -> str:
 
 
 def words_of(tokenized: TokenizedText) -> list[tuple[int, ...]]:
-    """Returns the positions of the pieces of each word, in order; special tokens belong to none.
-
-    Words are the tokenizer's own (bertscope.v1.Token.word). WordPiece and byte-level tokenizers split punctuation off as words
-    of its own; sentence-piece tokenizers split at blanks alone, so that "end." is one word.
-    """
-    columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.encoding.word_ids, strict=True))
+    """Returns the positions of the pieces of each word (bertscope.v1.Token.word), in order; special tokens belong to none."""
+    columns = enumerate(zip(tokenized.encoding.sequence_ids, tokenized.words, strict=True))
     return [
         tuple(place for place, _ in pieces)
         for (which, word), pieces in groupby(columns, key=lambda column: column[1])

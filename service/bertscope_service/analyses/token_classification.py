@@ -1,6 +1,7 @@
 """Classification of words by a fine-tuned model: the labels of each word's first piece, and the mentions that they make.
 
-Devlin et al. 2019, section 5.3: the first piece of a word is what a token classification head is trained on.
+Devlin et al. 2019, section 5.3: the first piece of a word is what a token classification head is trained on. Of the tokenizer's
+own words it is the first that holds a character: sentence pieces may write the blank before a word as a piece.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from bertscope_service.analyses.observers.token_labels import TokenLabelObserver
 from bertscope_service.analyses.probes import SpanPlaces
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span, positions_of, words_of
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
+from bertscope_service.checkpoints.word_bounds import BLANK_PIECES
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
 
@@ -88,7 +91,8 @@ class ClassifyTokensPlan:
     def __init__(self, query: ClassifyTokensQuery, tokenizer: TextTokenizer, labels: Sequence[str]) -> None:
         self.query, self.labels, self.scheme = query, labels, scheme_of(labels)
         inputs, fields = [given.input for given in query.inputs], (given.field for given in query.inputs)
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate)
+        marked = [given.words for given in query.inputs]
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=query.truncate, words=marked)
         self.texts = [find_words(text, given.words, tokenizer) for given, text in zip(query.inputs, read, strict=True)]
         self._words = sum(len(text.words) for text in self.texts)
         if self._words * query.top_k > MAX_PREDICTIONS:
@@ -136,11 +140,19 @@ class ClassifyTokensPlan:
 
 def find_words(text: TokenizedText, marked: Sequence[Span], tokenizer: TextTokenizer) -> ReadWords:
     """Finds the first pieces of the marked words of a text, or of the tokenizer's own if none is marked."""
-    if marked:
-        places = SpanPlaces(text, tokenizer)
-        found = [places.of(span) for span in marked]
-        return ReadWords(text, marked, [place.start if isinstance(place, range) else None for place in found])
+    if not marked:
+        return _own_words(text, tokenizer)
+    places = SpanPlaces(text, tokenizer)
+    found = [places.of(span) for span in marked]
+    return ReadWords(text, marked, [place.start if isinstance(place, range) else None for place in found])
+
+
+def _own_words(text: TokenizedText, tokenizer: TextTokenizer) -> ReadWords:
     membership, words = words_of(text.pieces(tokenizer), text)
-    first = [places[0] for places in positions_of(membership.tolist(), len(words))]
-    own = [(word, place) for word, place in zip(words, first, strict=True) if not word.pieces[0].special]
-    return ReadWords(text, [Span(word.start, word.end, word.pieces[0].segment) for word, _ in own], [place for _, place in own])
+    spans, places = list[Span](), list[int | None]()
+    for word, own in zip(words, positions_of(membership.tolist(), len(words)), strict=True):
+        if not word.pieces[0].special:
+            blank = len(own) > 1 and word.pieces[0].text in BLANK_PIECES
+            spans.append(Span(word.start, word.end, word.pieces[0].segment))
+            places.append(own[1] if blank else own[0])
+    return ReadWords(text, spans, places)

@@ -126,7 +126,7 @@ class TreePlan:
     def _read(self, texts: Sequence[TreeText], tokenizer: TextTokenizer) -> TreePart:
         part = TreePart(len(texts))
         inputs, fields = [text.input for text in texts], (text.field for text in texts)
-        read = read_named_inputs(tokenizer, inputs, fields, truncate=self.query.truncate)
+        read = read_named_inputs(tokenizer, inputs, fields, truncate=self.query.truncate, words=[text.spans for text in texts])
         for text, tokenized in zip(texts, read, strict=True):
             places = SpanPlaces(tokenized, tokenizer)
             found = [places.of(span) for span in text.spans]

@@ -202,7 +202,9 @@ class AttributionPlan:
         """`max_row_tokens`: the most tokens of all rows."""
         self.settings = settings
         texts = [(given.target.prompt + given.text, given.pair) for given in inputs]
-        read = read_named_inputs(tokenizer, texts, [given.field for given in inputs], truncate=truncate)
+        fields = [given.field for given in inputs]
+        marked = [() if given.target.prompt else given.spans for given in inputs]
+        read = read_named_inputs(tokenizer, texts, fields, truncate=truncate, words=marked)
         mask_id = tokenizer.mask_id if settings.absent is Absent.MASK else None
         self.texts: list[TextAttribution] = []
         """The texts, in order."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.observers.word_maps import NOWHERE, SPECIAL, Words
-from bertscope_service.checkpoints.tokenizer import Piece, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
 from bertscope_service.errors import InvalidArgument
 
 

@@ -100,11 +100,13 @@ def render_fillings(plan: FillingPlan, first: Sequence[Any], model: LoadedModel)
 def _filling(filling: FilledMasks, tokenizer: TextTokenizer) -> cloze_pb2.Filling:
     spans = [
         cloze_pb2.FilledSpan(
-            token=span.text,
+            token=span.name,
             pieces=map(tokenizer.piece, span.ids),
             piece_ids=span.ids,
             log_probabilities=span.logs,
             steps=span.steps,
+            text=span.written.text,
+            removed_blanks=span.written.removed_blanks,
         )
         for span in filling.spans
     ]

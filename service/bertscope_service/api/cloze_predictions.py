@@ -9,7 +9,8 @@ from bertscope.v1 import cloze_pb2
 
 from bertscope_service.analyses.candidates import Word
 from bertscope_service.analyses.cloze import FilledMask
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 
 
 class MaskRenderer:

@@ -41,6 +41,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
         model_pb2.CAPABILITY_TOKEN_CLASSIFICATION: has.token_classification and not has.drops_tokens,
         model_pb2.CAPABILITY_MULTI_LABEL: has.multi_label,
         model_pb2.CAPABILITY_REGRESSION: has.regression,
+        model_pb2.CAPABILITY_LAST_STATES: has.last_states,
         model_pb2.CAPABILITY_QUESTION_ANSWERING: has.question_answering and not has.drops_tokens,
     }
     capabilities = [capability for capability, there in found.items() if there]
@@ -68,6 +69,7 @@ def render_model(entry: HostedModel) -> model_pb2.Model:
             compression=map(render_applied, loaded.steps),
             revision=loaded.source.revision if loaded.source else "",
             runtime_choice=None if loaded.choice is None else render_choice(loaded.choice),
+            runs_texts_alone=has.runs_alone,
         )
     )
     return model

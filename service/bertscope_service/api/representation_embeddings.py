@@ -21,7 +21,7 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_states import DECLARED, POOLINGS, check_prompt
-from bertscope_service.api.requirements import require_declared_pooling, require_quantity, require_states
+from bertscope_service.api.requirements import require_declared_pooling, require_last_states, require_quantity
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.models.loaded import LoadedModel
 
@@ -50,7 +50,7 @@ class EmbedPlan(StatesPlan):
 def plan_embed(request: states_pb2.EmbedTextsRequest, model: LoadedModel, limits: RequestLimits) -> EmbedPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that shows no hidden states, or declares a pooling
     that can't be used."""
-    require_states(model)
+    require_last_states(model, (model.encoder.shape.layers,))
     (size,) = require_quantity(model, StateQuantity.HIDDEN)
     pooling = request.pooling or (states_pb2.STATE_POOLING_MEAN if model.declared is None else DECLARED)
     declared = require_declared_pooling(model) if pooling == DECLARED else None

@@ -15,6 +15,7 @@ from bertscope_service.api.requirements import require_cloze, require_states
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.tensors import Expected, parse_tensor
 from bertscope_service.api.tokens import render_piece
+from bertscope_service.checkpoints.entry_names import entry_names
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.decomposition import Part, decomposition_of
 from bertscope_service.encoders.torch.architectures import PRE_NORM
@@ -143,8 +144,8 @@ def _render_position(
     )
     for ids, logs, asked, ranks, entropy, divergence in columns:
         layer = rendered.layers.add(entropy=entropy, divergence=divergence)
-        for token, log in zip(ids, logs, strict=True):
-            layer.top.add(entry=lens_pb2.VocabularyEntry(token=tokenizer.word(token), id=token), log_probability=log)
+        for token, name, log in zip(ids, entry_names(tokenizer, ids), logs, strict=True):
+            layer.top.add(entry=lens_pb2.VocabularyEntry(token=name, id=token), log_probability=log)
         found = [lens_pb2.LensScore(log_probability=log, rank=rank) for log, rank in zip(asked, ranks, strict=True)]
         layer.candidates.extend(found[1:])
         if not rendered.mask:

@@ -17,7 +17,7 @@ from bertscope_service.api.data_types import DATA_TYPES, read_data_type
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.requirements import require_declared_pooling, require_quantity, require_states
+from bertscope_service.api.requirements import require_declared_pooling, require_last_states, require_quantity
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.tensor_streams import TensorStream
 from bertscope_service.api.tokens import render_token
@@ -46,7 +46,6 @@ def plan_extract_hidden_states(
     request: states_pb2.ExtractHiddenStatesRequest, model: LoadedModel, limits: RequestLimits
 ) -> StatesPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
-    require_states(model)
     shape = model.encoder.shape
     quantity = QUANTITIES[request.quantity]
     sizes = require_quantity(model, quantity)
@@ -54,9 +53,11 @@ def plan_extract_hidden_states(
     declared = _check_declared(request, unit, model) if request.pooling == DECLARED else None
     what, count = ("state", shape.layers + 1) if quantity is StateQuantity.HIDDEN else ("layer", shape.layers)
     layers = check_numbers(request.layers, "layers", what, count, model.name)
+    layers = layers if declared is None else (shape.layers,)
+    require_last_states(model, layers)
     query = StatesQuery(
         inputs=_check_inputs(request, unit),
-        layers=layers if declared is None else (shape.layers,),
+        layers=layers,
         dtype=read_data_type(request.dtype),
         truncate=request.truncate,
         unit=unit,

@@ -151,6 +151,19 @@ def require_observable(model: LoadedModel, *, asked: bool = True) -> None:
         raise Unsupported(message, "NOT_OBSERVABLE", model=model.name)
 
 
+def require_last_states(model: LoadedModel, layers: Sequence[int]) -> None:
+    """Raises Unsupported for a model that can't show the states of all tokens at some layers: one that was exported elsewhere
+    may show those after its last layer alone."""
+    if not model.encoder.capabilities.last_states:
+        require_states(model)
+    elif set(layers) != {model.encoder.shape.layers}:
+        message = (
+            f"{model.name} shows the states after its last layer alone, as it was exported elsewhere; ask for layer "
+            f"{model.encoder.shape.layers}, or use the model that it was made from"
+        )
+        raise Unsupported(message, "NO_STATES", model=model.name)
+
+
 def require_states(model: LoadedModel) -> None:
     """Raises Unsupported for a model that can't show the states of all tokens between its layers."""
     capabilities = model.encoder.capabilities

@@ -37,7 +37,7 @@ from bertscope_service.api.spans import check_span
 from bertscope_service.api.sweeps import read_memory_bytes
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_piece
-from bertscope_service.checkpoints.tokenizer import TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.encoders.paths import Receiver, Sender
 from bertscope_service.encoders.sites import Change, Place, Site
 from bertscope_service.errors import InvalidArgument, Unsupported

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bertscope.v1 import common_pb2
 
 from bertscope_service.analyses.words import Word
-from bertscope_service.checkpoints.tokenizer import Piece
+from bertscope_service.checkpoints.tokenized_text import Piece
 
 
 def render_token(token: Piece | Word) -> common_pb2.Token:

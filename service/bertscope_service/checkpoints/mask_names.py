@@ -29,3 +29,13 @@ def move(place: int, moves: Moves) -> int:
             break
         shift = by
     return place + shift
+
+
+def unmove(place: int, moves: Moves) -> int:
+    """Converts a position in the caller's text, outside its masks, to a position in the rewritten text."""
+    shift = 0
+    for begin, by in moves:
+        if place - by < begin:
+            break
+        shift = by
+    return place - shift

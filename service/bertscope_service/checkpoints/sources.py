@@ -23,7 +23,7 @@ from bertscope_service.checkpoints.external_references import check_config
 from bertscope_service.checkpoints.files import DECLARED_POOLING_PATTERNS, MAX_SETTINGS_BYTES, TOKENIZER_PATTERNS, check_size
 from bertscope_service.checkpoints.hub import download
 from bertscope_service.embedded import EMBEDDED, EMBEDDED_FOLDER
-from bertscope_service.encoders.onnx.foreign import foreign_files
+from bertscope_service.encoders.onnx.foreign_graphs import foreign_files
 from bertscope_service.encoders.onnx.values import ANALYSIS, FAST, WEIGHTS
 from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES, NO_MAPS

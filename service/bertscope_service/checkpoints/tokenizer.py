@@ -1,7 +1,4 @@
-"""Conversion of texts to token sequences, with the tokens' data for replies: spans, words, masks, truncation.
-
-Positions are Unicode code points of the caller's text, also if "[MASK]" became the model's own mask token.
-"""
+"""Conversion of texts to token sequences: reads a checkpoint's tokenizer, replaces masks, truncates."""
 
 from __future__ import annotations
 
@@ -13,18 +10,17 @@ from itertools import compress
 from operator import not_
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
-from transformers import AutoTokenizer
+from tokenizers import Encoding, Tokenizer, decoders
+from tokenizers.models import WordPiece
 
 from bertscope_service import cancellation
-from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_acids, is_amino_acids
 from bertscope_service.checkpoints.ascii_tokenizer import ascii_tokenizer, printable_ascii
-from bertscope_service.checkpoints.external_references import check_tokenizer
-from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves, move
-from bertscope_service.checkpoints.spelling import SingleEntries, pieces_in_context
+from bertscope_service.checkpoints.marked_words import AnyEncoding, Mark, PartedEncoding, part_encoding, places_to_part
+from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
+from bertscope_service.checkpoints.spelling import SingleEntries, Speller
+from bertscope_service.checkpoints.tokenized_text import TokenizedText, span, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
+from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
@@ -32,86 +28,17 @@ from bertscope_service.groups import within
 PART_CHARACTERS = 200_000
 """Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
 
-TOKENIZER_FILES = ("tokenizer.json", "vocab.*", "*.model")
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One token of a text; see bertscope.v1.Token. `word` is None for special tokens."""
-
-    text: str
-    id: int
-    start: int
-    end: int
-    special: bool
-    word: int | None
-    segment: int
-
-
-@dataclass(slots=True, eq=False)
-class TokenizedText:
-    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
-
-    encoding: Encoding
-    sequence: TokenSequence
-    texts: tuple[str, ...]
-    moves: Sequence[Moves]
-    truncated: int
-
-    def __len__(self) -> int:
-        return len(self.sequence)
-
-    def span(self, index: int) -> tuple[int, int]:
-        """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
-        blanks."""
-        return _span(self.encoding, self.texts, self.moves, index)
-
-    def segment(self, index: int) -> int:
-        """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
-        return self.encoding.token_to_sequence(index) or 0
-
-    def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
-        """Returns all tokens, in order."""
-        found, segment = [], 0
-        columns = zip(self.encoding.ids, self.encoding.word_ids, self.encoding.sequence_ids, strict=True)
-        for index, (token, word, which) in enumerate(columns):
-            # A special token belongs to the text it closes; the first one opens the first text.
-            segment = segment if which is None else which
-            start, end = self.span(index)
-            word = None if which is None else word
-            found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
-        return found
-
-
-def _span(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
-    which = encoding.token_to_sequence(index)
-    characters = encoding.token_to_chars(index)
-    if which is None or characters is None:
-        return 0, 0
-    start, end = characters
-    if moves[which]:
-        start, end = move(start, moves[which]), move(end, moves[which])
-    covered = texts[which][start:end]
-    start += len(covered) - len(covered.lstrip())
-    return start, start + len(covered.strip())
-
-
-def _starts(encoding: Encoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
-    """Returns where each token begins; see TokenSequence.starts."""
-    found = np.full((len(encoding), 2), -1, dtype=np.int64)
-    for index, which in enumerate(encoding.sequence_ids):
-        if which is not None:
-            found[index] = which, _span(encoding, texts, moves, index)[0]
-    return found
 
 
 @dataclass
 class TextTokenizer:
     """A model's own tokenizer. Safe to use from several threads: its only cache holds values that each of them would compute.
 
-    `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded.
+    `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded. segmented: whether the
+    second text of a pair is segment 1, as its template says; else all is segment 0. cut_start: whether truncation cuts a text's
+    start rather than its end.
     """
 
     backend: Tokenizer
@@ -120,33 +47,26 @@ class TextTokenizer:
     unknown_id: int | None
     max_tokens: int
     owner: str = "the model"
+    segmented: bool = True
+    cut_start: bool = False
     _words: dict[int, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int, *, owner: str = "the model") -> TextTokenizer:
         """Reads the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has no usable one."""
-        if not any(path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)):
-            # transformers would invent a vocabulary of special tokens only.
-            message = f"{folder} has no tokenizer; add its tokenizer.json"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
-        try:
-            check_tokenizer(folder)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            if is_amino_acids(tokenizer):
-                check_amino_acids(tokenizer, folder)
-                backend = backend_of(tokenizer)
-            else:
-                backend = tokenizer.backend_tokenizer
-        except FailedPrecondition:
-            raise
-        except Exception as error:
-            message = f"the tokenizer in {folder} can't be read ({type(error).__name__}): it needs a tokenizer.json"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
-        backend.no_truncation()
-        backend.no_padding()
-        longest = min(max_tokens, int(tokenizer.model_max_length))
-        return cls(backend, tokenizer.mask_token, tokenizer.mask_token_id, tokenizer.unk_token_id, longest, owner)
+        backend, own = read_tokenizer(folder)
+        longest = min(max_tokens, int(own.model_max_length))
+        return cls(
+            backend,
+            own.mask_token,
+            own.mask_token_id,
+            own.unk_token_id,
+            longest,
+            owner,
+            segmented=reads_segments(folder),
+            cut_start=own.truncation_side == "left",
+        )
 
     def check(self, folder: Path, entries: int, segments: int) -> None:
         """Checks that this tokenizer works and fits a model with so many vocabulary `entries` and `segments`.
@@ -170,7 +90,7 @@ class TextTokenizer:
                 f"the tokenizer in {folder} gives id {last} and the model has 0 to {entries - 1}; they don't belong together"
             )
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
-        segment = max(pair.encoding.type_ids, default=0)
+        segment = max(pair.sequence.segments, default=0)
         if 1 < segments <= segment:
             message = f"the tokenizer in {folder} gives segment {segment} and the model has 0 to {segments - 1}"
             raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
@@ -186,21 +106,36 @@ class TextTokenizer:
         texts = (text,) if text_pair is None else (text, text_pair)
         return self.encode_all([texts], truncate=truncate, reserve=reserve)[0]
 
-    def encode_all(self, inputs: Sequence[tuple[str, ...]], *, truncate: bool = False, reserve: int = 0) -> list[TokenizedText]:
-        """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock."""
+    def encode_all(
+        self,
+        inputs: Sequence[tuple[str, ...]],
+        *,
+        truncate: bool = False,
+        reserve: int = 0,
+        words: Sequence[Sequence[Mark]] | None = None,
+    ) -> list[TokenizedText]:
+        """Tokenizes texts and pairs; see encode. Several are tokenized in parallel, without Python's lock.
+
+        words: the marked words of each; where one has no piece of its own, pieces are parted (see marked_words).
+        """
         room = self.max_tokens - reserve
-        found = []
+        found = list[TokenizedText]()
         for chosen in within([sum(map(len, texts)) for texts in inputs], PART_CHARACTERS):
             cancellation.check()
             part = inputs[chosen]
             written = [self._with_own_mask(texts) for texts in part]
             with self.naming_errors():
                 encodings = self._encode([own for own, _ in written])
-                for texts, (own, moves), encoding in zip(part, written, encodings, strict=True):
+                for texts, (own, moves), whole in zip(part, written, encodings, strict=True):
+                    marks = words[len(found)] if words is not None else ()
+                    encoding = self._parted(whole, texts, own, moves, marks) if marks else whole
                     excess = max(0, len(encoding) - room) if truncate else 0
-                    if excess:
+                    if excess and isinstance(encoding, PartedEncoding):
+                        encoding = encoding.cut(room, start=self.cut_start)
+                    elif excess:
                         encoding = self._cut(own, room)
-                    sequence = TokenSequence(encoding.ids, encoding.type_ids, partial(_starts, encoding, texts, moves))
+                    segments = encoding.type_ids if self.segmented else [0] * len(encoding)
+                    sequence = TokenSequence(encoding.ids, segments, partial(starts, encoding, texts, moves))
                     found.append(TokenizedText(encoding, sequence, texts, moves, excess))
         return found
 
@@ -219,6 +154,13 @@ class TextTokenizer:
         return [token for token in special if token != self.mask_id]
 
     @cached_property
+    def has_blanks(self) -> bool:
+        """Whether the blank before a word is part of entries, as in byte-level and sentence-piece vocabularies."""
+        kinds = (decoders.ByteLevel, decoders.Metaspace)
+        decoder = self.backend.decoder
+        return isinstance(decoder, kinds) or (isinstance(decoder, decoders.Sequence) and "▁" in str(decoder))
+
+    @cached_property
     def _of_ascii(self) -> Tokenizer | None:
         return ascii_tokenizer(self.backend)
 
@@ -228,8 +170,21 @@ class TextTokenizer:
 
     def _cut(self, part: tuple[str, ...], tokens: int) -> Encoding:
         with self._lock:
-            self._truncating.enable_truncation(tokens, strategy="longest_first")
+            self._truncating.enable_truncation(
+                tokens, strategy="longest_first", direction="left" if self.cut_start else "right"
+            )
             return self._truncating.encode(*_pair(part))
+
+    def _parted(
+        self, whole: Encoding, texts: tuple[str, ...], own: tuple[str, ...], moves: Sequence[Moves], marks: Sequence[Mark]
+    ) -> AnyEncoding:
+        spans = [span(whole, texts, moves, index) for index in range(len(whole))]
+        # A mask has no parts.
+        spans = [(start, start if token == self.mask_id else end) for (start, end), token in zip(spans, whole.ids, strict=True)]
+        places = places_to_part(spans, whole.sequence_ids, texts, marks)
+        if not places:
+            return whole
+        return part_encoding(whole, own, moves, places, self.backend, self._speller.without_blank)
 
     @property
     def size(self) -> int:
@@ -247,7 +202,7 @@ class TextTokenizer:
             with self.naming_errors():
                 written = self.backend.decode([token], skip_special_tokens=False).strip()
             # Half a code point decodes to the replacement character: then the entry itself is better.
-            found = self.piece(token) if not written or "\ufffd" in written else written.removeprefix("##")
+            found = self.piece(token) if not written or "\ufffd" in written else self._begun(written)
             self._words[token] = found
         return found
 
@@ -259,24 +214,34 @@ class TextTokenizer:
             written = self.backend.decode(list(tokens), skip_special_tokens=False).strip()
         known = all(self.backend.id_to_token(token) is not None for token in tokens)
         # As in `word`; and an entry that only the model's vocabulary has would be left out.
-        return written.removeprefix("##") if written and known and "\ufffd" not in written else "".join(map(self.piece, tokens))
+        return self._begun(written) if written and known and "\ufffd" not in written else "".join(map(self.piece, tokens))
+
+    def _begun(self, written: str) -> str:
+        """Returns decoded entries without the mark of WordPiece that they continue a word. To other kinds "##" is a text."""
+        if not isinstance(self.backend.model, WordPiece):
+            return written
+        return written.removeprefix(self.backend.model.continuing_subword_prefix) or written
 
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).
 
-        See `pieces_in_context` of `spelling`.
+        See `Speller.pieces`.
         """
         return self.all_pieces_in_context((word,), before)[0]
 
     def all_pieces_in_context(self, words: Sequence[str], before: str) -> list[tuple[int, ...]]:
         """Returns the ids of each word's pieces; several words are tokenized in parallel, without Python's lock."""
         with self.naming_errors():
-            return pieces_in_context(self.backend, words, before)
+            return self._speller.pieces(words, before)
 
     @cached_property
     def single_entries(self) -> SingleEntries:
         """The words that are single entries of the vocabulary."""
-        return SingleEntries(self.backend, self.unknown_id)
+        return SingleEntries(self._speller, self.unknown_id)
+
+    @cached_property
+    def _speller(self) -> Speller:
+        return Speller(self.backend)
 
     def naming_errors(self) -> NamingErrors:
         """Converts errors of the tokenizer's library inside the block to errors of the model."""

@@ -102,7 +102,11 @@ class Capabilities:
     observable: bool = True
     """True if attention maps can be watched and heads gated; otherwise `advance` takes neither gates nor watchers."""
     hidden_states: bool = True
-    """True if `State.hidden` holds hidden states after the last layer, and not the output of a whole model."""
+    """True if `State.hidden` holds hidden states after each layer, and not the output of a whole model."""
+    last_states: bool = False
+    """True if `State.hidden` holds hidden states after the last layer, and none before; `hidden_states` is False then."""
+    runs_alone: bool = False
+    """True if each row runs by itself, because a row's answer would depend on those beside it."""
     drops_tokens: bool = False
     """True if some tokens of a text are dropped between layers, so that not all have a vector after the last layer."""
     unpadded: bool = False

@@ -40,13 +40,14 @@ class RuntimeSettings:
     """Settings of the libraries. cache: folder of exported graphs. threads, optimisation: for ONNX Runtime, see
     SessionSettings.
 
-    choices: the stored choices of runtime "auto"; None stores nothing.
+    choices: the stored choices of runtime "auto"; None stores nothing. mixed_batches: see ForeignOnnxEncoder.load.
     """
 
     cache: Path
     threads: int = 0
     optimisation: str = "all"
     choices: RuntimeChoices | None = None
+    mixed_batches: bool = False
 
     def sessions(self, asked: RuntimeRequest, weights: Path) -> SessionSettings:
         return SessionSettings(asked.device, weights, self.threads, self.optimisation, asked.precision == "tf32")
@@ -214,7 +215,8 @@ def _read_graphs(source: Source, asked: RuntimeRequest, settings: RuntimeSetting
     if source.kind is Kind.EXPORT:
         return _load(source.folder, manifest, asked, settings)
     file = source.weight_files[0]
-    return ForeignOnnxEncoder.load(file, read_config(source.folder), settings.sessions(asked, file.parent), check)
+    sessions = settings.sessions(asked, file.parent)
+    return ForeignOnnxEncoder.load(file, read_config(source.folder), sessions, check, mixed_batches=settings.mixed_batches)
 
 
 def _load(folder: Path, manifest: Manifest | None, asked: RuntimeRequest, settings: RuntimeSettings) -> OnnxEncoder:

@@ -66,7 +66,11 @@ class Hosting:
         self.metrics.registry.register(DeviceMemory(pinned_memory))
         self.engine = Engine(partial(device_limits, settings), self.metrics, on_broken, on_stalled)
         runtimes = RuntimeSettings(
-            settings.cache_folder, settings.threads, settings.onnx_optimisation, RuntimeChoices(settings.cache_folder)
+            settings.cache_folder,
+            settings.threads,
+            settings.onnx_optimisation,
+            RuntimeChoices(settings.cache_folder),
+            settings.onnx_mixed_batches,
         )
         self.metrics.export_cache_bytes.set_function(partial(exports_bytes, settings.cache_folder))
         self.read = partial(read_model, runtimes=runtimes)

@@ -1,15 +1,13 @@
-"""Opens the server's ports: gRPC, in clear text or with TLS, and its metrics over HTTP."""
+"""Opens the port of gRPC, in clear text or with TLS, and tells the server's ports."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-from prometheus_client import CollectorRegistry, start_http_server
 
 from bertscope_service.rpc.addresses import Address, joined, reserve, unusable
 
@@ -31,20 +29,6 @@ def listen(server: grpc.aio.Server, address: Address, credentials: grpc.ServerCr
         return server.add_secure_port(joined(*address), credentials)
     except (OSError, RuntimeError) as error:
         raise OSError(unusable("listen", joined(*address), error, "--host", "--port")) from error
-
-
-def serve_metrics(registry: CollectorRegistry, address: Address) -> tuple[int, contextlib.ExitStack]:
-    """Serves scrapes in a thread. Returns the port, and a stack that ends the thread when closed. Raises OSError."""
-    host, port = address
-    try:
-        http, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise OSError(unusable("serve metrics", joined(host, port), error, "--metrics-host", "--metrics-port")) from error
-    end = contextlib.ExitStack()
-    end.callback(thread.join)
-    end.callback(http.server_close)
-    end.callback(http.shutdown)
-    return http.server_port, end
 
 
 def write_ports(path: Path | None, ports: Ports) -> None:

@@ -28,8 +28,9 @@ from bertscope_service.rpc.addresses import joined
 from bertscope_service.rpc.call_stages import Calls
 from bertscope_service.rpc.connections import server_options
 from bertscope_service.rpc.health import Health
+from bertscope_service.rpc.http_port import serve_http
 from bertscope_service.rpc.interceptors import CallInterceptor
-from bertscope_service.rpc.listeners import Ports, listen, serve_metrics, write_ports
+from bertscope_service.rpc.listeners import Ports, listen, write_ports
 from bertscope_service.rpc.load_shedding import CallLimits, LoadShedder
 from bertscope_service.rpc.malformed import Malformed
 from bertscope_service.rpc.model_libraries import import_hosting, libraries
@@ -153,7 +154,9 @@ class Server:
         """Opens the ports. Raises OSError if a port is taken."""
         self._loop = asyncio.get_running_loop()
         port = listen(self._server, self._settings.address, self._security.credentials)
-        metrics_port, self._metrics_server = serve_metrics(self.metrics.registry, self._settings.metrics_address)
+        metrics_port, self._metrics_server = serve_http(
+            self.metrics.registry, lambda: self._health.serving, self._settings.metrics_address
+        )
         self._watching = asyncio.create_task(self._security.watch())
         self._malformed.begin()
         await self._server.start()

@@ -24,9 +24,12 @@ def word(token: str, **fields: Any) -> cloze_pb2.Prediction:
     return cloze_pb2.Prediction(token=token, **given | fields)
 
 
-def span(token: str, ids: list[int], logs: list[float], steps: list[int]) -> cloze_pb2.FilledSpan:
+def span(token: str, ids: list[int], logs: list[float], steps: list[int], removed: int = 0) -> cloze_pb2.FilledSpan:
+    """What continues the word before is told by `removed` blanks."""
     pieces = [f"p{number}" for number in ids]
-    return cloze_pb2.FilledSpan(token=token, pieces=pieces, piece_ids=ids, log_probabilities=logs, steps=steps)
+    found = cloze_pb2.FilledSpan(token=token, pieces=pieces, piece_ids=ids, log_probabilities=logs, steps=steps)
+    found.text, found.removed_blanks = token.removeprefix("##"), removed
+    return found
 
 
 def masks(*predictions: cloze_pb2.Prediction) -> list[cloze_pb2.FilledMask]:
@@ -49,7 +52,7 @@ WORDS = reply(
     ),
     cloze_pb2.FilledText(tokens=7, next_sentence_probability=0.0),
 )
-FIRST = [span("old man", [3, 4], [-0.5, -0.25], [1, 2]), span("ran", [5], [-1.0], [0])]
+FIRST = [span("old man", [3, 4], [-0.5, -0.25], [1, 2]), span("##self", [5], [-1.0], [0], removed=1)]
 SECOND = [span("cat", [6], [-1.5], [0]), span("\x1b[31m", [7], [-2.5], [1])]
 FILLINGS = reply(
     cloze_pb2.FilledText(

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores, LossObserver
 from bertscope_service.analyses.texts import character_before, check_finite, mask_positions, read_texts
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

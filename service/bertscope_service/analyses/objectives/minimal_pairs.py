@@ -13,7 +13,8 @@ from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
 from bertscope_service.analyses.observers.predictions import GoldScores, LossObserver
 from bertscope_service.analyses.texts import read_texts
-from bertscope_service.checkpoints.tokenizer import TextTokenizer, TokenizedText
+from bertscope_service.checkpoints.tokenized_text import TokenizedText
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument

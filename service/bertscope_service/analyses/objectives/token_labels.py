@@ -73,7 +73,8 @@ class TokenLabelsObjective:
         self._gold: list[NDArray[np.int64]] = []
         self.sequences: list[TokenSequence] = []
         observers: list[TokenLabelObserver] = []
-        read = read_inputs(tokenizer, [text.input for text in query.texts], FIELD, ".input", truncate=query.truncate)
+        inputs, marked = [text.input for text in query.texts], [text.words for text in query.texts]
+        read = read_inputs(tokenizer, inputs, FIELD, ".input", truncate=query.truncate, words=marked)
         for index, (given, tokenized) in enumerate(zip(query.texts, read, strict=True)):
             field = f"{FIELD}[{index}]"
             golds = [find_label(name, labels, f"{field}.words[{at}]", model) for at, name in enumerate(given.labels)]

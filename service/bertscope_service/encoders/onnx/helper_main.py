@@ -28,7 +28,7 @@ from typing import Any
 
 TASKS = {
     "export": "bertscope_service.compression.onnx.export:export_task",
-    "try": "bertscope_service.encoders.onnx.foreign:trial_task",
+    "try": "bertscope_service.encoders.onnx.foreign_trial:trial_task",
 }
 """The available tasks: functions from a request to a reply, both of JSON types."""
 

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from numpy.typing import NDArray
 
 from bertscope_service.encoders.device_memory import says_out_of_memory
 from bertscope_service.errors import FailedPrecondition
@@ -29,7 +30,13 @@ FORMATS: dict[str, tuple[torch.dtype, Any]] = {
     "tensor(int32)": (torch.int32, np.int32),
     "tensor(bool)": (torch.bool, np.bool_),
 }
-"""Number formats of inputs, by ONNX Runtime's names: PyTorch's and numpy's. Outputs are read as float32."""
+"""Number formats of inputs, by ONNX Runtime's names: PyTorch's and numpy's."""
+
+SCORES: dict[str, tuple[torch.dtype, Any]] = {
+    "tensor(float)": (torch.float32, np.float32),
+    "tensor(float16)": (torch.float16, np.float16),
+}
+"""Number formats of outputs, likewise. They are read as float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +193,15 @@ class Session:
                 raise FailedPrecondition(message, "DEVICE_MEMORY", source=self._source) from error
             raise unreadable(self._source, error) from error
         check_provider(self._session.get_providers(), settings.device)
-        self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
+        self.outputs = {value.name: SCORES.get(value.type) for value in self._session.get_outputs()}
         self.inputs = {value.name: FORMATS.get(value.type) for value in self._session.get_inputs()}
-        strange = [value for value in self._session.get_inputs() if value.type not in FORMATS]
-        strange += [value for value in self._session.get_outputs() if value.type != "tensor(float)"]
+        self._refuse([value for value in self._session.get_inputs() if value.type not in FORMATS])
+
+    def check_outputs(self, names: Sequence[str]) -> None:
+        """Raises FailedPrecondition for an output that is not of floats."""
+        self._refuse([value for value in self._session.get_outputs() if value.name in names and value.type not in SCORES])
+
+    def _refuse(self, strange: Sequence[Any]) -> None:
         if strange:
             message = f"{strange[0].name} is {strange[0].type}, which bertscope does not pass; use int64 and float32"
             raise unreadable(self._source, TypeError(message))
@@ -203,7 +215,10 @@ class Session:
         """
         binding, index = self._session.io_binding(), self._device.index or 0
         placed = {}
-        outputs = {name: torch.empty(tuple(shape), dtype=torch.float32, device=self._device) for name, shape in fetch.items()}
+        formats = {name: self.outputs.get(name) or SCORES["tensor(float)"] for name in fetch}
+        outputs = {
+            name: torch.empty(tuple(shape), dtype=formats[name][0], device=self._device) for name, shape in fetch.items()
+        }
         for name, tensor in feeds.items():
             form = self.inputs.get(name)
             if form is not None:
@@ -211,7 +226,7 @@ class Session:
                 placed[name] = tensor = tensor.to(self._device, form[0]).contiguous()
                 binding.bind_input(name, self._device.type, index, form[1], tensor.shape, tensor.data_ptr())
         for name, tensor in outputs.items():
-            binding.bind_output(name, self._device.type, index, np.float32, tensor.shape, tensor.data_ptr())
+            binding.bind_output(name, self._device.type, index, formats[name][1], tensor.shape, tensor.data_ptr())
         # On PyTorch's default stream, ONNX Runtime's work follows what made its inputs, and what reads its outputs follows it:
         # nobody waits. Their memory may be used again at once, too: by work that follows.
         apart = self._device.type == "cuda" and torch.cuda.current_stream(self._device).cuda_stream != 0
@@ -229,17 +244,17 @@ class Session:
             raise unreadable(self._source, error) from error
         if apart:
             binding.synchronize_outputs()
-        return outputs
+        return {name: tensor.float() for name, tensor in outputs.items()}
 
-    def shapes(self, feeds: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
-        """Returns the shapes of the outputs for some inputs, which a file need not declare. Raises FailedPrecondition if it
-        can't be run."""
+    def try_run(self, feeds: Mapping[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
+        """Returns all outputs for some inputs, on a CPU, whatever their shapes, which a file need not declare. Raises
+        FailedPrecondition if it can't be run."""
         placed = {name: feeds[name].to(form[0]).numpy() for name, form in self.inputs.items() if form is not None}
         try:
             found = self._session.run(None, placed)
         except Exception as error:
             raise unreadable(self._source, error) from error
-        return {name: tuple(values.shape) for name, values in zip(self.outputs, found, strict=True)}
+        return dict(zip(self.outputs, found, strict=True))
 
 
 def providers(device: torch.device, *, tf32: bool = False) -> list[Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from bertscope_service.checkpoints.mask_names import MASK
-from bertscope_service.checkpoints.tokenizer import Piece, TextTokenizer
+from bertscope_service.checkpoints.tokenized_text import Piece
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.errors import FailedPrecondition
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -109,11 +110,15 @@ def masks(subject: Subject, text: str) -> list[tuple[int, int]]:
 @given(text=TEXTS)
 @example(text="The café e\u0301 is 😀 in Zürich, 👩\u200d👧 unplayable 東京.")
 @example(text=SENTENCES[5])
-def test_spans_cover_what_the_piece_says_and_ids_and_words_are_transformers_own(subject: Subject, text: str) -> None:
+def test_spans_cover_what_the_piece_says_and_ids_are_transformers_own(subject: Subject, text: str) -> None:
     check_spans(subject, text)
     expected, pieces = subject.theirs(text), subject.pieces(text)
     assert [piece.id for piece in pieces] == expected["input_ids"]
-    assert [piece.word for piece in pieces] == expected.word_ids()
+    # Each word lies in one of transformers' own, which sentence pieces part at blanks alone.
+    both = {piece.word: theirs for piece, theirs in zip(pieces, expected.word_ids(), strict=True)}
+    assert [both[piece.word] for piece in pieces] == expected.word_ids()
+    if subject.architecture == "bert" and text.isascii():
+        assert [piece.word for piece in pieces] == expected.word_ids()
 
 
 @pytest.mark.slow

@@ -1,0 +1,137 @@
+"""A text as a tokenizer reads it: spans, words and segments of its tokens.
+
+Positions are Unicode code points of the caller's text, also if "[MASK]" became the model's own mask token.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertscope_service.checkpoints.marked_words import AnyEncoding
+from bertscope_service.checkpoints.mask_names import Moves, move
+from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, part_words
+from bertscope_service.encoders.sequences import TokenSequence
+
+if TYPE_CHECKING:
+    from bertscope_service.checkpoints.tokenizer import TextTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One token of a text; see bertscope.v1.Token. `word` is None for special tokens."""
+
+    text: str
+    id: int
+    start: int
+    end: int
+    special: bool
+    word: int | None
+    segment: int
+
+
+@dataclass(eq=False)
+class TokenizedText:
+    """A text, or a pair, as the model reads it. `truncated` counts the tokens that were cut away."""
+
+    encoding: AnyEncoding
+    sequence: TokenSequence
+    texts: tuple[str, ...]
+    moves: Sequence[Moves]
+    truncated: int
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    def span(self, index: int) -> tuple[int, int]:
+        """Returns the code points that token `index` covers in its text, first and one past the last, without surrounding
+        blanks."""
+        return span(self.encoding, self.texts, self.moves, index)
+
+    def segment(self, index: int) -> int:
+        """Returns which text of a pair token `index` is in, 0 or 1; 0 for a special token."""
+        return self.encoding.token_to_sequence(index) or 0
+
+    @cached_property
+    def words(self) -> list[int | None]:
+        """The number of each token's word in its text, from 0; None for special tokens.
+
+        The tokenizer splits a text at blanks or more finely, and a word never holds more than one of its parts. BERT's splits
+        off punctuation and ideographs; sentence pieces don't, so where a piece ends beside one, a word ends as well.
+        """
+        found, number = list[int | None](), -1
+        previous: tuple[int, int] | None = None
+        for index, (part, which) in enumerate(zip(self.encoding.word_ids, self.encoding.sequence_ids, strict=True)):
+            if which is None or part is None:
+                found.append(None)
+                continue
+            if previous is None or previous[0] != which:
+                number = 0
+            elif previous != (which, part) or self._parted(index, which):
+                number += 1
+            previous = which, part
+            found.append(number)
+        return found
+
+    def _parted(self, index: int, which: int) -> bool:
+        """Returns whether a word ends between a token and the one before it, which the tokenizer did not part."""
+        if self.encoding.tokens[index - 1] in BLANK_PIECES:
+            return False
+        place = self.span(index)[0]
+        text = self.texts[which]
+        return place < len(text) and self.span(index - 1)[1] <= place and part_words(text[place - 1 : place], text[place])
+
+    def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
+        """Returns all tokens, in order."""
+        found, segment = [], 0
+        columns = zip(self.encoding.ids, self.words, self.encoding.sequence_ids, strict=True)
+        for index, (token, word, which) in enumerate(columns):
+            # A special token belongs to the text it closes; the first one opens the first text.
+            segment = segment if which is None else which
+            start, end = self.span(index)
+            found.append(Piece(tokenizer.piece(token), token, start, end, which is None, word, segment))
+        return found
+
+
+def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], index: int) -> tuple[int, int]:
+    """Returns the code points that a token covers; see TokenizedText.span."""
+    which = encoding.token_to_sequence(index)
+    characters = encoding.token_to_chars(index)
+    if which is None or characters is None:
+        return 0, 0
+    start, end = characters
+    if moves[which]:
+        start, end = move(start, moves[which]), move(end, moves[which])
+    text = texts[which]
+    covered = text[start:end]
+    start += len(covered) - len(covered.lstrip())
+    end = start + len(covered.strip())
+    if start < end < len(text) and text[end - 1].isalpha() and unicodedata.combining(text[end]):
+        # An accent that was stripped belongs to its letter; one that was kept, to its own piece.
+        limit = _next_start(encoding, moves[which], index, which)
+        while end < (len(text) if limit is None else limit) and unicodedata.combining(text[end]):
+            end += 1
+    return start, end
+
+
+def _next_start(encoding: AnyEncoding, moves: Moves, index: int, which: int) -> int | None:
+    """Returns where the token behind one begins, None if it is not in the same text."""
+    if index + 1 == len(encoding) or encoding.token_to_sequence(index + 1) != which:
+        return None
+    characters = encoding.token_to_chars(index + 1)
+    return None if characters is None else move(characters[0], moves)
+
+
+def starts(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves]) -> NDArray[np.int64]:
+    """Returns where each token begins; see TokenSequence.starts."""
+    found = np.full((len(encoding), 2), -1, dtype=np.int64)
+    for index, which in enumerate(encoding.sequence_ids):
+        if which is not None:
+            found[index] = which, span(encoding, texts, moves, index)[0]
+    return found
