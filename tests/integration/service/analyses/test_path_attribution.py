@@ -22,7 +22,7 @@ from bertscope_service.analyses.observers.targets import (
     ValueTarget,
     WordLabelTarget,
 )
-from bertscope_service.analyses.path_attribution import GradientWork, Steps, midpoints
+from bertscope_service.analyses.path_attribution import GradientWork, Steps
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.text_units import TextUnits, find_units
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, Mode
@@ -248,43 +248,6 @@ def test_integrated_gradients_are_the_mean_over_midpoints(subject: Subject, mask
         least = max(abs(difference), 0.1 * float(np.abs(shares.values).sum()))
         assert shares.completeness_error == pytest.approx(abs(parts.sum() - difference) / least, abs=1e-3)
     assert np.abs(shares.values).max() > 0.05
-
-
-def test_tripled_steps_are_those_of_a_direct_run(subject: Subject) -> None:
-    units = units_of(subject)
-    target, mask_id = target_of(units, subject), subject.tokenizer.mask_id
-    tripled, direct = (GradientWork(units, target, mask_id, Steps(first, 27, 1e-9)) for first in (1, 27))
-    assert done(subject, tripled, batch=64) == [3, 2, 6, 18]
-    assert done(subject, direct, batch=64) == [29]
-    # Values are sums of 27 gradients in float32, of up to 7; kernels add in different orders.
-    np.testing.assert_allclose(tripled.shares.values, direct.shares.values, rtol=1e-5, atol=1e-5)
-    assert tripled.shares.completeness_error == pytest.approx(direct.shares.completeness_error, abs=1e-5)
-    assert midpoints(9)[1::3] == pytest.approx(midpoints(3))
-
-
-def test_a_gradient_and_frozen_layers_need_one_step(subject: Subject) -> None:
-    units = units_of(subject)
-    target, mask_id, text = target_of(units, subject), subject.tokenizer.mask_id, units.tokenized.sequence
-    absent = units.without(np.zeros(len(units), dtype=bool), mask_id)
-    ((value, parts),) = run_rows(subject.encoder, [(text, PathObserver(target, absent))])
-    (value_absent,) = run_rows(subject.encoder, [(absent, target)])
-    work = GradientWork(units, target, mask_id)
-    assert done(subject, work) == [2]
-    assert (work.shares.value, work.shares.value_absent) == pytest.approx((value, value_absent), abs=1e-5)
-    by_unit = [parts[units.of == unit].sum(dtype=np.float64) for unit in range(len(units))]
-    np.testing.assert_allclose(work.shares.values, by_unit, rtol=1e-5, atol=1e-6)
-    assert work.shares.completeness_error is not None
-    assert work.shares.steps == 0
-
-    everywhere = np.ones(len(text), dtype=bool)
-    ((value, parts),) = run_rows(subject.encoder, [(text, PathObserver(target, everywhere, frozen=True))])
-    work = GradientWork(units, target, None, frozen=True)
-    assert done(subject, work) == [1]
-    assert (work.shares.value, work.shares.value_absent) == pytest.approx((value, 0.0), abs=1e-5)
-    by_unit = [parts[units.of == unit].sum(dtype=np.float64) for unit in range(len(units))]
-    np.testing.assert_allclose(work.shares.values, by_unit, rtol=1e-5, atol=1e-6)
-    assert work.shares.completeness_error is None
-    assert np.abs(parts[units.of < 0]).max() > 1e-3
 
 
 def test_nothing_absent_leaves_no_error(subject: Subject) -> None:

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +74,6 @@ def expected(reference: Reference, text: TextStates) -> NDArray[np.float32]:
 
 def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> None:
     np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
-
-
-@pytest.mark.slow
-@pytest.mark.two_architectures
-def test_states_equal_those_of_transformers_to_the_bit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without packed weights, with the same attention kernel; each text alone, in one step and in a step for each layer."""
-    subject.reference.model.set_attn_implementation("sdpa")
-    for step_bytes, layers in product((1 << 30, 1), ((), (2, 0), (0,))):
-        monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
-        for text in plan_of(subject, layers).texts:
-            assert len(text.steps) == (1 if step_bytes > 1 else len(text.layers))
-            (found,) = extract(subject.encoder, [text])
-            assert found.shape == text.shape
-            assert found.nbytes == text.bytes
-            np.testing.assert_array_equal(found, expected(subject.reference, text))
-    subject.reference.model.set_attn_implementation("eager")
 
 
 def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, encoder: Encoder) -> None:
