@@ -274,9 +274,3 @@ def test_truncated_pair_is_no_longer_than_the_model_reads(subject: Subject, firs
     assert list(tokenized.sequence.ids) == expected
 
 
-def test_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}', encoding="utf-8")
-    with pytest.raises(FailedPrecondition) as caught:
-        TextTokenizer.load(tmp_path, MAX_TOKENS)
-    assert caught.value.reason == "SOURCE_UNREADABLE"
-    assert "tokenizer.json" in caught.value.message

@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import distillation_pb2 as distillation
@@ -232,30 +231,6 @@ def test_a_broken_file_is_named(school: Host, tmp_path: Path) -> None:
         distil(school, tmp_path / "student", LAYERS)
     assert failures[0].info.reason == "TRAINING_UNREADABLE"
     assert str(folder) in failures[0].message and "delete it" in failures[0].message
-
-
-@pytest.mark.slow
-def test_work_ends_with_its_caller(school: Host, tmp_path: Path) -> None:
-    calls = school.distillation.DistillModel(request(tmp_path / "student", LAYERS, epochs=1000))
-    for one in calls:
-        if one.progress.done:
-            break
-    calls.cancel()
-    wait_until(lambda: free(school), "the cancelled training ends")
-    assert not (tmp_path / "student").exists()
-
-
-@pytest.mark.slow
-def test_others_get_their_answers_meanwhile(school: Host, tmp_path: Path) -> None:
-    asked = cloze.FillMaskRequest(model="models/bert", texts=["The [MASK] sat."], top_k=5)
-    before = school.cloze.FillMask(asked, timeout=CALL_SECONDS)
-    calls = school.distillation.DistillModel(request(tmp_path / "student", LAYERS, epochs=1000))
-    for count, _ in enumerate(calls):
-        if count > 10:
-            break
-        assert school.cloze.FillMask(asked, timeout=CALL_SECONDS).results == before.results
-    calls.cancel()
-    wait_until(lambda: free(school), "the cancelled training ends")
 
 
 REFUSED = {

@@ -1,9 +1,7 @@
 """Edits do to a head what editing its attention map in transformers does, and only in the rows that have them."""
 
-import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.edits import Edits
 
 from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_close, assert_equal
 from tests.support.subjects import everywhere, on_three
@@ -56,14 +54,3 @@ def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     opened = encoder.place_edits([subject.gates({})])
     assert opened is not None
     assert not opened.layers
-
-
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_gates_are_copied_to_the_device(subject: Subject) -> None:
-    """A caller may reuse its arrays for the next row."""
-    shape = (subject.encoder.shape.layers, subject.encoder.shape.heads)
-    gates = Edits(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
-    placed = subject.encoder.place_edits([gates])
-    assert placed is not None
-    gates.keep[:] = 0
-    assert bool((placed.keep == 1).all())

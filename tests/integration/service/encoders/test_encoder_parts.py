@@ -74,26 +74,6 @@ def same(found: torch.Tensor, whole: torch.Tensor, only: torch.Tensor, lengths: 
         assert_close([found[row, real]], [whole[row, only[row, real]]], 1e-5)
 
 
-@pytest.mark.slow
-@on_three
-@pytest.mark.parametrize("kind", ["one", "repeated"])
-@torch.inference_mode()
-def test_only_some_positions(subject: Subject, packed: TorchEncoder, kind: str) -> None:
-    """Whatever gates there are, in whichever layer, the last one among them; also where a run ends midway.
-
-    `test_attend_then_advance` leaves positions out on every architecture.
-    """
-    encoder, batch = packed, subject.sequences
-    lengths, layers = tuple(map(len, batch)), encoder.shape.layers
-    only = places(lengths, kind)
-    for stop in (1, layers):
-        for gated in (None, 0, stop - 1):
-            placed = None if gated is None else encoder.place_edits(mixed(encoder, gated, len(batch)))
-            whole = finish(encoder, encoder.begin(batch), stop, placed, None)
-            found = finish(encoder, encoder.begin(batch), stop, placed, only)
-            same(found, whole, only, lengths)
-
-
 @on_three
 @torch.inference_mode()
 def test_only_leaves_positions_out_where_it_can(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:

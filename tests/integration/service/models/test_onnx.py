@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -411,22 +409,3 @@ def test_a_gpu_that_onnx_runtime_cannot_use_is_an_error() -> None:
     check_provider(["CPUExecutionProvider"], torch.device("cpu"))
     with pytest.raises(FailedPrecondition, match="CUDA 13"):
         check_provider(["CPUExecutionProvider"], gpu)
-
-
-@pytest.mark.slow
-def test_unloaded_graphs_leave_memory_and_loading_is_not_held_up(twins: Host, checkpoints: dict[str, Path]) -> None:
-    """Gradients read beside a model go with it."""
-    load(twins, model_id="passing", source=str(checkpoints["bert"]), runtime=common.RUNTIME_ONNX)
-    rank(twins, model="models/passing", objective=masked_lm(["The cat sat."]))
-    loaded = twins.server.registry.find("models/passing").loaded
-    assert loaded is not None
-    gone = threading.Event()
-    watch = [weakref.finalize(loaded.encoder, gone.set)]
-    entry = twins.server.registry.find("models/passing")
-    assert entry.gradients is not None
-    gradients = threading.Event()
-    watch.append(weakref.finalize(entry.gradients.result().encoder, gradients.set))
-    del loaded, entry
-    twins.models.UnloadModel(model.UnloadModelRequest(name="models/passing"), timeout=granted(20))
-    assert gone.wait(granted(20))
-    assert gradients.wait(granted(20))

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import bertscope_service.api.read_ahead
 import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
@@ -34,20 +33,6 @@ def waiting(host: Host) -> float:
 
 def in_flight(host: Host, method: str) -> float:
     return host.metric("bertscope_requests_in_flight", method=method)
-
-
-def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 1_000_000)
-    cancelled = host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED")
-    channels = [host.connect() for _ in range(2)]
-    calls = [type(host.attention)(channel).ExtractAttention(maps_of(250)) for channel in channels]
-    for call in calls:
-        next(call)
-    assert in_flight(host, "ExtractAttention") == 2
-    for channel in channels:
-        channel.close()
-    wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the calls end")
-    assert host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED") == cancelled + 2
 
 
 def test_a_full_queue_turns_calls_away_with_a_delay_and_answers_the_others(

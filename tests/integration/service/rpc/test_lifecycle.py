@@ -173,27 +173,6 @@ def test_stopping_finishes_what_runs_and_takes_nothing_new(launch: Callable[...,
         stopping.result(CALL_SECONDS)
 
 
-def test_calls_that_come_in_while_it_drains_are_told_to_ask_another(launch: Callable[..., Host]) -> None:
-    host = launch()
-    host.server._calls.draining = True
-    with refused(grpc.StatusCode.UNAVAILABLE) as failures:
-        host.cloze.FillMask(GOOD, timeout=CALL_SECONDS)
-    assert failures[0].info.reason == "DRAINING"
-    with refused(grpc.StatusCode.UNAVAILABLE):
-        list(host.attention.ExtractAttention(stream_of(2), timeout=CALL_SECONDS))
-    assert host.metric("bertscope_rejected_total", reason="draining") == 2
-
-
-def test_a_stop_without_grace_cuts_running_calls_off(launch: Callable[..., Host], loop: LoopThread) -> None:
-    host = launch()
-    stream = host.attention.ExtractAttention(stream_of(250), timeout=CALL_SECONDS)
-    next(stream)
-    loop.run(host.server.stop(0), idle=10)
-    with pytest.raises(grpc.RpcError) as caught:
-        list(stream)
-    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-
-
 def test_calls_that_outlast_the_grace_period_are_told_to_ask_another(launch: Callable[..., Host], loop: LoopThread) -> None:
     host = launch()
     with held(host) as gate:
