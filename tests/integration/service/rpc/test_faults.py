@@ -31,10 +31,6 @@ def waiting(host: Host) -> float:
     return host.metric("bertscope_queue_rows", device="cpu")
 
 
-def in_flight(host: Host, method: str) -> float:
-    return host.metric("bertscope_requests_in_flight", method=method)
-
-
 def test_a_full_queue_turns_calls_away_with_a_delay_and_answers_the_others(
     launch: Callable[..., Host], check_alive: Callable[[Host], None]
 ) -> None:

@@ -29,20 +29,8 @@ from tests.support.harness import CALL_SECONDS, Host, LoopThread, held, read_map
 from tests.support.patience import granted, wait_until
 
 Status = health_pb2.HealthCheckResponse
-NAMES = (
-    "Ablation",
-    "Attention",
-    "Attribution",
-    "Benchmark",
-    "Classification",
-    "Cloze",
-    "Distillation",
-    "Inspection",
-    "Model",
-    "QuestionAnswering",
-    "Representation",
-)
-OURS = {f"bertscope.v1.{name}Service" for name in NAMES} | {"inference.GRPCInferenceService"}
+NAMES = "Ablation Attention Attribution Benchmark Classification Cloze Distillation Inspection Model QuestionAnswering"
+OURS = {f"bertscope.v1.{name}Service" for name in (*NAMES.split(), "Representation")} | {"inference.GRPCInferenceService"}
 GOOD = cloze.FillMaskRequest(texts=["The [MASK] sat."])
 
 
