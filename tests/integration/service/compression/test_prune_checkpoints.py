@@ -81,36 +81,6 @@ def test_albert_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "pruned").exists()
 
 
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
-        ([1], "is not an object"),
-        ({"4": [0]}, "layer '4'; there are layers 0 to 3"),
-        ({"01": [0]}, "layer '01'"),
-        ({"1": [4]}, "list heads 0 to 3"),
-        ({"1": [-1]}, "list heads 0 to 3"),
-        ({"1": [True]}, "list heads 0 to 3"),
-        ({"1": 2}, "list heads 0 to 3"),
-        ({"1": [2, 2]}, "each once"),
-    ],
-)
-def test_a_config_that_lists_impossible_heads(copy: Path, written: object, words: str) -> None:
-    edit_config(copy, bertscope_pruned_heads=written)
-    with pytest.raises(FailedPrecondition) as caught:
-        load("bert", copy)
-    assert caught.value.reason == "SOURCE_UNREADABLE"
-    assert f"{copy / 'config.json'}: bertscope_pruned_heads" in caught.value.message
-    assert words in caught.value.message
-
-
-def test_a_config_that_lists_other_heads_than_the_weights_lack(bert: Path, tmp_path: Path) -> None:
-    pruned = prune(bert, {1: (2,)}, tmp_path / "pruned")
-    for heads in ({"1": [1, 2]}, {"2": [2]}, {}):
-        edit_config(pruned, bertscope_pruned_heads=heads)
-        with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
-            load("bert", pruned)
-
-
 def test_albert_can_not_lack_heads(tmp_path: Path) -> None:
     folder = write_checkpoint("albert", tmp_path / "whole")
     edit_config(folder, bertscope_pruned_heads={"1": [2]})

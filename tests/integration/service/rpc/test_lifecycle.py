@@ -238,13 +238,6 @@ def test_a_port_that_is_taken_is_named(loop: LoopThread, host: Host) -> None:
             loop.run(start(Settings(**settings)))
 
 
-@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_an_address_that_is_not_this_machines_is_named(loop: LoopThread, host: str) -> None:
-    for flag in ("host", "metrics_host"):
-        with pytest.raises(OSError, match=rf"on {host}:0; this machine has no such address; --{flag.replace('_', '-')} takes"):
-            loop.run(start(Settings(port=0, metrics_port=0, **{flag: host})))
-
-
 def test_a_server_that_starts_answers_for_what_it_has_loaded_and_sends_callers_of_the_rest_to_another(
     launch: Callable[..., Host], loop: LoopThread, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
