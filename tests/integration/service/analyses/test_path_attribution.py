@@ -275,21 +275,3 @@ def test_parts_of_a_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> 
             assert again == pytest.approx(value, abs=1e-5)
             np.testing.assert_allclose(others, parts, rtol=0, atol=BOTH_SIDES * size)
     assert all(parameter.grad is None for parameter in subject.encoder.architecture.model.parameters())
-
-
-@pytest.mark.slow
-def test_bf16_and_packed_weights(subject: Subject) -> None:
-    """Eight bits leave little of a random model's single gradients, but values are alike."""
-    units = units_of(subject)
-    target, mask_id = target_of(units, subject), subject.tokenizer.mask_id
-    rows = [
-        (units.tokenized.sequence, PathObserver(target, units.without(np.zeros(len(units), bool), mask_id), 0.5, frozen))
-        for frozen in (False, True)
-    ]
-    exact = run_rows(subject.encoder, rows)
-    packed = run_rows(subject.load(pack=True), rows)
-    rough = run_rows(subject.load(pack=True, precision="bf16"), rows)
-    for (value, parts), (same, close), (_, alike) in zip(exact, packed, rough, strict=True):
-        assert same == pytest.approx(value, abs=1e-4)
-        np.testing.assert_allclose(close, parts, rtol=0, atol=1e-4 * float(np.abs(parts).max()))
-        assert np.corrcoef(parts, alike)[0, 1] > 0.8

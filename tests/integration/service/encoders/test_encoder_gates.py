@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_close, assert_equal
-from tests.support.subjects import everywhere, on_three
+from tests.support.subjects import everywhere
 
 
 @pytest.mark.slow
@@ -27,17 +27,6 @@ def test_gates_equal_edited_maps(subject: Subject) -> None:
     sequence, mixed = subject.sequences[3], EDITS["mixed"]
     alone = subject.run([sequence], [subject.gates(mixed)])
     assert_close(alone.row(0), subject.reference.run_edited(sequence, mixed).row(0))
-
-
-@on_three
-def test_open_gates_change_nothing(subject: Subject) -> None:
-    """Also in a layer where another row's gates are closed."""
-    opened, closed = subject.gates({}), subject.gates(EDITS["mixed"])
-    batch = subject.sequences[:4]
-    plain = subject.run(batch)
-    assert_equal(subject.run(batch, [opened] * 4).row(2), plain.row(2))
-    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(2), plain.row(2))
-    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(3), plain.row(3))
 
 
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)

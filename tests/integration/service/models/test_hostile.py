@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import grpc
-import huggingface_hub
 import pytest
-from bertscope.v1 import cloze_pb2, model_pb2
+from bertscope.v1 import cloze_pb2
 
 from tests.support.harness import CALL_SECONDS, Host, refused
 
 Code = grpc.StatusCode
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-
-
-def load(host: Host, **fields: Any) -> model_pb2.Model:
-    *_, last = host.models.LoadModel(model_pb2.LoadModelRequest(**fields), timeout=CALL_SECONDS)
-    return last.model
-
-
-@pytest.mark.parametrize("character", ["x", "😀", "\n"])
-def test_a_name_that_would_overflow_a_header(host: Host, character: str) -> None:
-    length = 5000
-    with refused(Code.NOT_FOUND) as failures:
-        host.models.GetModel(model_pb2.GetModelRequest(name=character * length), timeout=CALL_SECONDS)
-    assert "\n" not in failures[0].message
-    with refused(Code.INVALID_ARGUMENT):
-        load(host, model_id=character * length, source="x")
 
 
 WORDS = ["".join(letters) for letters in product("abcdefghij", repeat=3)]

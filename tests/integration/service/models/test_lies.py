@@ -48,16 +48,6 @@ def load(host: Host, folder: Path) -> None:
     list(host.models.LoadModel(request, timeout=CALL_SECONDS))
 
 
-@pytest.mark.parametrize("lie", FEW, ids=lambda lie: lie.name)
-def test_load_model(court: Host, copy: Callable[[Lie], Path], lie: Lie) -> None:
-    folder = copy(lie)
-    lie.tell(folder)
-    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
-        load(court, folder)
-    assert failures[0].info.reason == lie.reason
-    assert all(word in failures[0].message for word in lie.words)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("lie", LATER, ids=lambda lie: lie.name)
 def test_what_a_hosted_model_is_made_into(court: Host, copy: Callable[[Lie], Path], lie: Lie) -> None:
