@@ -233,61 +233,6 @@ def test_a_broken_file_is_named(school: Host, tmp_path: Path) -> None:
     assert str(folder) in failures[0].message and "delete it" in failures[0].message
 
 
-REFUSED = {
-    "relative folder": ({"folder": "small"}, INVALID, "FOLDER_NOT_ABSOLUTE"),
-    "taken": ({"model_id": "bert"}, EXISTS, "MODEL_EXISTS"),
-    "too few to split": ({"dev": [], "train": texts()[:3]}, INVALID, "TOO_FEW_TEXTS"),
-    "a label for a masked LM": ({"train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
-    "a space for a masked LM": (
-        {"train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
-        INVALID,
-        "EMPTY_TEXT",
-    ),
-    "an unknown label": ({"model": "models/sorter", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
-    "nothing to learn": ({"objective": Objective(soft=0, states=0)}, INVALID, "NOTHING_TO_LEARN"),
-    "layers that don't fit": ({"objective": Objective(teacher_layers=[1])}, INVALID, "LAYERS_MISMATCHED"),
-    "a layer that isn't": ({"objective": Objective(teacher_layers=[1, 4])}, INVALID, "LAYER_OUT_OF_RANGE"),
-    "no head": ({"model": "models/headless"}, UNSUPPORTED, "DISTILLATION_UNSUPPORTED"),
-    "fewer pieces": (
-        {"steps": [Step(vocabulary=compression.VocabularyReduction(texts=["a"]))]},
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-    "dropped tokens": (
-        {"steps": [Step(tokens=compression.TokenElimination(kept_shares=[1] * 4))]},
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-    "a share of heads": (
-        {"steps": [Step(heads=compression.HeadRemoval(share=0.5, texts=["The cat sat."]))]},
-        INVALID,
-        "HEADS_WITH_SHARE",
-    ),
-    "maps of fewer heads": (
-        {
-            "steps": [Step(heads=compression.HeadRemoval(heads=[common.LayerHeads(layer=0, heads=[0])]))],
-            "objective": Objective(attention=1),
-        },
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_bad_requests_are_refused_at_once(school: Host, tmp_path: Path, why: str) -> None:
-    fields, code, reason = REFUSED[why]
-    asked = request(tmp_path / "student", *([] if "steps" in fields else [LAYERS]))
-    more = distillation.DistillModelRequest(**fields)
-    for name in fields:
-        asked.ClearField(name)
-    asked.MergeFrom(more)
-    with refused(code) as failures:
-        list(school.distillation.DistillModel(asked, timeout=CALL_SECONDS))
-    assert failures[0].info.reason == reason
-    assert not (tmp_path / "student").exists()
-
-
 def test_a_large_training_is_refused(loop: LoopThread, checkpoints: dict[str, Path], tmp_path: Path) -> None:
     with launched(loop, model=[f"bert={checkpoints['bert']}"], probe_memory_bytes=1000) as host, refused(INVALID) as failures:
         distil(host, tmp_path / "student", LAYERS)

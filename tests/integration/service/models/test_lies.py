@@ -1,6 +1,6 @@
-"""Lies of every kind, by every way that a checkpoint comes in: a typed error that says what is wrong; the server goes on.
+"""Lies that a checkpoint tells once it is hosted: a typed error that says what is wrong, by every way that reads it once more.
 
-All of them are told in tests/integration/service/checkpoints/test_lies.py, to what these calls read a checkpoint with.
+All lies are told in tests/integration/service/checkpoints/test_lies.py, to what LoadModel reads a checkpoint with.
 """
 
 from __future__ import annotations
