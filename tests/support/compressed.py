@@ -42,14 +42,6 @@ def logits(reference: Reference, batch: Sequence[TokenSequence]) -> torch.Tensor
     return torch.cat([output.logits[row, :length] for row, length in enumerate(output.lengths)])
 
 
-def layers_of(model: Any) -> tuple[Any, str]:
-    """The module that owns the list of a transformers model's layers, and its name there."""
-    base = model.base_model
-    if hasattr(base, "transformer"):
-        return base.transformer, "layer"
-    return (base, "layers") if hasattr(base, "layers") else (base.encoder, "layer")
-
-
 def networks_of(model: Any) -> list[tuple[Any, Any]]:
     """The linear layers into and out of the units of every feed-forward network, the shared ones once."""
     found = []
@@ -66,8 +58,8 @@ def networks_of(model: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def without_units(outs: Sequence[Any], removed: Sequence[torch.Tensor]) -> list[Callable[[], None]]:
-    """Let the units that feed some linear layers give zero; call what comes back to undo it."""
+def without_units(outs: Sequence[Any], removed: Sequence[torch.Tensor]) -> None:
+    """Let the units that feed some linear layers give zero."""
 
     def silence(units: torch.Tensor) -> Callable[..., tuple[torch.Tensor]]:
         def hook(_: Any, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
@@ -77,5 +69,5 @@ def without_units(outs: Sequence[Any], removed: Sequence[torch.Tensor]) -> list[
 
         return hook
 
-    handles = [out.register_forward_pre_hook(silence(units)) for out, units in zip(outs, removed, strict=True)]
-    return [handle.remove for handle in handles]
+    for out, units in zip(outs, removed, strict=True):
+        out.register_forward_pre_hook(silence(units))

@@ -17,9 +17,7 @@ from bertscope_service.analyses.observers.predictions import (
     GoldObserver,
     GoldScores,
     LabelObserver,
-    LastStatesObserver,
     LossObserver,
-    PredictionsObserver,
 )
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.observer import Observer
@@ -171,59 +169,15 @@ class GoldObjective(Measured):
 
 
 class LabelObjective(Measured):
-    """The loss of a label, and whether it scores highest."""
-
-    metrics = (Metric.LOSS, Metric.ACCURACY)
+    """The loss of a label."""
 
     def __init__(self, sequences: Sequence[TokenSequence]) -> None:
         super().__init__(sequences)
-        self.observers: Sequence[LabelObserver] = [LabelObserver(row % 3) for row in range(self.items)]
-        self.losses = self.observers
-
-    def later_observers(self, untouched: Sequence[Any]) -> Sequence[Observer]:
-        return self.observers
-
-    def measure(self, seen: Sequence[NDArray[np.float32]]) -> NDArray[np.float64]:
-        return self._judged([torch.from_numpy(scores.astype(np.float64)) for scores in seen])
-
-    def expected(self, hosted: Hosted, edits: HeadEdits) -> NDArray[np.float64]:
-        return self._judged([hosted.reference.scores(sequence, edits) for sequence in self.sequences])
+        self.losses = [LabelObserver(row % 3) for row in range(self.items)]
 
     def loss(self, row: int, scores: torch.Tensor) -> torch.Tensor:
         """Of one row, from scores [labels]."""
         return -scores.log_softmax(dim=-1)[row % 3]
-
-    def _judged(self, scores: list[torch.Tensor]) -> NDArray[np.float64]:
-        losses = [float(self.loss(row, one)) for row, one in enumerate(scores)]
-        return np.stack([losses, [float(one.argmax() == row % 3) for row, one in enumerate(scores)]])
-
-
-class DivergenceObjective(Measured):
-    """KL(untouched || changed), the mean over some places of each row."""
-
-    metrics = (Metric.DIVERGENCE,)
-
-    def __init__(self, sequences: Sequence[TokenSequence]) -> None:
-        super().__init__(sequences)
-        self.observers: Sequence[LastStatesObserver] = [LastStatesObserver(self.positions(row)) for row in range(self.items)]
-
-    def later_observers(self, untouched: Sequence[torch.Tensor]) -> Sequence[Observer]:
-        pairs = zip(self.observers, untouched, strict=True)
-        return [PredictionsObserver(observer.positions, hidden) for observer, hidden in pairs]
-
-    def measure(self, seen: Sequence[Any]) -> NDArray[np.float64]:
-        if isinstance(seen[0], torch.Tensor):
-            return np.zeros((1, self.items))
-        return np.array([[one.mean(dtype=np.float64) for one in seen]])
-
-    def expected(self, hosted: Hosted, edits: HeadEdits, base: HeadEdits | None = None) -> NDArray[np.float64]:
-        """From the logits of transformers; `base` holds in the untouched run."""
-        values = []
-        for row, sequence in enumerate(self.sequences):
-            places = list(self.positions(row))
-            before, after = (hosted.reference.scores(sequence, held)[places].log_softmax(-1) for held in (base or {}, edits))
-            values.append(float((before.exp() * (before - after)).sum(dim=-1).mean()))
-        return np.array([values])
 
 
 @dataclass

@@ -17,9 +17,8 @@ from bertscope_service.encoders.edits import Edits
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import statistics
-from tests.support.exports import load_exported
 from tests.support.pruned import load, prune
-from tests.support.reference import Reference, Subject
+from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
@@ -78,27 +77,6 @@ def check(found: Description, values: Mapping[str, Sequence[NDArray[np.float64]]
         np.testing.assert_allclose(sums.sums, sum(texts), rtol=CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
         squares = sum(np.square(text) for text in texts)
         np.testing.assert_allclose(sums.squares, squares, rtol=4 * CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
-
-
-@pytest.mark.slow
-def test_statistics_follow_their_definitions(subject: Subject) -> None:
-    """In a padded batch, and alone."""
-    plan, values = defined(subject)
-    for batch in (len(INPUTS), 1):
-        check(described(plan, subject.encoder, batch=batch), values)
-
-
-@pytest.mark.slow
-def test_graphs_follow_the_definitions(subject: Subject, export_cache: Path) -> None:
-    plan, values = defined(subject)
-    check(described(plan, load_exported(subject.folder, export_cache), batch=2), values)
-
-
-def defined(subject: Subject) -> tuple[DescriptionPlan, dict[str, list[NDArray[np.float64]]]]:
-    """A plan, and what its texts have by the definitions."""
-    plan, exact = plan_of(subject), Reference(subject.folder, torch.float64)
-    maps = [torch.cat(exact.run_edited(text.sequence, {}).maps).numpy() for text in plan.texts]
-    return plan, expected(subject, plan, maps)
 
 
 def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:

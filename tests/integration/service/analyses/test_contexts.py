@@ -312,24 +312,3 @@ def test_only_some_words_are_places(subject: Subject, texts: dict[int, Read]) ->
         for start, end, segment in everywhere.spans[rank][text.readable].tolist()
     )
     assert len(corpus.rows) < len(everywhere.rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_every_place_is_drawn_as_often(subject: Subject) -> None:
-    """Over many seeds, by a chi-square test; a sample of 25 has none of its places twice."""
-    corpus = corpus_of(subject)
-    counts = np.zeros(corpus.words.count)
-    texts = [one for _, one in corpus.rows]
-    index = {(text.rank << PLACE_BITS) | word: 0 for text in texts for word in text.queries.tolist()}
-    index = {place: number for number, place in enumerate(index)}
-    query = PlaceQuery([], False, frozenset(), False, SAMPLE, 0, False)
-    seeds = 400
-    for seed in range(seeds):
-        places = corpus._draw(replace(query, seed=seed), texts, pairs=False).places.tolist()
-        assert len({*places}) == SAMPLE
-        counts[[index[place] for place in places]] += 1
-    mean = seeds * SAMPLE / len(counts)
-    variance = mean * (1 - SAMPLE / len(counts))
-    statistic, freedom = float(((counts - mean) ** 2).sum() / variance), len(counts) - 1
-    assert abs(statistic - freedom) < 4 * np.sqrt(2 * freedom)

@@ -114,13 +114,6 @@ def test_sums_are_their_definitions(subject: Subject, changed: dict[str, bool], 
         check(subject, plan, described(plan, encoder, batch=batch), rows)
 
 
-def test_a_text_of_one_word_is_not_compared(subject: Subject) -> None:
-    plan = plan_of(subject, inputs=(("cat", None),))
-    assert plan.compared_texts == 0
-    found = described(plan, subject.encoder, batch=1)
-    assert {(one.similarities, one.similarity_squares) for one in found.layers} == {(0.0, 0.0)}
-
-
 def test_second_moments_that_are_too_large_are_an_error_at_once(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(geometry, "MAX_MOMENT_BYTES", 4 * 4 * subject.encoder.shape.hidden_size**2 - 1)
     with pytest.raises(InvalidArgument, match="ask for fewer layers, or send fewer texts"):

@@ -74,7 +74,6 @@ def expected_logs(subject: Subject, hidden: Sequence[torch.Tensor], *, normalise
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.two_architectures
 @pytest.mark.parametrize("normalise", [False, True])
 def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, encoder: Encoder, normalise: bool) -> None:
@@ -93,6 +92,10 @@ def test_every_layer_is_transformers_head_on_its_own_state(subject: Subject, enc
         last = logs[:, -1:]
         np.testing.assert_allclose(scores.divergences, (last.exp() * (last - logs)).sum(-1), atol=2e-3)
         assert (scores.divergences[:, -1] == 0).all()
+        # Entries that are nearly as likely may change places.
+        lowest, highest = (1 + (logs[:, :, None] > wanted[..., None] + gap).sum(-1) for gap in (2e-3, -2e-3))
+        ranks = torch.from_numpy(scores.asked_ranks.astype(np.int64))
+        assert ((lowest <= ranks) & (ranks < highest)).all()
         np.testing.assert_allclose(single.asked_logs, scores.asked_logs, atol=2e-4)
         np.testing.assert_allclose(single.divergences, scores.divergences, atol=2e-4)
 
@@ -117,30 +120,6 @@ def test_maps_come_before_the_head_and_its_normalisation(subject: Subject, encod
 
 def _ids(text: object) -> list[list[int]]:
     return [[word.pieces[0] for word in words] for words in text.candidates]  # type: ignore[attr-defined]
-
-
-def test_numbers_are_their_definitions_on_the_same_logits(subject: Subject) -> None:
-    """Entropy, divergence and ranks from the logits that the encoder gives, in float64."""
-    last = subject.encoder.shape.layers
-    plan = LensPlan(query(subject, TEXTS[:1], (last, 1)), subject.tokenizer)
-    (scores,) = read(subject.encoder, plan)
-    state = subject.encoder.begin([plan.rows[0][0]])
-    rows, places = torch.tensor([0]), torch.tensor(plan.texts[0].positions)
-    logs = {}
-    for layer in (1, last):
-        subject.encoder.advance(state, layer)
-        logs[layer] = subject.encoder.logits(state, rows, places)[0].double().log_softmax(-1)
-    for number, layer in enumerate((last, 1)):
-        entropy = -(logs[layer].exp() * logs[layer]).sum()
-        assert scores.entropies[0, number] == pytest.approx(float(entropy), abs=1e-5)
-        divergence = (logs[last].exp() * (logs[last] - logs[layer])).sum()
-        assert scores.divergences[0, number] == pytest.approx(float(divergence), abs=1e-5)
-        ids = [plan.texts[0].pieces[places[0]].id, *_ids(plan.texts[0])[0]]
-        # Float32 sums in another order move a logit by an ulp or two, so entries closer than that may change places.
-        asked = logs[layer][ids, None]
-        lowest, highest = (1 + (logs[layer] > asked + gap).sum(-1) for gap in (1e-6, -1e-6))
-        ranks = torch.from_numpy(scores.asked_ranks[0, number].astype(np.int64))
-        assert ((lowest <= ranks) & (ranks < highest)).all()
 
 
 def test_bad_input_names_the_field(subject: Subject) -> None:

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.analyses.ablation import Metric
-from bertscope_service.analyses.masked_rows import Scoring
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
+from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery, LabelledText
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
-from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.analyses.texts import words_of
 from bertscope_service.encoders.edits import Edits
+from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
@@ -23,12 +23,6 @@ from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
 
 TEXTS = SENTENCES[:5] + SENTENCES[6:9]
-PAIRS = (
-    ("The cat sat.", "The cat sitting unplayable."),
-    ("The keys to the cabinet are old.", "The keys to the cabinet is old."),
-    ("A unbeatable songs recorded it.", "She plays the violin."),
-    ("The dog walked to the market.", "The dog walked to the market."),
-)
 
 
 class Plain:
@@ -111,33 +105,10 @@ def test_written_masks_and_blanks_are_never_chosen(subject: Subject) -> None:
     assert not {place for word in blank for place in word} & set(places)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scoring", Scoring)
-def test_minimal_pairs(subject: Subject, scoring: Scoring) -> None:
-    """Salazar's sum and Kauf and Ivanova's two, written as a loop over the tokens of one sentence."""
-    plain, objective = Plain(subject), build(subject, MinimalPairsQuery(PAIRS, scoring, truncate=False))
-    first = {Scoring.ORIGINAL: None, Scoring.WITHIN_WORD: 1, Scoring.WHOLE_WORD: -64}[scoring]
-
-    def score(text: str) -> float:
-        (ids, words), total = plain.encode(text), 0.0
-        for place, word in enumerate(words):
-            if word is not None:
-                near = range(max(0, place + first), len(ids)) if first is not None else ()
-                others = [other for other in near if words[other] == word]
-                total += float(plain.logs(plain.masked(ids, [place, *others]))[place, ids[place]])
-        return total
-
-    expected = [(score(good), score(bad)) for good, bad in PAIRS]
-    (right,) = measure(subject, objective)
-    assert right.tolist() == [good > bad and index != 3 for index, (good, bad) in enumerate(expected)]
-    pieces = [word for pair in PAIRS for text in pair for word in plain.encode(text)[1] if word is not None]
-    assert objective.pieces == len(pieces)
-    # The sentences of the last pair are the same, those of the second one differ in one word.
-    assert len(objective.sequences) < objective.pieces
-    assert not objective.losses
-
-
-def test_sentences_that_read_the_same_tie(subject: Subject) -> None:
-    objective = build(subject, MinimalPairsQuery((("The cat.", "The cat."),), Scoring.WITHIN_WORD, truncate=False))
-    assert len(objective.sequences) * 2 == objective.pieces
-    assert measure(subject, objective).tolist() == [[0.0]]
+def test_labels_that_several_classes_or_none_have(subject: Subject) -> None:
+    query = LabelledQuery((LabelledText("The cat sat.", None, "x"),), truncate=False)
+    with pytest.raises(InvalidArgument) as caught:
+        LabelledObjective(query, subject.tokenizer, ("x", "x"), "models/m")
+    assert caught.value.reason == "LABEL_AMBIGUOUS"
+    with pytest.raises(InvalidArgument, match="label is not one of the labels of models/m: a, b"):
+        LabelledObjective(query, subject.tokenizer, ("a", "b"), "models/m")

@@ -22,7 +22,7 @@ from bertscope_service.analyses.observers.targets import (
     ValueTarget,
     WordLabelTarget,
 )
-from bertscope_service.analyses.path_attribution import GradientWork, Steps, midpoints
+from bertscope_service.analyses.path_attribution import GradientWork, Steps
 from bertscope_service.analyses.state_units import StatesInput, Unit
 from bertscope_service.analyses.text_units import TextUnits, find_units
 from bertscope_service.checkpoints.declared_pooling import DeclaredPooling, Mode
@@ -92,14 +92,13 @@ KINDS = {
     ),
     "value": Kind(ValueTarget(), lambda out: out.logits[0, 0], {"labels": 1}, Head.SEQUENCE, SEQUENCE),
     "similarity": Kind(SimilarityTarget(MEAN, OTHER[:32]), cosine, {}),
+    "next_sentence": Kind(
+        NextSentenceTarget(Scale.PROBABILITY),
+        lambda out: out.logits[0].softmax(-1)[0],
+        {"relates": True},
+        model=AutoModelForNextSentencePrediction,
+    ),
 }
-RELATED = Kind(
-    NextSentenceTarget(Scale.PROBABILITY),
-    lambda out: out.logits[0].softmax(-1)[0],
-    {"relates": True},
-    model=AutoModelForNextSentencePrediction,
-)
-
 LAST_OF_EMBEDDINGS = (
     "encoder.embedding_hidden_mapping_in",
     "embeddings_project",
@@ -182,7 +181,9 @@ def check(subject: Subject, kind: Kind, *, edited: bool) -> None:
         assert max(size for _, _, size in wanted) > 1e-3
 
 
-@pytest.mark.parametrize(("architecture", "kind"), [*product(FAMILY, ["mask"]), *product(["bert"], [*KINDS][1:])])
+@pytest.mark.parametrize(
+    ("architecture", "kind"), [*product(FAMILY, ["mask"]), *product(["bert"], [*KINDS][1:]), ("mobilebert", "next_sentence")]
+)
 def test_gradients_are_those_of_transformers(architecture: str, kind: str, tmp_path: Path) -> None:
     if ARCHITECTURES[architecture].name_of(KINDS[kind].head) is None:
         pytest.skip("transformers has no such head for it")
@@ -192,11 +193,6 @@ def test_gradients_are_those_of_transformers(architecture: str, kind: str, tmp_p
         check(subject, Kind(SimilarityTarget(MEAN, OTHER[:size]), cosine, {}), edited=True)
         return
     check(subject, KINDS[kind], edited=kind in ("mask", "label", "answer"))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "mobilebert"])
-def test_gradients_of_next_sentences(architecture: str, tmp_path: Path) -> None:
-    check(Subject(architecture, write_checkpoint(architecture, tmp_path / "model", relates=True)), RELATED, edited=False)
 
 
 TEXT = "The old man [MASK] to the market every day, unbelievably."
@@ -250,43 +246,6 @@ def test_integrated_gradients_are_the_mean_over_midpoints(subject: Subject, mask
     assert np.abs(shares.values).max() > 0.05
 
 
-def test_tripled_steps_are_those_of_a_direct_run(subject: Subject) -> None:
-    units = units_of(subject)
-    target, mask_id = target_of(units, subject), subject.tokenizer.mask_id
-    tripled, direct = (GradientWork(units, target, mask_id, Steps(first, 27, 1e-9)) for first in (1, 27))
-    assert done(subject, tripled, batch=64) == [3, 2, 6, 18]
-    assert done(subject, direct, batch=64) == [29]
-    # Values are sums of 27 gradients in float32, of up to 7; kernels add in different orders.
-    np.testing.assert_allclose(tripled.shares.values, direct.shares.values, rtol=1e-5, atol=1e-5)
-    assert tripled.shares.completeness_error == pytest.approx(direct.shares.completeness_error, abs=1e-5)
-    assert midpoints(9)[1::3] == pytest.approx(midpoints(3))
-
-
-def test_a_gradient_and_frozen_layers_need_one_step(subject: Subject) -> None:
-    units = units_of(subject)
-    target, mask_id, text = target_of(units, subject), subject.tokenizer.mask_id, units.tokenized.sequence
-    absent = units.without(np.zeros(len(units), dtype=bool), mask_id)
-    ((value, parts),) = run_rows(subject.encoder, [(text, PathObserver(target, absent))])
-    (value_absent,) = run_rows(subject.encoder, [(absent, target)])
-    work = GradientWork(units, target, mask_id)
-    assert done(subject, work) == [2]
-    assert (work.shares.value, work.shares.value_absent) == pytest.approx((value, value_absent), abs=1e-5)
-    by_unit = [parts[units.of == unit].sum(dtype=np.float64) for unit in range(len(units))]
-    np.testing.assert_allclose(work.shares.values, by_unit, rtol=1e-5, atol=1e-6)
-    assert work.shares.completeness_error is not None
-    assert work.shares.steps == 0
-
-    everywhere = np.ones(len(text), dtype=bool)
-    ((value, parts),) = run_rows(subject.encoder, [(text, PathObserver(target, everywhere, frozen=True))])
-    work = GradientWork(units, target, None, frozen=True)
-    assert done(subject, work) == [1]
-    assert (work.shares.value, work.shares.value_absent) == pytest.approx((value, 0.0), abs=1e-5)
-    by_unit = [parts[units.of == unit].sum(dtype=np.float64) for unit in range(len(units))]
-    np.testing.assert_allclose(work.shares.values, by_unit, rtol=1e-5, atol=1e-6)
-    assert work.shares.completeness_error is None
-    assert np.abs(parts[units.of < 0]).max() > 1e-3
-
-
 def test_nothing_absent_leaves_no_error(subject: Subject) -> None:
     """A unit that is as its mask is moves nothing, and no error is 0 / 0."""
     units = units_of(subject)
@@ -316,21 +275,3 @@ def test_parts_of_a_batch(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> 
             assert again == pytest.approx(value, abs=1e-5)
             np.testing.assert_allclose(others, parts, rtol=0, atol=BOTH_SIDES * size)
     assert all(parameter.grad is None for parameter in subject.encoder.architecture.model.parameters())
-
-
-@pytest.mark.slow
-def test_bf16_and_packed_weights(subject: Subject) -> None:
-    """Eight bits leave little of a random model's single gradients, but values are alike."""
-    units = units_of(subject)
-    target, mask_id = target_of(units, subject), subject.tokenizer.mask_id
-    rows = [
-        (units.tokenized.sequence, PathObserver(target, units.without(np.zeros(len(units), bool), mask_id), 0.5, frozen))
-        for frozen in (False, True)
-    ]
-    exact = run_rows(subject.encoder, rows)
-    packed = run_rows(subject.load(pack=True), rows)
-    rough = run_rows(subject.load(pack=True, precision="bf16"), rows)
-    for (value, parts), (same, close), (_, alike) in zip(exact, packed, rough, strict=True):
-        assert same == pytest.approx(value, abs=1e-4)
-        np.testing.assert_allclose(close, parts, rtol=0, atol=1e-4 * float(np.abs(parts).max()))
-        assert np.corrcoef(parts, alike)[0, 1] > 0.8

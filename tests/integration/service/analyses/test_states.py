@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -77,43 +76,20 @@ def assert_near(found: NDArray[np.floating], wanted: NDArray[np.floating]) -> No
     np.testing.assert_allclose(found, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
-@pytest.mark.slow
-@pytest.mark.two_architectures
-def test_states_equal_those_of_transformers_to_the_bit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without packed weights, with the same attention kernel; each text alone, in one step and in a step for each layer."""
-    subject.reference.model.set_attn_implementation("sdpa")
-    for step_bytes, layers in product((1 << 30, 1), ((), (2, 0), (0,))):
-        monkeypatch.setattr(layer_steps, "STEP_BYTES", step_bytes)
-        for text in plan_of(subject, layers).texts:
-            assert len(text.steps) == (1 if step_bytes > 1 else len(text.layers))
-            (found,) = extract(subject.encoder, [text])
-            assert found.shape == text.shape
-            assert found.nbytes == text.bytes
-            np.testing.assert_array_equal(found, expected(subject.reference, text))
-    subject.reference.model.set_attn_implementation("eager")
-
-
-def test_states_in_a_padded_batch_packed_and_by_onnx_runtime(subject: Subject, encoder: Encoder) -> None:
-    texts = plan_of(subject).texts
-    for one in (encoder, subject.load(pack=True)):
-        batch = extract(one, texts)
-        for text, together in zip(texts, batch, strict=True):
-            wanted = expected(subject.reference, text)
-            assert_near(together, wanted)
-            assert_near(extract(one, [text])[0], wanted)
+@torch.inference_mode()
+def share_a_batch(subject: Subject, texts: Sequence[TextStates]) -> list[LayerStep]:
+    """The first steps of some texts, run together."""
+    state = subject.encoder.begin([text.sequence for text in texts])
+    readout = StatesObserver.run(subject.encoder, state, None, [text.steps[0] for text in texts])
+    return list(readout.deal(tuple(tensor.numpy() for tensor in readout.tensors)))
 
 
 def test_layers_of_texts_that_share_a_batch_may_differ(subject: Subject) -> None:
     texts = [plan_of(subject, layers).texts[row] for row, layers in enumerate([(3, 1), (3,), (0, 3)])]
-    for text in texts:
-        (alone,) = extract(subject.encoder, [text])
-        assert_near(alone, expected(subject.reference, text))
-    observers = [text.steps[0] for text in texts]
-    with torch.inference_mode():
-        readout = StatesObserver.run(subject.encoder, subject.encoder.begin([text.sequence for text in texts]), None, observers)
-        for text, step in zip(texts, readout.deal(tuple(tensor.numpy() for tensor in readout.tensors)), strict=True):
-            order = [sorted(text.layers).index(layer) for layer in text.layers]
-            assert_near(step.values[order], expected(subject.reference, text))
+    for text, step in zip(texts, share_a_batch(subject, texts), strict=True):
+        order = [sorted(text.layers).index(layer) for layer in text.layers]
+        assert_near(step.values[order], expected(subject.reference, text))
+        assert_near(extract(subject.encoder, [text])[0], expected(subject.reference, text))
 
 
 def test_states_that_are_not_finite_are_noticed(subject: Subject) -> None:
@@ -264,17 +240,10 @@ def test_quantities_under_interventions(subject: Subject, quantity: StateQuantit
 @pytest.mark.parametrize("quantity", READERS)
 def test_quantities_beside_other_calls(subject: Subject, quantity: StateQuantity) -> None:
     """Calls that end at one layer share a batch, whatever the units and the other layers are."""
-    plans = [
-        quantity_plan(subject, subject.encoder, quantity, (2, 0)),
-        quantity_plan(subject, subject.encoder, quantity, (2,), unit=Unit.TEXT),
-    ]
-    pieces, whole = (plan.texts[row] for row, plan in enumerate(plans))
-    observers = [text.steps[0] for text in (pieces, whole)]
-    assert observers[0].group == observers[1].group != plan_of(subject, (2,)).texts[0].steps[0].group
-    with torch.inference_mode():
-        state = subject.encoder.begin([pieces.sequence, whole.sequence])
-        steps = StatesObserver.run(subject.encoder, state, None, observers)
-        first, second = steps.deal(tuple(tensor.numpy() for tensor in steps.tensors))
+    pieces = quantity_plan(subject, subject.encoder, quantity, (2, 0)).texts[0]
+    whole = quantity_plan(subject, subject.encoder, quantity, (2,), unit=Unit.TEXT).texts[1]
+    assert pieces.steps[0].group == whole.steps[0].group != plan_of(subject, (2,)).texts[0].steps[0].group
+    first, second = share_a_batch(subject, [pieces, whole])
     wanted = [read_by(subject, quantity, partial(subject.reference.run, [text.sequence])) for text in (pieces, whole)]
     assert_near(first.values, wanted[0][[0, 2]])
     assert_near(second.values, wanted[1][[2]].mean(axis=1, keepdims=True))

@@ -4,14 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from bertscope_service.analyses.token_classification import ClassifyTokensPlan, ClassifyTokensQuery, TaggedInput
 from bertscope_service.analyses.words import Span
 from bertscope_service.errors import InvalidArgument
-from transformers import AutoModelForTokenClassification, AutoTokenizer
 
 from tests.support.reference import Subject
-from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
 
 INPUTS = (("The cat sat.", None), ("Paris is unbelievable.", "The café in Zürich."), (SENTENCES[-1], None), ("No!", None))
@@ -29,29 +26,6 @@ def plan_of(tagger: Subject, *inputs: TaggedInput, top_k: int = len(TAGS), trunc
 
 def unmarked() -> list[TaggedInput]:
     return [TaggedInput(f"inputs[{index}].input", given, ()) for index, given in enumerate(INPUTS)]
-
-
-@pytest.mark.two_architectures
-def test_words_have_the_labels_of_their_first_pieces(tagger: Subject) -> None:
-    plan = plan_of(tagger, *unmarked())
-    scores = run_rows(tagger.encoder, plan.rows)
-    model = AutoModelForTokenClassification.from_pretrained(tagger.folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(tagger.folder)
-    assert plan.labels == TAGS
-    for (text, pair), read, tagged in zip(INPUTS, plan.texts, plan.answers(scores), strict=True):
-        encoded = tokenizer(text, pair, return_tensors="pt")
-        with torch.inference_mode():
-            logits = model(**encoded).logits[0].double().numpy()
-        numbers = list(zip(encoded.sequence_ids(), encoded.word_ids(), strict=True))
-        first = [at for at, one in enumerate(numbers) if one[0] is not None and one != numbers[at - 1]]
-        expected = logits[first]
-        order = np.argsort(tagged.ranked, axis=1)
-        np.testing.assert_allclose(np.take_along_axis(tagged.logits, order, axis=1), expected, atol=1e-4)
-        shares = torch.tensor(expected).softmax(dim=-1).numpy()
-        np.testing.assert_allclose(np.take_along_axis(tagged.probabilities, order, axis=1), shares, atol=1e-5)
-        assert (np.diff(tagged.probabilities, axis=1) <= 0).all()
-        texts = (text, pair or "")
-        assert "".join(texts[word.segment][word.start : word.end] for word in read.words) == "".join(texts).replace(" ", "")
 
 
 def test_marked_words(tagger: Subject) -> None:

@@ -33,13 +33,11 @@ from bertscope_service.models.loaded import LoadedModel, LoadSpec
 
 from tests.support.exports import READ
 from tests.support.hosted import running
-from tests.support.patience import granted
 
 BASE = Transformer("bert", 2, 32, 48, 4, vocabulary=300)
 SMALL = Transformer("distilbert", 1, 16, 24, 2, vocabulary=200)
 BASELINES = {"BERT-base": BASE, "mBERT": Transformer("bert", 2, 32, 48, 4, vocabulary=900)}
 BRIEF = Measurement(lengths=(4,), batch_sizes=(1, 2), min_runs=3, min_seconds=0.0, bootstrap=Bootstrap(resamples=100))
-LONG = Measurement(lengths=(4,), batch_sizes=(1,), min_runs=100_000, min_seconds=0.0)
 BUILDER = Builder(torch.device("cpu"), "fp32", READ)
 
 
@@ -200,58 +198,18 @@ def test_onnx_gets_the_same_model() -> None:
     assert not Path(spec.derivation.source).exists(), "the checkpoint is gone"
 
 
-def test_a_baseline_that_can_not_be_built_is_said_in_the_row_and_the_others_follow() -> None:
+def test_what_can_not_be_built_is_said_in_its_row_and_the_others_follow() -> None:
+    """A system, or its baseline."""
+
     def build(name: str, *rest: Any) -> Built:
-        if name == "mBERT":
-            raise FailedPrecondition("mBERT does not fit into the memory of cpu now", "DEVICE_MEMORY")
+        if name in ("mBERT", "Large"):
+            raise FailedPrecondition(f"{name} does not fit into the memory of cpu now", "DEVICE_MEMORY")
         return BUILDER.build(name, *rest)
 
-    seen, watched = run([system("Multi", Recipe(SMALL, baseline="mBERT")), system("Small", Recipe(SMALL))], build_one=build)
-    assert seen.rows[0] == (
-        "Multi",
-        str(SMALL),
-        "there is no mBERT to compare it with: mBERT does not fit into the memory of cpu now",
-    )
-    assert seen.rows[1][0] == "Small" and not seen.rows[1][2] and len(seen.numbers) == 1
+    systems = [system("Multi", Recipe(SMALL, baseline="mBERT")), system("Large", Recipe(BASE)), system("Small", Recipe(SMALL))]
+    seen, watched = run(systems, build_one=build)
+    why = "there is no mBERT to compare it with: mBERT does not fit into the memory of cpu now"
+    assert seen.rows[0] == ("Multi", str(SMALL), why)
+    assert seen.rows[1] == ("Large", str(BASE), "Large does not fit into the memory of cpu now")
+    assert seen.rows[2][0] == "Small" and not seen.rows[2][2] and len(seen.numbers) == 1
     assert watched.count == 0
-
-
-def test_a_system_that_can_not_be_built_is_a_row_and_the_others_follow() -> None:
-    def build(name: str, *rest: Any) -> Built:
-        if name == "Large":
-            raise FailedPrecondition("Large does not fit into the memory of cpu now", "DEVICE_MEMORY")
-        return BUILDER.build(name, *rest)
-
-    seen, _ = run([system("Large", Recipe(BASE)), system("Small", Recipe(SMALL))], build_one=build)
-    assert seen.rows[0] == ("Large", str(BASE), "Large does not fit into the memory of cpu now")
-    assert seen.rows[1][0] == "Small" and not seen.rows[1][2]
-
-
-async def ends_cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, granted(20))
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(granted(20)):
-        while not condition():  # noqa: ASYNC110 - conditions of other threads' doing
-            await asyncio.sleep(0.005)
-
-
-@pytest.mark.slow
-def test_cancelling_while_it_measures_gives_device_and_memory_back() -> None:
-    async def main() -> None:
-        seen, watched = Seen(), Watched()
-        async with running() as engine:
-            job = studies([system("Small", Recipe(SMALL))], engine, watched, measurement=LONG)
-            task = asyncio.create_task(job.run(seen.report, seen.deliver))
-            await until(lambda: any("latency" in stage for stage in seen.stages))
-            await ends_cancelled(task)
-            del job, task
-            await until(lambda: watched.count == 0)
-            # The device is free again: another one finishes.
-            await studies([system("Small", Recipe(SMALL))], engine, Watched()).run(seen.report, seen.deliver)
-        assert [name for name, _, _ in seen.rows] == ["Small"]
-
-    asyncio.run(main())

@@ -73,26 +73,30 @@ SHAPES: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value"), SHAPES, ids=str)
-def test_a_manifest_that_lies(export: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: Any) -> None:
-    edit(export / "bertscope.json", lambda manifest: manifest["details"]["shape"].update({key: value}))
-    error = refusal(export, monkeypatch)
-    assert f"details.shape.{key}" in error.message
-    assert "bertscope.json" in error.message
-
-
 OTHER_HEADS = ("classification", "token_classification", "question_answering", "next_sentence")
+DETAILS: list[tuple[str, Any]] = [
+    *((f"shape.{key}", value) for key, value in SHAPES),
+    ("capabilities.masked_lm", False),
+    *((f"capabilities.{name}", True) for name in OTHER_HEADS),
+    ("capabilities", [True]),
+]
 
 
-@pytest.mark.parametrize(("key", "value"), [("masked_lm", False), *((name, True) for name in OTHER_HEADS)])
-def test_capabilities_that_the_graphs_have_not(export: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: bool) -> None:
-    edit(export / "bertscope.json", lambda manifest: manifest["details"]["capabilities"].update({key: value}))
-    assert f"details.capabilities.{key}" in refusal(export, monkeypatch).message
+@pytest.mark.parametrize(("place", "value"), DETAILS, ids=str)
+def test_a_manifest_that_lies(export: Path, monkeypatch: pytest.MonkeyPatch, place: str, value: Any) -> None:
+    """Of the shape of its graphs, or of heads that they have not."""
 
+    def change(manifest: dict[str, Any]) -> None:
+        *path, last = place.split(".")
+        part = manifest["details"]
+        for key in path:
+            part = part[key]
+        part[last] = value
 
-def test_capabilities_that_are_none(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    edit(export / "bertscope.json", lambda manifest: manifest["details"].update(capabilities=[True]))
-    assert "details.capabilities" in refusal(export, monkeypatch).message
+    edit(export / "bertscope.json", change)
+    error = refusal(export, monkeypatch)
+    assert f"details.{place}" in error.message
+    assert "bertscope.json" in error.message
 
 
 def as_in_0_1_0(manifest: dict[str, Any], **changes: bool) -> None:

@@ -12,17 +12,15 @@ from bertscope_service.compression.plan import plan
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES as KINDS
 from bertscope_service.errors import Unsupported
 
+from tests.support.compressed import networks_of
 from tests.support.family import FAMILY
 from tests.support.reference import Subject, assert_close
-from tests.support.tiny import ARCHITECTURES, write_checkpoint
-
-OTHERS = [name for name in FAMILY if name not in ARCHITECTURES]
-"""Those that the tests of single steps don't run on."""
+from tests.support.tiny import write_checkpoint
 
 GONE = 12
 
 
-@pytest.fixture(params=OTHERS)
+@pytest.fixture(params=FAMILY)
 def whole(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     return Subject(request.param, write_checkpoint(request.param, tmp_path / "whole"))
 
@@ -53,8 +51,9 @@ def refused(whole: Subject, step: Step) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_layers(whole: Subject, tmp_path: Path) -> None:
-    kind, step = KINDS[whole.architecture], KeepLayers((0, 2, 3))
+    kind, step = KINDS[whole.architecture], KeepLayers((0, *range(2, whole.encoder.shape.layers)))
     assert refused(whole, step) == (kind.fixed_layers is not None)
     if kind.fixed_layers is not None:
         return
@@ -62,10 +61,25 @@ def test_layers(whole: Subject, tmp_path: Path) -> None:
     owner, _, name = f"{kind.base}.{kind.layer_list}".rpartition(".")
     holder = whole.reference.model.get_submodule(owner)
     setattr(holder, name, torch.nn.ModuleList(layer for index, layer in enumerate(getattr(holder, name)) if index != 1))
-    whole.reference.model.config.num_hidden_layers = 3
+    whole.reference.model.config.num_hidden_layers = whole.encoder.shape.layers - 1
     assert_same(found, whole)
 
 
+def networks(whole: Subject) -> list[tuple[torch.Tensor, torch.nn.Linear]]:
+    """The weights into the units of each feed-forward network of transformers' model, and what reads the units."""
+    if whole.architecture == "mobilebert":  # several in each layer
+        return [(into.weight, out) for into, out in networks_of(whole.reference.model)]
+    kind = KINDS[whole.architecture]
+    return [
+        (
+            torch.cat([layer.get_submodule(path).weight for path in kind.network.into], dim=1),
+            layer.get_submodule(kind.network.out),
+        )
+        for layer in kind(whole.reference.model).layers
+    ]
+
+
+@pytest.mark.slow
 def test_feed_forward_units(whole: Subject, tmp_path: Path) -> None:
     """Those of the smallest product of norms are gone, as if what reads them were zero."""
     kind, step = KINDS[whole.architecture], RemoveFeedForward(0.25, Criterion.MAGNITUDE, ())
@@ -73,14 +87,13 @@ def test_feed_forward_units(whole: Subject, tmp_path: Path) -> None:
     if kind.fixed_network is not None:
         return
     found = compressed(whole, tmp_path / "made", step)
-    for layer in kind(whole.reference.model).layers:
-        out = layer.get_submodule(kind.network.out)
-        into = torch.cat([layer.get_submodule(path).weight for path in kind.network.into], dim=1)
-        out.weight.data[:, (into.norm(dim=1) * out.weight.norm(dim=0)).argsort()[:GONE]] = 0
+    for into, out in networks(whole):
+        norms = into.unflatten(0, (-1, out.in_features)).norm(dim=(0, 2))  # a gate has rows of its own
+        out.weight.data[:, (norms * out.weight.norm(dim=0)).argsort()[:GONE]] = 0
     assert_same(found, whole)
 
 
-@pytest.mark.parametrize("whole", OTHERS[::6], indirect=True)
+@pytest.mark.parametrize("whole", list(FAMILY)[::6], indirect=True)
 def test_untrained(whole: Subject, tmp_path: Path) -> None:
     """Weights of the checkpoint's shape, as a config without training gives them; the same seed gives the same."""
     found = compressed(whole, tmp_path / "made", Untrain(3))

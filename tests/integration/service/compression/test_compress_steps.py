@@ -22,7 +22,7 @@ from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.support.compressed import batch_of, layers_of, logits, made, networks_of, without_units
+from tests.support.compressed import batch_of, logits, made, networks_of, without_units
 from tests.support.reference import Reference, assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
@@ -36,50 +36,21 @@ def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.slow
-def test_layers(whole: tuple[str, Path], tmp_path: Path) -> None:
-    architecture, folder = whole
-    if architecture == "albert":
-        pytest.skip("its layers are runs of one set of weights")
-    kept = (0, 2) if architecture == "modernbert" else (1, 2)
-    expected, batch = Reference(folder), batch_of(folder)
-    before = logits(expected, batch)
-    owner, name = layers_of(expected.model)
-    setattr(owner, name, torch.nn.ModuleList(getattr(owner, name)[layer] for layer in kept))
-    # MobileBERT's and BERT's loops run over the list; ModernBERT's over as many as the config says.
-    expected.model.config.num_hidden_layers = len(kept)
-    found = Reference(made(folder, tmp_path / "made", KeepLayers(kept)))
-    assert found.model.config.num_hidden_layers == 2
-    assert_close(logits(found, batch), logits(expected, batch), 1e-5)
-    assert (logits(found, batch) - before).abs().max() > 1e-2
+def test_feed_forward(whole: tuple[str, Path], tmp_path: Path) -> None:
+    """Units that are gone give what units give whose activation is zero; those of the least importance are gone.
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("criterion", Criterion)
-def test_feed_forward(whole: tuple[str, Path], tmp_path: Path, criterion: Criterion) -> None:
-    """Units that are gone give what units give whose activation is zero; the right ones are gone."""
+    Those of the least magnitude are taken out in test_compress_family.py.
+    """
     _, folder = whole
     expected, batch = Reference(folder), batch_of(folder)
-    networks = networks_of(expected.model)
-    outs = [out for _, out in networks]
-    if criterion is Criterion.MAGNITUDE:
-        scores = [norms(into, out) for into, out in networks]
-    else:
-        scores = importance(expected, folder, outs)
-    removed = [score.argsort()[:12] for score in scores]
+    outs = [out for _, out in networks_of(expected.model)]
+    removed = [score.argsort()[:12] for score in importance(expected, folder, outs)]
     before = logits(expected, batch)
     without_units(outs, removed)
-    texts = SENTENCES if criterion is Criterion.IMPORTANCE else ()
-    found = Reference(made(folder, tmp_path / "made", RemoveFeedForward(0.25, criterion, texts)))
+    found = Reference(made(folder, tmp_path / "made", RemoveFeedForward(0.25, Criterion.IMPORTANCE, SENTENCES)))
     assert {out.weight.shape[1] for _, out in networks_of(found.model)} == {36}
     assert_close(logits(found, batch), logits(expected, batch), 1e-5)
     assert (logits(found, batch) - before).abs().max() > 1e-3
-
-
-def norms(into: torch.nn.Linear, out: torch.nn.Linear) -> torch.Tensor:
-    """One unit at a time."""
-    units = out.in_features
-    rows = [into.weight[unit::units].flatten() for unit in range(units)]
-    return torch.stack([rows[unit].norm() * out.weight[:, unit].norm() for unit in range(units)]).detach()
 
 
 def importance(reference: Reference, folder: Path, outs: list[torch.nn.Linear]) -> list[torch.Tensor]:

@@ -9,15 +9,11 @@ from typing import Any
 import pytest
 import torch
 from bertscope_service.checkpoints.sources import inspect
-from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.errors import AlreadyExists, FailedPrecondition, Unsupported
+from bertscope_service.errors import FailedPrecondition, Unsupported
 from safetensors.torch import load_file, save_file
 
-from tests.support.pruned import gates, load, prune, run
-from tests.support.reference import assert_close
+from tests.support.pruned import load, prune
 from tests.support.tiny import write_checkpoint
-
-SEQUENCE = TokenSequence((5, 9, 17, 30, 31, 6), (0,) * 6)
 
 
 @pytest.fixture
@@ -78,62 +74,11 @@ def test_shards_become_one_file(copy: Path, tmp_path: Path) -> None:
     assert (sharded / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
-def test_no_head_stays_no_head(architecture: str, tmp_path: Path) -> None:
-    folder = write_checkpoint(architecture, tmp_path / "whole", head=False)
-    whole, pruned = (load(architecture, one) for one in (folder, prune(folder, {1: (2,)}, tmp_path / "pruned")))
-    assert not pruned.capabilities.masked_lm
-    assert_close(run(pruned, [SEQUENCE])[0], run(whole, [SEQUENCE], [gates(whole, {1: (2,)})])[0], 1e-5)
-    stored = load_file(tmp_path / "pruned" / "model.safetensors")
-    assert stored.keys() <= load_file(folder / "model.safetensors").keys()
-
-
 def test_albert_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="layers share weights") as caught:
         prune(write_checkpoint("albert", tmp_path / "whole"), {1: (2,)}, tmp_path / "pruned")
     assert caught.value.reason == "PRUNING_UNSUPPORTED"
     assert not (tmp_path / "pruned").exists()
-
-
-def test_an_empty_folder_is_filled_and_another_is_not(bert: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    assert load("bert", prune(bert, {1: (2,)}, tmp_path / "empty")).shape.pruned
-    for taken in (tmp_path / "empty", tmp_path / "empty" / "config.json"):
-        with pytest.raises(AlreadyExists) as caught:
-            prune(bert, {1: (2,)}, taken)
-        assert (caught.value.reason, caught.value.metadata) == ("FOLDER_NOT_EMPTY", {"folder": str(taken)})
-    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
-
-
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
-        ([1], "is not an object"),
-        ({"4": [0]}, "layer '4'; there are layers 0 to 3"),
-        ({"01": [0]}, "layer '01'"),
-        ({"1": [4]}, "list heads 0 to 3"),
-        ({"1": [-1]}, "list heads 0 to 3"),
-        ({"1": [True]}, "list heads 0 to 3"),
-        ({"1": 2}, "list heads 0 to 3"),
-        ({"1": [2, 2]}, "each once"),
-    ],
-)
-def test_a_config_that_lists_impossible_heads(copy: Path, written: object, words: str) -> None:
-    edit_config(copy, bertscope_pruned_heads=written)
-    with pytest.raises(FailedPrecondition) as caught:
-        load("bert", copy)
-    assert caught.value.reason == "SOURCE_UNREADABLE"
-    assert f"{copy / 'config.json'}: bertscope_pruned_heads" in caught.value.message
-    assert words in caught.value.message
-
-
-def test_a_config_that_lists_other_heads_than_the_weights_lack(bert: Path, tmp_path: Path) -> None:
-    pruned = prune(bert, {1: (2,)}, tmp_path / "pruned")
-    for heads in ({"1": [1, 2]}, {"2": [2]}, {}):
-        edit_config(pruned, bertscope_pruned_heads=heads)
-        with pytest.raises(FailedPrecondition, match=r"don't fit its config\.json"):
-            load("bert", pruned)
 
 
 def test_albert_can_not_lack_heads(tmp_path: Path) -> None:

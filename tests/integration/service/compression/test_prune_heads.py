@@ -103,17 +103,6 @@ def test_interventions_and_maps_keep_the_original_numbers(whole: Whole, name: st
         assert_close(found[row], expected[row], SHARE)
 
 
-@on_three
-def test_a_pruned_model_says_what_it_lacks(whole: Whole) -> None:
-    pruned = load(whole.architecture, whole.without("several layers"))
-    shape, before = pruned.shape, whole.encoder.shape
-    assert shape.pruned == {0: (0, 3), 2: (1,)}
-    assert before.pruned == {}
-    assert (shape.heads, shape.layers, shape.labels) == (before.heads, before.layers, before.labels)
-    assert pruned.capabilities == whole.encoder.capabilities
-    assert pruned.capabilities.prunable
-
-
 @pytest.mark.slow
 @on_three
 def test_pruning_twice_is_pruning_once(whole: Whole) -> None:

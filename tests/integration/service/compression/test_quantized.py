@@ -177,13 +177,3 @@ def test_broken_files_are_refused(bert: Path, tmp_path: Path, damage: str) -> No
     with pytest.raises(FailedPrecondition) as refused:
         load("bert", small)
     assert refused.value.reason == "SOURCE_UNREADABLE"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("written", [{"kind": "int7"}, {"kind": "weight_only", "bits": 9}, "int8"])
-def test_configs_that_mean_nothing_are_refused(bert: Path, tmp_path: Path, written: object) -> None:
-    small = make(bert, tmp_path / "small", Int8())
-    path = small / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"bertscope_quantization": written}))
-    with pytest.raises(FailedPrecondition, match="bertscope_quantization"):
-        load("bert", small)

@@ -1,7 +1,7 @@
 """Models that drop tokens, against a reference written with transformers' own modules, text by text in float64."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.steps import EliminateTokens, Int8, KeepLayers
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.compression.compress import compress
 from bertscope_service.compression.tokens import eliminate_tokens
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
@@ -20,18 +18,13 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+from tests.support.compressed import make
 from tests.support.pruned import load
 from tests.support.reference import assert_close
 from tests.support.tiny import ARCHITECTURES, SENTENCES, write_checkpoint
 
 SHARES = (0.8, 0.8, 0.5, 0.3)
 TEXTS = [SENTENCES[1].replace("capital", "[MASK]"), SENTENCES[6], "[MASK] " + SENTENCES[8] + " [MASK]", *SENTENCES[2:4]]
-
-
-def make(folder: Path, target: Path, *steps: Any) -> Path:
-    source = inspect(folder)
-    compress(source, steps, target, lambda _: None, source.digest(lambda _: None))
-    return target
 
 
 @dataclass
@@ -83,82 +76,40 @@ def dropping(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def reference(subject: Dropping, sequence: TokenSequence, read: Sequence[int] = ()) -> tuple[list[int], torch.Tensor]:
-    """The places that are left at the end and their hidden states [n, hidden_size], float64."""
-    model, parts = subject.model, subject.encoder.architecture
-    arrangement = type(parts)(model)
-    ids, segments = torch.tensor([sequence.ids]), torch.tensor([sequence.segments])
-    hidden = arrangement.embed(ids, segments, None)
-    places, total = list(range(len(sequence))), len(sequence)
-    kept = subject.protected(sequence, read)
+    """The places that are left at the end and their hidden states [n, hidden_size], float64.
+
+    Layers run whole, and tokens are dropped behind them: what follows attention treats each token by itself.
+    """
+    arrangement = type(subject.encoder.architecture)(subject.model)
+    hidden = arrangement.embed(torch.tensor([sequence.ids]), torch.tensor([sequence.segments]), None)
+    places, kept = list(range(len(sequence))), subject.protected(sequence, read)
     for layer, share in enumerate(subject.shares):
-        module = arrangement.layers[layer]
-        narrow = LAYERS.get(subject.architecture, whole_layer)
-        count = max(1, round(share * total), len(kept))
-        hidden, places = narrow(arrangement, module, hidden, places, kept, count, layer)
+        hidden, maps = layer_and_maps(arrangement, arrangement.layers[layer], hidden, places)
+        scores = maps[0].sum(dim=(0, 1)).tolist()
+        ranked = sorted(range(len(places)), key=lambda index: (places[index] not in kept, -scores[index], places[index]))
+        index = sorted(ranked[: max(1, round(share * len(sequence)), len(kept))])
+        hidden, places = hidden[:, index], [places[one] for one in index]
     if subject.architecture == "modernbert":
         hidden = arrangement.encoder.final_norm(hidden)
     return places, hidden[0]
 
 
-def best(maps: torch.Tensor, places: list[int], kept: Sequence[int], count: int) -> list[int]:
-    """Indices of the tokens that go on: maps [1, heads, n, n]."""
-    scores = maps[0].sum(dim=0).sum(dim=0).tolist()
-    ranked = sorted(range(len(places)), key=lambda index: (places[index] not in kept, -scores[index], places[index]))
-    return sorted(ranked[: min(count, len(places))])
-
-
-def bert_layer(
-    _: Any, module: Any, hidden: torch.Tensor, places: list[int], kept: Sequence[int], count: int, layer: int
-) -> tuple[torch.Tensor, list[int]]:
-    context, maps = module.attention.self(hidden, attention_mask=None)
-    index = best(maps, places, kept, count)
-    attended = module.attention.output(context[:, index], hidden[:, index])
-    return module.output(module.intermediate(attended), attended), [places[one] for one in index]
-
-
-def distilbert_layer(
-    _: Any, module: Any, hidden: torch.Tensor, places: list[int], kept: Sequence[int], count: int, layer: int
-) -> tuple[torch.Tensor, list[int]]:
-    output, maps = module.attention(hidden_states=hidden, attention_mask=None)
-    index = best(maps, places, kept, count)
-    attended = module.sa_layer_norm(output[:, index] + hidden[:, index])
-    return module.output_layer_norm(module.ffn(attended) + attended), [places[one] for one in index]
-
-
-def albert_layer(
-    _: Any, module: Any, hidden: torch.Tensor, places: list[int], kept: Sequence[int], count: int, layer: int
-) -> tuple[torch.Tensor, list[int]]:
-    attended, maps = module.attention(hidden, attention_mask=None)
-    index = best(maps, places, kept, count)
-    attended = attended[:, index]
-    return module.full_layer_layer_norm(module.ff_chunk(attended) + attended), [places[one] for one in index]
-
-
-def whole_layer(
-    arrangement: Any, module: Any, hidden: torch.Tensor, places: list[int], kept: Sequence[int], count: int, layer: int
-) -> tuple[torch.Tensor, list[int]]:
-    """Layers that can't be cut in two: MobileBERT and ModernBERT."""
+def layer_and_maps(arrangement: Any, module: Any, hidden: torch.Tensor, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a layer gives, and its maps [1, heads, n, n]."""
     seen: list[torch.Tensor] = []
-    attention = module.get_submodule("attn" if hasattr(module, "attn") else "attention.self")
+    children = dict(module.named_modules())
+    attention = next(children[name] for name in ("attn", "attention.self", "attention") if name in children)
     hook = attention.register_forward_hook(lambda _, __, output: seen.append(output[1]))
     options: dict[str, Any] = {"attention_mask": None}
-    if hasattr(module, "attn"):
+    if "attn" in children:
         at = torch.tensor([places])
         if module.attention_type == "sliding_attention":
             far = (at[:, :, None] - at[:, None]).abs() > arrangement.model.config.sliding_window
             options["attention_mask"] = torch.zeros(far.shape, dtype=torch.float64).masked_fill(far, -1e300)[:, None]
         options["position_embeddings"] = arrangement.encoder.rotary_emb(hidden, at, module.attention_type)
-    hidden = module(hidden, **options)
+    output = module(hidden, **options)
     hook.remove()
-    index = best(seen[0], places, kept, count)
-    return hidden[:, index], [places[one] for one in index]
-
-
-LAYERS: Mapping[str, Any] = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "electra"), bert_layer),
-    "distilbert": distilbert_layer,
-    "albert": albert_layer,
-}
+    return output if isinstance(output, torch.Tensor) else output[0], seen[0]
 
 
 @torch.no_grad()

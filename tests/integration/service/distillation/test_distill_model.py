@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 from bertscope.v1 import ablation_pb2 as ablation
-from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
 from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import distillation_pb2 as distillation
@@ -232,85 +231,6 @@ def test_a_broken_file_is_named(school: Host, tmp_path: Path) -> None:
         distil(school, tmp_path / "student", LAYERS)
     assert failures[0].info.reason == "TRAINING_UNREADABLE"
     assert str(folder) in failures[0].message and "delete it" in failures[0].message
-
-
-@pytest.mark.slow
-def test_work_ends_with_its_caller(school: Host, tmp_path: Path) -> None:
-    calls = school.distillation.DistillModel(request(tmp_path / "student", LAYERS, epochs=1000))
-    for one in calls:
-        if one.progress.done:
-            break
-    calls.cancel()
-    wait_until(lambda: free(school), "the cancelled training ends")
-    assert not (tmp_path / "student").exists()
-
-
-@pytest.mark.slow
-def test_others_get_their_answers_meanwhile(school: Host, tmp_path: Path) -> None:
-    asked = cloze.FillMaskRequest(model="models/bert", texts=["The [MASK] sat."], top_k=5)
-    before = school.cloze.FillMask(asked, timeout=CALL_SECONDS)
-    calls = school.distillation.DistillModel(request(tmp_path / "student", LAYERS, epochs=1000))
-    for count, _ in enumerate(calls):
-        if count > 10:
-            break
-        assert school.cloze.FillMask(asked, timeout=CALL_SECONDS).results == before.results
-    calls.cancel()
-    wait_until(lambda: free(school), "the cancelled training ends")
-
-
-REFUSED = {
-    "relative folder": ({"folder": "small"}, INVALID, "FOLDER_NOT_ABSOLUTE"),
-    "taken": ({"model_id": "bert"}, EXISTS, "MODEL_EXISTS"),
-    "too few to split": ({"dev": [], "train": texts()[:3]}, INVALID, "TOO_FEW_TEXTS"),
-    "a label for a masked LM": ({"train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
-    "a space for a masked LM": (
-        {"train": [distillation.DistillationText(input=common.TextInput(text=" "))]},
-        INVALID,
-        "EMPTY_TEXT",
-    ),
-    "an unknown label": ({"model": "models/sorter", "train": texts("good")}, INVALID, "UNKNOWN_LABEL"),
-    "nothing to learn": ({"objective": Objective(soft=0, states=0)}, INVALID, "NOTHING_TO_LEARN"),
-    "layers that don't fit": ({"objective": Objective(teacher_layers=[1])}, INVALID, "LAYERS_MISMATCHED"),
-    "a layer that isn't": ({"objective": Objective(teacher_layers=[1, 4])}, INVALID, "LAYER_OUT_OF_RANGE"),
-    "no head": ({"model": "models/headless"}, UNSUPPORTED, "DISTILLATION_UNSUPPORTED"),
-    "fewer pieces": (
-        {"steps": [Step(vocabulary=compression.VocabularyReduction(texts=["a"]))]},
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-    "dropped tokens": (
-        {"steps": [Step(tokens=compression.TokenElimination(kept_shares=[1] * 4))]},
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-    "a share of heads": (
-        {"steps": [Step(heads=compression.HeadRemoval(share=0.5, texts=["The cat sat."]))]},
-        INVALID,
-        "HEADS_WITH_SHARE",
-    ),
-    "maps of fewer heads": (
-        {
-            "steps": [Step(heads=compression.HeadRemoval(heads=[common.LayerHeads(layer=0, heads=[0])]))],
-            "objective": Objective(attention=1),
-        },
-        UNSUPPORTED,
-        "DISTILLATION_UNSUPPORTED",
-    ),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_bad_requests_are_refused_at_once(school: Host, tmp_path: Path, why: str) -> None:
-    fields, code, reason = REFUSED[why]
-    asked = request(tmp_path / "student", *([] if "steps" in fields else [LAYERS]))
-    more = distillation.DistillModelRequest(**fields)
-    for name in fields:
-        asked.ClearField(name)
-    asked.MergeFrom(more)
-    with refused(code) as failures:
-        list(school.distillation.DistillModel(asked, timeout=CALL_SECONDS))
-    assert failures[0].info.reason == reason
-    assert not (tmp_path / "student").exists()
 
 
 def test_a_large_training_is_refused(loop: LoopThread, checkpoints: dict[str, Path], tmp_path: Path) -> None:

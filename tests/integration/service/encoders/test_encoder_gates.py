@@ -1,12 +1,10 @@
 """Edits do to a head what editing its attention map in transformers does, and only in the rows that have them."""
 
-import numpy as np
 import pytest
 import torch
-from bertscope_service.encoders.edits import Edits
 
 from tests.support.reference import EDITS, ZERO, HeadEdits, Subject, assert_close, assert_equal
-from tests.support.subjects import everywhere, on_three
+from tests.support.subjects import everywhere
 
 
 @pytest.mark.slow
@@ -31,17 +29,6 @@ def test_gates_equal_edited_maps(subject: Subject) -> None:
     assert_close(alone.row(0), subject.reference.run_edited(sequence, mixed).row(0))
 
 
-@on_three
-def test_open_gates_change_nothing(subject: Subject) -> None:
-    """Also in a layer where another row's gates are closed."""
-    opened, closed = subject.gates({}), subject.gates(EDITS["mixed"])
-    batch = subject.sequences[:4]
-    plain = subject.run(batch)
-    assert_equal(subject.run(batch, [opened] * 4).row(2), plain.row(2))
-    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(2), plain.row(2))
-    assert_equal(subject.run(batch, [opened, closed, opened, None]).row(3), plain.row(3))
-
-
 @pytest.mark.parametrize("subject", ["bert"], indirect=True)
 def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     encoder = subject.encoder
@@ -56,14 +43,3 @@ def test_place_gates_names_the_layers_they_act_in(subject: Subject) -> None:
     opened = encoder.place_edits([subject.gates({})])
     assert opened is not None
     assert not opened.layers
-
-
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_gates_are_copied_to_the_device(subject: Subject) -> None:
-    """A caller may reuse its arrays for the next row."""
-    shape = (subject.encoder.shape.layers, subject.encoder.shape.heads)
-    gates = Edits(np.ones(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32))
-    placed = subject.encoder.place_edits([gates])
-    assert placed is not None
-    gates.keep[:] = 0
-    assert bool((placed.keep == 1).all())

@@ -13,7 +13,6 @@ from bertscope_service.encoders.torch.encoder import TorchEncoder
 from numpy.typing import NDArray
 
 from tests.support.hosted import GoldObjective, Hosted, LabelObjective
-from tests.support.limits import limit_sizes
 from tests.support.reference import Edit, HeadEdits, gates_of
 from tests.support.rounding import BOTH_SIDES
 from tests.support.subjects import THREE
@@ -92,31 +91,6 @@ def test_gradients_are_those_of_transformers(hosted: Hosted, objective: GoldObje
         check(found, wanted)
         # A single token has nothing else to attend to, yet even its heads matter.
         assert all(float(gradient.max()) > 1e-3 for _, gradient in found)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)
-def test_parts_of_a_batch(hosted: Hosted, objective: GoldObjective | LabelObjective, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many tokens a backward pass takes; each row with gates of its own, which are cut too."""
-    encoder, sizes = hosted.encoder, list[int]()
-    gates = [gates_of(encoder, dict([one])) for one in base_of(hosted).items()]
-    gates.insert(2, None)
-    kind = type(objective.losses[0])
-    losses = kind.losses
-
-    def counted(*arguments: object) -> torch.Tensor:
-        sizes.append(len(arguments[-1]))
-        return losses(*arguments)
-
-    monkeypatch.setattr(kind, "losses", counted)
-    found = {}
-    for tokens, wanted in ((1, [1] * 6), (64 * 4, [4, 2]), (1 << 20, [6])):
-        limit_sizes(monkeypatch, gradient_tokens=tokens)
-        found[tokens] = gradients(encoder, objective, range(6), gates)
-        assert sizes == wanted
-        sizes.clear()
-    check(found[1], found[1 << 20])
-    check(found[256], found[1 << 20])
 
 
 @pytest.mark.parametrize("hosted", list(product(THREE, ("masked-lm", "classifier"))), ids="-".join, indirect=True)

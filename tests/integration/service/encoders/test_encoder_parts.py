@@ -9,18 +9,13 @@ from bertscope_service.encoders.edits import BatchEdits, Edits
 from bertscope_service.encoders.state import State
 from bertscope_service.encoders.torch.encoder import TorchEncoder
 
-from tests.support.reference import UNIFORM, ZERO, Edit, HeadEdits, Reference, Subject, assert_close, assert_equal, gates_of
+from tests.support.reference import UNIFORM, ZERO, Edit, HeadEdits, Subject, assert_close, assert_equal, gates_of
 from tests.support.subjects import on_three
 
 SCALED = Edit(keep=-1.5)
 MODES = ("zero", "uniform", "scale", "mean")
 IN_PARTS = {"albert", "bert", "distilbert", "electra", "roberta", "xlm-roberta"}
 """Architectures whose layers run in two parts; the others run them whole, and nothing may differ."""
-
-
-@pytest.fixture(scope="module")
-def exact(subject: Subject) -> Reference:
-    return Reference(subject.folder, torch.float64)
 
 
 @pytest.fixture(scope="module")
@@ -67,26 +62,6 @@ def same(found: torch.Tensor, whole: torch.Tensor, only: torch.Tensor, lengths: 
     for row, length in enumerate(lengths):
         real = only[row] < length
         assert_close([found[row, real]], [whole[row, only[row, real]]], 1e-5)
-
-
-@pytest.mark.slow
-@on_three
-@pytest.mark.parametrize("kind", ["one", "repeated"])
-@torch.inference_mode()
-def test_only_some_positions(subject: Subject, packed: TorchEncoder, kind: str) -> None:
-    """Whatever gates there are, in whichever layer, the last one among them; also where a run ends midway.
-
-    `test_attend_then_advance` leaves positions out on every architecture.
-    """
-    encoder, batch = packed, subject.sequences
-    lengths, layers = tuple(map(len, batch)), encoder.shape.layers
-    only = places(lengths, kind)
-    for stop in (1, layers):
-        for gated in (None, 0, stop - 1):
-            placed = None if gated is None else encoder.place_edits(mixed(encoder, gated, len(batch)))
-            whole = finish(encoder, encoder.begin(batch), stop, placed, None)
-            found = finish(encoder, encoder.begin(batch), stop, placed, only)
-            same(found, whole, only, lengths)
 
 
 @on_three
@@ -136,37 +111,6 @@ def test_attend_then_advance(subject: Subject, packed: TorchEncoder, pack: bool,
             same(found, expected, every if only is None else only, lengths)
 
 
-@pytest.mark.slow
-@on_three
-@torch.inference_mode()
-def test_rows_keep_their_contexts(subject: Subject, exact: Reference) -> None:
-    encoder, batch, state = subject.encoder, subject.sequences, subject.encoder.begin(subject.sequences)
-    encoder.advance(state, 1)
-    hidden = state.hidden.clone()
-    encoder.attend(state)
-    assert torch.equal(state.hidden, hidden)
-    assert state.layer == 1
-    if subject.architecture not in IN_PARTS:
-        assert state.context is None
-        assert all(state.row(row).bytes == 4 * len(batch[row]) * encoder.shape.hidden_size for row in range(len(batch)))
-        return
-    rows = [state.row(row) for row in range(len(batch))]
-    for row, sequence in zip(rows, batch, strict=True):
-        assert row.context is not None
-        tensors = [row.hidden, row.context.own, row.context.mean]
-        assert row.context.own.shape[:2] == (1, len(sequence))
-        assert row.context.mean.shape == (1, encoder.shape.heads, encoder.architecture.head_size)
-        assert row.bytes == sum(tensor.untyped_storage().nbytes() for tensor in tensors)
-        assert_close([row.context.own[0].transpose(0, 1).double()], [exact.contexts(sequence)[1]])
-    # Going on from stacked rows changes none of them.
-    before = [tensor.clone() for row in rows if row.context for tensor in (row.context.own, row.context.mean)]
-    for group in (rows[:1], rows[1:5]):
-        stacked = State.stack(group)
-        assert stacked.context is not None
-        encoder.advance(stacked, encoder.shape.layers, encoder.place_edits(mixed(encoder, 1, len(group))))
-    assert_equal([tensor for row in rows if row.context for tensor in (row.context.own, row.context.mean)], before)
-
-
 @on_three
 @torch.inference_mode()
 def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> None:
@@ -178,23 +122,3 @@ def test_who_watches_a_layer_with_a_context_sees_its_maps(subject: Subject) -> N
     encoder.attend(state)
     encoder.advance(state, 2, placed, {1: lambda maps: seen.append(maps.clone())})
     assert_equal([*seen, state.hidden], [*plain, whole.hidden])
-
-
-@pytest.mark.slow
-@on_three
-@pytest.mark.parametrize("watch", [False, True], ids=["unwatched", "watched"])
-@torch.inference_mode()
-def test_taps_see_contexts_before_gates(subject: Subject, exact: Reference, watch: bool) -> None:
-    """Of every layer; gates of a layer change what the next ones read, never what is seen there."""
-    encoder, batch, layers = subject.encoder, subject.sequences, subject.encoder.shape.layers
-    for gated in (None, layers - 1):
-        placed = None if gated is None else encoder.place_edits(mixed(encoder, gated, len(batch)))
-        state, seen = encoder.begin(batch), list[torch.Tensor]()
-        taps = dict.fromkeys(range(layers), lambda own, seen=seen: seen.append(own.clone()))
-        maps = dict.fromkeys(range(layers), lambda _: None) if watch else None
-        encoder.advance(state, layers, placed, maps, taps=taps)
-        assert len(seen) == layers
-        for row, sequence in enumerate(batch):
-            expected = exact.contexts(sequence)
-            for layer in range(layers):
-                assert_close([seen[layer][row, :, : len(sequence)].double()], [expected[layer]])

@@ -13,7 +13,6 @@ from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.heads import Head
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.architectures import ARCHITECTURES
-from bertscope_service.encoders.torch.encoder import TorchEncoder
 
 from tests.support.exports import load_exported
 from tests.support.reference import EDITS, Reference, Subject, assert_close, assert_equal
@@ -33,16 +32,6 @@ EXPORTABLE = [name for name, member in FAMILY.items() if not ARCHITECTURES[name]
 KINDS = {"token_classification": Head.TOKENS, "question_answering": Head.ANSWERS} | dict.fromkeys(
     ("multi_label", "regression"), Head.SEQUENCE
 )
-
-
-def outputs(encoder: TorchEncoder, capability: str, subject: Subject) -> torch.Tensor:
-    state = encoder.begin(subject.sequences)
-    # Maps are watched because transformers' eager attention makes them; its sums have the same order then.
-    encoder.advance(state, encoder.shape.layers, watch={layer: lambda _: None for layer in range(encoder.shape.layers)})
-    assert isinstance(encoder, ReadsPositions)
-    if capability == "token_classification":
-        return encoder.label_tokens(state)
-    return encoder.answer(state) if capability == "question_answering" else encoder.classify(state)
 
 
 OTHERS = [name for name in HEADS if name != "regression"]
@@ -67,14 +56,14 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
     ] == [capability]
     assert not encoder.capabilities.masked_lm
     assert encoder.shape.head_labels == (LABELS[:3] if written["labels"] == 3 else ())
-    found = outputs(encoder, capability, subject)
+    found = given(encoder, capability, subject.sequences, watch=True)
     reference = Reference(subject.folder, kind=TASKS[written.get("task", "sequence")])
     for row, sequence in enumerate(subject.sequences):
         if architecture not in THREE and row % 4:
             continue
         # Some let a text see its padding, so that each is compared alone.
-        given = reference.model(**reference.inputs([sequence]))
-        expected = given.logits if "logits" in given else torch.stack((given.start_logits, given.end_logits), dim=-1)
+        output = reference.model(**reference.inputs([sequence]))
+        expected = output.logits if "logits" in output else torch.stack((output.start_logits, output.end_logits), dim=-1)
         real = found[row, : len(sequence)] if found.ndim == 3 else found[row]
         torch.testing.assert_close(real, expected[0], rtol=0, atol=1e-4 * max(0.1, float(expected.abs().max())))
     batch = reference.model(**reference.inputs(subject.sequences))
@@ -114,10 +103,16 @@ def real(scores: torch.Tensor, sequence: TokenSequence) -> torch.Tensor:
     return scores if scores.ndim == 1 else scores[: len(sequence)]
 
 
-def given(encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Edits] = ()) -> torch.Tensor:
-    """What a head gives: [rows, length, scores], or [rows, scores] of a head over texts."""
-    state = encoder.begin(batch)
-    encoder.advance(state, encoder.shape.layers, encoder.place_edits(gates) if gates else None)
+def given(
+    encoder: Encoder, capability: str, batch: Sequence[TokenSequence], gates: Sequence[Edits] = (), *, watch: bool = False
+) -> torch.Tensor:
+    """What a head gives: [rows, length, scores], or [rows, scores] of a head over texts.
+
+    With `watch` maps are made, as transformers' eager attention makes them; its sums have the same order then.
+    """
+    state, layers = encoder.begin(batch), encoder.shape.layers
+    watchers = dict.fromkeys(range(layers), lambda _: None) if watch else None
+    encoder.advance(state, layers, encoder.place_edits(gates) if gates else None, watchers)
     assert isinstance(encoder, ReadsPositions)
     if capability == "token_classification":
         return encoder.label_tokens(state)

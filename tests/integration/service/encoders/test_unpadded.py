@@ -56,16 +56,6 @@ def gates_of(subject: Subject, rows: int) -> list[Edits | None]:
     return [gates if row % 2 else None for row in range(rows)]
 
 
-@pytest.mark.slow
-@everywhere
-def test_states_are_those_of_padded_rows(both: tuple[TorchEncoder, TorchEncoder], subject: Subject) -> None:
-    gates = gates_of(subject, len(subject.sequences))
-    expected, found = (run(encoder, subject.sequences, gates, None) for encoder in both)
-    assert found.unpadded is not None, "the layers ran on padded rows"
-    for row, length in enumerate(expected.lengths):
-        assert_close(found.hidden[row, :length], expected.hidden[row, :length])
-
-
 @everywhere
 def test_predictions_at_some_positions(both: tuple[TorchEncoder, TorchEncoder], subject: Subject) -> None:
     batch = [sequence for sequence in subject.sequences if len(sequence) > 1]

@@ -36,6 +36,12 @@ def test_nothing_but_the_driver_is_missing() -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime itself would go on on the CPU."""
+    assert sessions.providers(GPU)[0] == ("CUDAExecutionProvider", {"device_id": 0, "use_tf32": 0, "user_compute_stream": "1"})
+    sessions.check_provider(["CUDAExecutionProvider", "CPUExecutionProvider"], GPU)
+    sessions.check_provider(["CPUExecutionProvider"], CPU)
+    with pytest.raises(FailedPrecondition, match="CUDA 13"):
+        sessions.check_provider(["CPUExecutionProvider"], GPU)
     monkeypatch.setattr(sessions, "CUDA_PROVIDER", Path("/nowhere/libcurand.so.10"))
     with pytest.raises(FailedPrecondition, match=r"can't use cuda:0: .*libcurand\.so\.10.*nvidia-curand.*device cpu") as caught:
         sessions.check_provider(["CPUExecutionProvider"], GPU)

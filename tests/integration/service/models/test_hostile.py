@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import grpc
-import huggingface_hub
 import pytest
-from bertscope.v1 import cloze_pb2, model_pb2
+from bertscope.v1 import cloze_pb2
 
-from tests.support.harness import CALL_SECONDS, Host, held, refused
-from tests.support.patience import wait_until
+from tests.support.harness import CALL_SECONDS, Host, refused
 
-GOOD = cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."])
 Code = grpc.StatusCode
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-
-
-def load(host: Host, **fields: Any) -> model_pb2.Model:
-    *_, last = host.models.LoadModel(model_pb2.LoadModelRequest(**fields), timeout=CALL_SECONDS)
-    return last.model
-
-
-def code_of(call: Callable[[], object]) -> grpc.StatusCode:
-    try:
-        call()
-    except grpc.RpcError as error:
-        code = error.code()
-        assert isinstance(code, Code)
-        return code
-    return Code.OK
-
-
-@pytest.mark.parametrize("character", ["x", "😀", "\n"])
-def test_a_name_that_would_overflow_a_header(host: Host, character: str) -> None:
-    length = 5000
-    with refused(Code.NOT_FOUND) as failures:
-        host.models.GetModel(model_pb2.GetModelRequest(name=character * length), timeout=CALL_SECONDS)
-    assert "\n" not in failures[0].message
-    with refused(Code.INVALID_ARGUMENT):
-        load(host, model_id=character * length, source="x")
 
 
 WORDS = ["".join(letters) for letters in product("abcdefghij", repeat=3)]
@@ -76,24 +40,3 @@ def test_a_flood_of_interventions(host: Host, one: bytes, field: str) -> None:
     with refused(Code.INVALID_ARGUMENT) as failures:
         host.raw("ClozeService/FillMask", b"\x12\x06[MASK]" + one * 1_000_000)
     assert failures[0].fields == [field]
-
-
-@pytest.mark.slow
-def test_later_calls_get_not_found_while_a_model_is_unloaded(launch: Callable[..., Host], checkpoints: dict[str, Path]) -> None:
-    host = launch(model=[f"{name}={checkpoints['bert']}" for name in ("a", "b")])
-    mine = cloze_pb2.FillMaskRequest(model="models/a", texts=GOOD.texts)
-    with held(host, "models/a") as gate:
-        running = host.cloze.FillMask.future(mine, timeout=CALL_SECONDS)
-        wait_until(lambda: bool(gate.arrived), "a call runs")
-        unloading = host.models.UnloadModel.future(model_pb2.UnloadModelRequest(name="models/a"), timeout=CALL_SECONDS)
-
-        def state() -> int:
-            return host.models.GetModel(model_pb2.GetModelRequest(name="models/a"), timeout=CALL_SECONDS).model.state
-
-        wait_until(lambda: state() == model_pb2.Model.STATE_UNLOADING, "it is being unloaded")
-        assert code_of(lambda: host.cloze.FillMask(mine, timeout=CALL_SECONDS)) is Code.NOT_FOUND
-        default = host.models.GetModel(model_pb2.GetModelRequest(), timeout=CALL_SECONDS)
-        assert default.model.name == "models/b"
-        gate.let_through()
-        assert running.result().results
-        unloading.result()

@@ -202,38 +202,6 @@ def test_distillations_change_nothing_that_others_see(host: Host, monkeypatch: p
     assert looks() > 10
 
 
-def test_six_rankings_at_once_of_a_model_run_by_onnx(host: Host, folders: dict[str, Path]) -> None:
-    """Each of them may read a twin for PyTorch; what they give is what a ranking alone does."""
-    load(host, "twin", folders["electra"], runtime=common.RUNTIME_ONNX)
-    load(host, "alone", folders["electra"])
-    expected = rank(host, "alone")
-    with asked_meanwhile(host), ThreadPoolExecutor(6) as threads:
-        for found in threads.map(lambda _: rank(host, "twin"), range(6)):
-            np.testing.assert_allclose(found, expected, atol=1e-5)
-    unload(host, "twin")
-    unload(host, "alone")
-
-
-def test_models_that_are_loaded_at_once_are_those_that_are_loaded_alone(host: Host, folders: dict[str, Path]) -> None:
-    jobs = {
-        f"{name}-{precision}": (folder, precision)
-        for number, (name, folder) in enumerate((name, folders[name]) for name in ARCHITECTURES)
-        for precision in ("fp16" if number % 2 else "bf16", "fp32")
-    }
-    expected = {}
-    for name, (folder, precision) in jobs.items():
-        load(host, name, folder, precision)
-        expected[name] = fill(host, name)
-        unload(host, name)
-    with asked_meanwhile(host):
-        for _ in range(2):
-            with ThreadPoolExecutor(8) as threads:
-                list(threads.map(lambda name: load(host, name, *jobs[name]), jobs))
-            for name in jobs:
-                np.testing.assert_array_equal(fill(host, name), expected[name], err_msg=name)
-                unload(host, name)
-
-
 def test_callers_that_leave_change_no_answer(host: Host) -> None:
     """Their rows share batches with those of callers that stay."""
     codes = set()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,17 +27,15 @@ from bertscope.v1 import target_pb2
 from bertscope_service.checkpoints.steps import KeepLayers
 from bertscope_service.contract import METHODS, Method, Work
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.onnx.sessions import check_provider, providers
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.state import State
-from bertscope_service.errors import FailedPrecondition
 from bertscope_service.models.warm_up import warm_up
 from numpy.testing import assert_allclose
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 from tests.support.compressed import make
 from tests.support.exports import load_exported
-from tests.support.harness import Host, LoopThread, launched, read_maps, refused
+from tests.support.harness import Host, LoopThread, launched, refused
 from tests.support.patience import granted
 from tests.support.reply_numbers import numbers_of
 from tests.support.requests import good
@@ -135,36 +131,24 @@ def logs(reply: cloze.FillMaskResponse) -> np.ndarray[Any, Any]:
     return found
 
 
-@pytest.mark.parametrize("mode", [None, MEAN])
-def test_cloze_is_that_of_torch_and_provenance_says_who_ran(twins: Host, mode: int | None) -> None:
-    fields: dict[str, Any] = {}
-    if mode is not None:
-        changes = interventions({(1, 2): (mode, 1.0), (2, 0): (mode, 1.0)})
-        fields = {"interventions": changes, "reference_texts": REFERENCES if mode == MEAN else ()}
-    expected, found = (fill(twins, name, **fields) for name in TWINS[0])
-    assert_allclose(logs(found), logs(expected), atol=1e-4)
-    assert found.provenance.runtime == common.RUNTIME_ONNX
-    assert found.provenance.library_versions["onnxruntime"]
-    assert found.provenance.weights_digest == expected.provenance.weights_digest
-
-
-def test_sweeps_measure_what_torch_measures(twins: Host) -> None:
-    for objective, names in ((cloze_prompts(skip_multi_piece=True), TWINS[0]), (labelled(), TWINS[1])):
-        expected, found = (
-            sweep(twins, model=name, objective=objective, mode=MEAN, reference_texts=REFERENCES).numbers for name in names
-        )
-        assert_allclose(found, expected, atol=1e-4)
-
-
-def test_gradients_come_from_torch_and_the_reply_says_so(twins: Host) -> None:
-    objective = masked_lm(["Paris is the capital of France.", "The cat sat on the mat."])
-    expected, found = (rank(twins, model=name, objective=objective) for name in TWINS[0])
+def test_changes_sweeps_and_gradients_are_those_of_torch_and_provenance_says_who_ran(twins: Host) -> None:
+    changes = interventions({(1, 2): (MEAN, 1.0), (2, 0): (MEAN, 1.0)})
+    filled = [fill(twins, name, interventions=changes, reference_texts=REFERENCES) for name in TWINS[0]]
+    assert_allclose(logs(filled[1]), logs(filled[0]), atol=1e-4)
+    assert filled[1].provenance.runtime == common.RUNTIME_ONNX
+    assert filled[1].provenance.library_versions["onnxruntime"]
+    assert filled[1].provenance.weights_digest == filled[0].provenance.weights_digest
+    texts = masked_lm(["Paris is the capital of France.", "The cat sat on the mat."])
+    for names, fields in (
+        (TWINS[0], {"objective": cloze_prompts(skip_multi_piece=True), "mode": MEAN, "reference_texts": REFERENCES}),
+        (TWINS[1], {"objective": labelled(), "mode": MEAN, "reference_texts": REFERENCES}),
+        (TWINS[0], {"objective": texts, "greedy": {"order": "ORDER_IMPORTANCE", "step": 8}}),
+    ):
+        by_torch, by_onnx = (sweep(twins, model=name, **fields).numbers for name in names)
+        assert_allclose(by_onnx, by_torch, atol=1e-4)
+    expected, found = (rank(twins, model=name, objective=texts) for name in TWINS[0])
     assert_allclose(matrix(found.importance), matrix(expected.importance), atol=1e-6)
-    assert found.provenance.runtime == common.RUNTIME_TORCH
-    assert found.provenance.model == "models/graphs"
-    order = {"objective": objective, "greedy": {"order": "ORDER_IMPORTANCE", "step": 8}}
-    curves = [sweep(twins, model=name, **order).numbers for name in TWINS[0]]
-    assert_allclose(curves[1], curves[0], atol=1e-4)
+    assert (found.provenance.runtime, found.provenance.model) == (common.RUNTIME_TORCH, "models/graphs")
 
 
 class Unusable:
@@ -230,17 +214,11 @@ def cut_short(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def elsewhere(folder: Path) -> None:
+def place_weights(folder: Path, key: str, value: str) -> None:
+    """Another place in a file for a tensor."""
     graph = onnx.load(folder / "fast.onnx", load_external_data=False)
     tensor = next(tensor for tensor in graph.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL)
-    next(entry for entry in tensor.external_data if entry.key == "location").value = "../../secret"
-    onnx.save(graph, folder / "fast.onnx")
-
-
-def nowhere(folder: Path) -> None:
-    graph = onnx.load(folder / "fast.onnx", load_external_data=False)
-    tensor = next(tensor for tensor in graph.graph.initializer if tensor.data_location == onnx.TensorProto.EXTERNAL)
-    next(entry for entry in tensor.external_data if entry.key == "offset").value = "-4096"
+    next(entry for entry in tensor.external_data if entry.key == key).value = value
     onnx.save(graph, folder / "fast.onnx")
 
 
@@ -273,9 +251,9 @@ BREAKS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no graph": (lambda folder: (folder / "analysis.onnx").unlink(), "analysis.onnx does not exist"),
     "not a graph": (lambda folder: (folder / "fast.onnx").write_bytes(b"nonsense"), "fast.onnx"),
     "empty graph": (lambda folder: (folder / "fast.onnx").write_bytes(b""), "fast.onnx"),
-    "weights elsewhere": (elsewhere, "not in weights.bin"),
+    "weights elsewhere": (lambda folder: place_weights(folder, "location", "../../secret"), "not in weights.bin"),
     "weights hidden elsewhere": (hidden_elsewhere, "'/etc/passwd', not in weights.bin"),
-    "weights before the file": (nowhere, "has no place there"),
+    "weights before the file": (lambda folder: place_weights(folder, "offset", "-4096"), "has no place there"),
     "details left out": (lambda folder: change_details(folder, head_size=None), "head_size"),
     "details that are wrong": (lambda folder: change_details(folder, head_size=9), "can't be run"),
     "unknown opset": (newer, "999"),
@@ -375,58 +353,25 @@ def test_foreign_files_answer_what_they_can(twins: Host, foreign: dict[str, Path
         words = [explained(twins, one.name, FILLED) for one in (filler, by_torch[0])]
         words += [explained(twins, one.name, SORTED) for one in (sorter, by_torch[1])]
         assert_allclose(words[::2], words[1::2], atol=1e-4)
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            explained(twins, filler.name, FILLED, method=attribution.ATTRIBUTION_METHOD_GRADIENT)
-        assert failures[0].info.reason == "NO_GRADIENTS"
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            similar = target_pb2.SimilarityTarget(other=text_input("A cat."))
-            explained(twins, filler.name, target_pb2.Target(similarity=similar))
-        assert failures[0].info.reason == "NO_STATES"
         for names in ((filler.name, by_torch[0].name), (sorter.name, by_torch[1].name)):
             assert_allclose(*(tensors(twins, name, "logits")["logits"] for name in names), atol=1e-4)
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            tensors(twins, filler.name, "last_hidden_state")
-        assert failures[0].info.reason == "NO_OUTPUT"
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            request = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
-            read_maps(twins.attention.ExtractAttention(request, timeout=granted(20)))
-        assert failures[0].info.reason == "NOT_OBSERVABLE"
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            extract = states.ExtractHiddenStatesRequest(model=filler.name, inputs=[text_input("The cat sat.")])
-            read_maps(twins.representation.ExtractHiddenStates(extract, timeout=granted(20)))
-        assert failures[0].info.reason == "NO_STATES"
-        with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
-            fill(twins, filler.name, interventions=interventions({(0, 0): (UNIFORM, 1.0)}))
-        assert failures[0].info.reason == "NOT_OBSERVABLE"
+        similar = target_pb2.Target(similarity=target_pb2.SimilarityTarget(other=text_input("A cat.")))
+        gradient = attribution.ATTRIBUTION_METHOD_GRADIENT
+        changed = interventions({(0, 0): (UNIFORM, 1.0)})
+        maps = attention.ExtractAttentionRequest(model=filler.name, inputs=[text_input("The cat sat.")])
+        extract = states.ExtractHiddenStatesRequest(model=filler.name, inputs=[text_input("The cat sat.")])
+        lacking: list[tuple[str, Callable[[], object]]] = [
+            ("NO_GRADIENTS", lambda: explained(twins, filler.name, FILLED, method=gradient)),
+            ("NO_STATES", lambda: explained(twins, filler.name, similar)),
+            ("NO_OUTPUT", lambda: tensors(twins, filler.name, "last_hidden_state")),
+            ("NOT_OBSERVABLE", lambda: list(twins.attention.ExtractAttention(maps, timeout=granted(20)))),
+            ("NO_STATES", lambda: list(twins.representation.ExtractHiddenStates(extract, timeout=granted(20)))),
+            ("NOT_OBSERVABLE", lambda: fill(twins, filler.name, interventions=changed)),
+        ]
+        for reason, call in lacking:
+            with refused(grpc.StatusCode.UNIMPLEMENTED) as failures:
+                call()
+            assert failures[0].info.reason == reason
     finally:
         for found in (filler, sorter, *by_torch):
             twins.models.UnloadModel(model.UnloadModelRequest(name=found.name), timeout=granted(20))
-
-
-def test_a_gpu_that_onnx_runtime_cannot_use_is_an_error() -> None:
-    """ONNX Runtime itself would go on on the CPU."""
-    gpu = torch.device("cuda:1")
-    assert providers(gpu)[0] == ("CUDAExecutionProvider", {"device_id": 1, "use_tf32": 0, "user_compute_stream": "1"})
-    check_provider(["CUDAExecutionProvider", "CPUExecutionProvider"], gpu)
-    check_provider(["CPUExecutionProvider"], torch.device("cpu"))
-    with pytest.raises(FailedPrecondition, match="CUDA 13"):
-        check_provider(["CPUExecutionProvider"], gpu)
-
-
-@pytest.mark.slow
-def test_unloaded_graphs_leave_memory_and_loading_is_not_held_up(twins: Host, checkpoints: dict[str, Path]) -> None:
-    """Gradients read beside a model go with it."""
-    load(twins, model_id="passing", source=str(checkpoints["bert"]), runtime=common.RUNTIME_ONNX)
-    rank(twins, model="models/passing", objective=masked_lm(["The cat sat."]))
-    loaded = twins.server.registry.find("models/passing").loaded
-    assert loaded is not None
-    gone = threading.Event()
-    watch = [weakref.finalize(loaded.encoder, gone.set)]
-    entry = twins.server.registry.find("models/passing")
-    assert entry.gradients is not None
-    gradients = threading.Event()
-    watch.append(weakref.finalize(entry.gradients.result().encoder, gradients.set))
-    del loaded, entry
-    twins.models.UnloadModel(model.UnloadModelRequest(name="models/passing"), timeout=granted(20))
-    assert gone.wait(granted(20))
-    assert gradients.wait(granted(20))

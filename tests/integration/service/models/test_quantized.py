@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import grpc
 import pytest
@@ -11,7 +10,6 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2 as common
-from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.checkpoints.steps import EliminateTokens, Int8, WeightOnly
 
@@ -84,19 +82,3 @@ def test_a_model_that_drops_tokens_is_not_watched_or_changed(small: Host) -> Non
         with refused(UNSUPPORTED) as failures:
             call()
         assert failures[0].info.reason == "NOT_OBSERVABLE", name
-
-
-@pytest.mark.slow
-def test_made_by_a_call(small: Host, tmp_path: Path) -> None:
-    """From a model to one of integers that drops tokens, saved and loaded again."""
-    steps = [
-        compression.CompressionStep(tokens=compression.TokenElimination(kept_shares=(0.9, 0.7, 0.5, 0.3))),
-        compression.CompressionStep(int8=compression.Int8Quantization()),
-    ]
-    request = model.CompressModelRequest(model="models/whole", model_id="made", steps=steps, folder=str(tmp_path / "made"))
-    *_, last = small.models.CompressModel(request, timeout=CALL_SECONDS)
-    load = model.LoadModelRequest(model_id="again", source=str(tmp_path / "made"))
-    *_, again = small.models.LoadModel(load, timeout=CALL_SECONDS)
-    assert last.model.precision == common.PRECISION_INT8
-    assert last.model.weights_digest == again.model.weights_digest
-    assert fill(small, "made").results == fill(small, "again").results

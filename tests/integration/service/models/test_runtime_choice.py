@@ -102,13 +102,6 @@ def test_a_choice_is_made_once_and_the_model_says_which_measurement_made_it(
     assert clock.turns == 2 * CLEAR_ROUNDS
 
 
-def test_onnx_serves_unless_torch_is_clearly_faster(
-    launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock
-) -> None:
-    clock.torch = 0.95
-    assert load(launch(cache_folder=cache), checkpoints["bert"]).runtime == common.RUNTIME_ONNX
-
-
 def test_only_the_chosen_library_is_read_from_then_on(
     launch: Launch, checkpoints: dict[str, Path], cache: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,37 +33,25 @@ HEX_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def talk(host: Host) -> int:
-    """A few good calls and a few bad ones, each with the secret word in it; how many calls."""
-    good = cloze.FillMaskRequest(texts=[f"The {SECRET} is [MASK]."])
-    maps = attention.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text=f"A {SECRET}.", text_pair=f"{SECRET}?")])
-    host.cloze.FillMask(good, timeout=CALL_SECONDS)
-    list(host.attention.ExtractAttention(maps, timeout=CALL_SECONDS))
+    """A few good calls and a few bad ones; how many calls. The words of every rpc's callers are in security/test_canary.py."""
+    host.cloze.FillMask(cloze.FillMaskRequest(texts=[f"The {SECRET} is [MASK]."]), timeout=CALL_SECONDS)
     host.models.ListModels(model.ListModelsRequest(), timeout=CALL_SECONDS)
     objective = ablation.Objective(masked_lm_loss=ablation.MaskedLmLoss(texts=[f"The {SECRET} sat."]))
     sweep = ablation.SweepHeadsRequest(objective=objective, mode=common_pb2.HeadIntervention.MODE_ZERO)
     list(host.ablation.SweepHeads(sweep, timeout=CALL_SECONDS))
     host.ablation.RankHeads(ablation.RankHeadsRequest(objective=objective), timeout=CALL_SECONDS)
-    prompt = ablation.ClozePrompt(text=SECRET, answers=[SECRET])
-    prompts = ablation.Objective(cloze=ablation.ClozePrompts(prompts=[prompt]))
-    heads, texts = [common_pb2.LayerHeads(heads=[1])], [common_pb2.TextInput(text=SECRET)]
     bad: list[Callable[[], Any]] = [
         lambda: host.cloze.FillMask(cloze.FillMaskRequest(texts=[SECRET]), timeout=CALL_SECONDS),
         lambda: host.cloze.FillMask(cloze.FillMaskRequest(model=f"models/{SECRET}", texts=[SECRET]), timeout=CALL_SECONDS),
-        lambda: host.cloze.FillMask(cloze.FillMaskRequest(texts=["[MASK]"], candidates=[SECRET, SECRET]), timeout=CALL_SECONDS),
-        lambda: host.cloze.FillMask(cloze.FillMaskRequest(texts=["[MASK]"], candidates=[f"{SECRET}🦖"]), timeout=CALL_SECONDS),
-        lambda: list(host.attention.ExtractAttention(attention.ExtractAttentionRequest(inputs=[], model=SECRET))),
-        lambda: list(host.models.LoadModel(model.LoadModelRequest(source="a", model_id=f"{SECRET} {SECRET}"))),
-        lambda: host.models.UnloadModel(model.UnloadModelRequest(name=SECRET)),
         lambda: host.raw("ClozeService/FillMask", b"\xff" + SECRET.encode()),
-        lambda: host.classification.Classify(classification.ClassifyRequest(inputs=texts), timeout=CALL_SECONDS),
-        lambda: list(host.ablation.SweepHeads(ablation.SweepHeadsRequest(objective=prompts, mode=sweep.mode))),
-        lambda: host.ablation.RankHeads(ablation.RankHeadsRequest(objective=prompts)),
-        lambda: host.ablation.PruneHeads(ablation.PruneHeadsRequest(heads=heads, model_id="x", folder=f"{SECRET}/{SECRET}")),
+        lambda: host.models.UnloadModel(model.UnloadModelRequest(name=SECRET)),
+        lambda: host.classification.Classify(classification.ClassifyRequest(), timeout=CALL_SECONDS),
+        lambda: host.ablation.PruneHeads(ablation.PruneHeadsRequest(model_id="x", folder=f"{SECRET}/{SECRET}")),
     ]
     for call in bad:
         with pytest.raises(grpc.RpcError):
             call()
-    return 5 + len(bad)
+    return 4 + len(bad)
 
 
 def scrape(host: Host) -> list[Metric]:
@@ -120,11 +108,11 @@ def test_the_metrics_count_what_happened(host: Host) -> None:
     seconds = host.metric("bertscope_request_seconds_count", method="FillMask")
     rows = host.metric("bertscope_batch_rows_sum", device="cpu")
     talk(host)
-    wait_until(lambda: count(method="FillMask", code="INVALID_ARGUMENT") == bad + 4, "the bad ones are counted")
+    wait_until(lambda: count(method="FillMask", code="INVALID_ARGUMENT") == bad + 2, "the bad ones are counted")
     assert count(method="FillMask", code="OK") == ok + 1
-    assert host.metric("bertscope_request_seconds_count", method="FillMask") == seconds + 6
-    # A prompt, a text; the sweep's baseline, the states before each of four layers, 16 heads; the ranking.
-    assert host.metric("bertscope_batch_rows_sum", device="cpu") == rows + 2 + (1 + 4 + 16) + 1
+    assert host.metric("bertscope_request_seconds_count", method="FillMask") == seconds + 4
+    # A prompt; the sweep's baseline, the states before each of four layers, 16 heads; the ranking.
+    assert host.metric("bertscope_batch_rows_sum", device="cpu") == rows + 1 + (1 + 4 + 16) + 1
     for method in METHODS:
         wait_until(partial(is_idle, host, method), "nothing runs")
     assert host.metric("bertscope_models", state="ready") == 3
@@ -201,10 +189,13 @@ def test_there_is_one_line_for_each_call_and_no_word_of_what_users_sent(
         assert record.levelno == logging.INFO
     assert len({record.request_id for record in requests_logged()}) == calls
     assert {record.method for record in requests_logged()} <= METHODS
-    assert sum(record.code == "OK" for record in requests_logged()) == 5
+    assert sum(record.code == "OK" for record in requests_logged()) == 4
 
 
 def test_a_call_that_failed_says_why_on_which_model_and_for_whom(host: Host, requests_logged: Callable[[], list[Any]]) -> None:
+    def load(request: model.LoadModelRequest, timeout: float) -> list[model.LoadModelResponse]:
+        return list(host.models.LoadModel(request, timeout=timeout))
+
     refusals: list[tuple[Any, Any, str, str | None]] = [
         (host.cloze.FillMask, cloze.FillMaskRequest(texts=["None."]), "NO_MASK", "models/bert"),
         (host.cloze.FillMask, cloze.FillMaskRequest(model="models/roberta", texts=["None."]), "NO_MASK", "models/roberta"),
@@ -217,6 +208,7 @@ def test_a_call_that_failed_says_why_on_which_model_and_for_whom(host: Host, req
         # A name that no model has may be anything, a text too.
         (host.cloze.FillMask, cloze.FillMaskRequest(model=f"models/{SECRET}", texts=["[MASK]"]), "MODEL_NOT_FOUND", None),
         (host.models.GetModel, model.GetModelRequest(name="models/none"), "MODEL_NOT_FOUND", None),
+        (load, model.LoadModelRequest(model_id="lost", source="/nowhere"), "SOURCE_UNREADABLE", "models/lost"),
     ]
     peers = set()
     for number, (method, request, reason, name) in enumerate(refusals, start=1):
@@ -230,44 +222,28 @@ def test_a_call_that_failed_says_why_on_which_model_and_for_whom(host: Host, req
     assert re.fullmatch(r"ipv4:127\.0\.0\.1:\d+", peers.pop())
 
 
-def test_a_load_that_failed_says_of_which_model(host: Host, requests_logged: Callable[[], list[Any]]) -> None:
-    with pytest.raises(grpc.RpcError):
-        list(host.models.LoadModel(model.LoadModelRequest(model_id="lost", source="/nowhere"), timeout=CALL_SECONDS))
-    wait_until(requests_logged, "the call is logged")
-    (record,) = requests_logged()
-    assert (record.reason, record.model) == ("SOURCE_UNREADABLE", "models/lost")
-
-
 def metadata_id(metadata: Any) -> str:
     (value,) = [value for name, value in metadata if name == "x-request-id"]
     return str(value)
 
 
-@pytest.mark.parametrize("request_id", ["trace:1.2_3-4", "f" * 128])
-def test_the_callers_request_id_comes_back_and_is_logged(
+@pytest.mark.parametrize("request_id", ["trace:1.2_3-4", "f" * 128, "", "f" * 129, 'a" code=OK', "<script>"])
+def test_the_callers_request_id_comes_back_and_is_logged_and_a_hostile_one_is_replaced(
     host: Host, requests_logged: Callable[[], list[Any]], request_id: str
 ) -> None:
     metadata = (("x-request-id", request_id),)
     request = cloze.FillMaskRequest(texts=["The [MASK] sat."])
     _, call = host.cloze.FillMask.with_call(request, metadata=metadata, timeout=CALL_SECONDS)
-    assert metadata_id(call.trailing_metadata()) == request_id
     stream = host.attention.ExtractAttention(attention.ExtractAttentionRequest(), metadata=metadata, timeout=CALL_SECONDS)
     with pytest.raises(grpc.RpcError):
         list(stream)
-    assert metadata_id(stream.trailing_metadata()) == request_id
+    given = [metadata_id(one.trailing_metadata()) for one in (call, stream)]
+    if request_id in ("trace:1.2_3-4", "f" * 128):
+        assert given == [request_id] * 2
+    else:
+        assert all(HEX_ID.fullmatch(one) for one in given)
     wait_until(lambda: len(requests_logged()) == 2, "both calls are logged")
-    assert [record.request_id for record in requests_logged()] == [request_id] * 2
-
-
-@pytest.mark.parametrize("request_id", ["", "f" * 129, 'a" code=OK', "<script>"])
-def test_a_hostile_request_id_is_replaced(host: Host, requests_logged: Callable[[], list[Any]], request_id: str) -> None:
-    request = cloze.FillMaskRequest(texts=["The [MASK] sat."])
-    metadata = (("x-request-id", request_id),)
-    _, call = host.cloze.FillMask.with_call(request, metadata=metadata, timeout=CALL_SECONDS)
-    given = metadata_id(call.trailing_metadata())
-    assert HEX_ID.fullmatch(given)
-    wait_until(requests_logged, "the call is logged")
-    assert requests_logged()[0].request_id == given
+    assert [record.request_id for record in requests_logged()] == given
 
 
 def test_a_cancelled_call_is_logged_and_counted_as_cancelled(host: Host, requests_logged: Callable[[], list[Any]]) -> None:

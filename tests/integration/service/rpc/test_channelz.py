@@ -1,7 +1,6 @@
 """grpc.channelz.v1: what gRPC itself knows of a server's connections, for operators who asked for it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -10,7 +9,6 @@ from bertscope.v1 import cloze_pb2 as cloze
 from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from tests.support.certificates import Authority
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, code_of, launched
 
 
@@ -44,23 +42,6 @@ def test_channelz_counts_calls_and_shows_connections(inspected: Host) -> None:
     assert any(socket.data.streams_started >= 4 and socket.data.messages_received >= 4 for socket in details)
     channels = stub.GetTopChannels(channelz_pb2.GetTopChannelsRequest(), timeout=CALL_SECONDS).channel
     assert any(inspected.target in channel.data.target for channel in channels)
-
-
-def test_a_connection_with_tls_is_shown_as_one(loop: LoopThread, tmp_path: Path) -> None:
-    authority = Authority()
-    files = authority.issue("localhost", "127.0.0.1").write(tmp_path / "server")
-    settings = {"tls_certificate": files / "tls.crt", "tls_key": files / "tls.key", "channelz": True}
-    credentials = grpc.ssl_channel_credentials(authority.pem)
-    with launched(loop, load=False, **settings) as host, grpc.secure_channel(host.target, credentials) as channel:
-        stub: Any = channelz_pb2_grpc.ChannelzStub(channel)
-        details = [
-            stub.GetSocket(channelz_pb2.GetSocketRequest(socket_id=socket.socket_id), timeout=CALL_SECONDS).socket
-            for number in servers(stub)
-            for socket in stub.GetServerSockets(
-                channelz_pb2.GetServerSocketsRequest(server_id=number), timeout=CALL_SECONDS
-            ).socket_ref
-        ]
-    assert any(socket.security.HasField("tls") and socket.data.streams_started for socket in details)
 
 
 def test_what_is_not_there_is_not_found(inspected: Host) -> None:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import bertscope_service.api.read_ahead
 import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
@@ -30,24 +29,6 @@ def maps_of(texts: int, **fields: Any) -> attention.ExtractAttentionRequest:
 
 def waiting(host: Host) -> float:
     return host.metric("bertscope_queue_rows", device="cpu")
-
-
-def in_flight(host: Host, method: str) -> float:
-    return host.metric("bertscope_requests_in_flight", method=method)
-
-
-def test_a_paused_reader_who_leaves_is_forgotten(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bertscope_service.api.read_ahead, "WINDOW_BYTES", 1_000_000)
-    cancelled = host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED")
-    channels = [host.connect() for _ in range(2)]
-    calls = [type(host.attention)(channel).ExtractAttention(maps_of(250)) for channel in channels]
-    for call in calls:
-        next(call)
-    assert in_flight(host, "ExtractAttention") == 2
-    for channel in channels:
-        channel.close()
-    wait_until(lambda: in_flight(host, "ExtractAttention") == 0, "the calls end")
-    assert host.metric("bertscope_requests_total", method="ExtractAttention", code="CANCELLED") == cancelled + 2
 
 
 def test_a_full_queue_turns_calls_away_with_a_delay_and_answers_the_others(
@@ -114,24 +95,6 @@ def test_an_exception_in_an_encoder_is_internal_with_an_id_and_without_its_text(
     assert "id-of-the-caller" in {getattr(record, "request_id", "") for record in caplog.records if record.exc_info}
     check_alive(host)
     assert len(read_maps(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))) == 2
-
-
-def test_an_exception_outside_the_encoder_is_internal_too(
-    host: Host, check_alive: Callable[[Host], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explode(*_: Any) -> None:
-        raise KeyError("a secret")
-
-    for name, call in (
-        ("cloze.render_fill_mask", lambda: host.cloze.FillMask(ask(), timeout=CALL_SECONDS)),
-        ("tensor_streams.render_chunks", lambda: list(host.attention.ExtractAttention(maps_of(2), timeout=CALL_SECONDS))),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"bertscope_service.api.{name}", explode)
-            with refused(grpc.StatusCode.INTERNAL) as failures:
-                call()
-        assert "secret" not in failures[0].message
-        check_alive(host)
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_a_status(host: Host, check_alive: Callable[[Host], None]) -> None:

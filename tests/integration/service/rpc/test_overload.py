@@ -88,22 +88,6 @@ def test_a_light_client_is_answered_while_another_floods(launch: Callable[..., H
     assert waiting(host) == 0
 
 
-def test_an_invented_token_makes_no_new_client_on_a_server_without_tokens(
-    launch: Callable[..., Host], others: Callable[[Host], Any]
-) -> None:
-    host = launch(max_client_calls=1)
-    stub = others(host)
-    with held(host) as gate:
-        running = stub.FillMask.future(ask(), metadata=(("authorization", "Bearer invented 0"),))
-        wait_until(lambda: gate.arrived, "the worker is busy")
-        for number in range(1, 4):
-            with refused(EXHAUSTED) as failures:
-                stub.FillMask(ask(), metadata=(("authorization", f"Bearer invented {number}"),), timeout=CALL_SECONDS)
-            assert failures[0].info.reason == "CLIENT_LIMIT"
-        gate.let_through()
-        assert running.result().results
-
-
 def test_connections_that_grow_old_lose_no_call(launch: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients connect again by themselves, with calls at work all the time."""
     host = launch(max_connection_age_seconds=0.4)

@@ -41,13 +41,11 @@ def test_tls_answers_who_trusts_its_authority(tls_host: Host, site: Site) -> Non
             assert len(list(client.extract_attention(["The cat sat."]))) == 1
             assert client.health().serving
 
-
-def test_the_async_client_speaks_tls(tls_host: Host, site: Site) -> None:
-    async def answer() -> int:
+    async def answers() -> int:
         async with bertscope.AsyncClient(f"localhost:{tls_host.ports.grpc}", tls=site.tls(), token=READER) as client:
             return len(await client.fill_mask(TEXT))
 
-    assert tls_host.loop.run(answer()) == 1
+    assert tls_host.loop.run(answers()) == 1
 
 
 def test_a_server_of_another_name_or_authority_is_refused(tls_host: Host, site: Site, tmp_path: Path) -> None:
