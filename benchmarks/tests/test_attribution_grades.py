@@ -1,7 +1,5 @@
 """Grades of attributions: the exact values have the best ones, and others what they deserve."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

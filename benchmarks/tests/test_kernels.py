@@ -1,7 +1,5 @@
 """What a run says of the kernels that its libraries chose."""
 
-from __future__ import annotations
-
 import platform
 
 import pytest

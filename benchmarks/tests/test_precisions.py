@@ -1,7 +1,5 @@
 """Emulated products: factors that are rounded as tensor cores round them."""
 
-from __future__ import annotations
-
 import torch
 
 from benchmarks.lib.rounding import Rounded, e4m3, tf32

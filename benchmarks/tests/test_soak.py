@@ -1,8 +1,6 @@
 """What the soak counts, expects of a model that comes and goes, and says of memory; and two minutes of it, in which models are
 made in parallel on a server of its own, on both runtimes, beside checked calls."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

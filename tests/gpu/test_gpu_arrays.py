@@ -1,8 +1,6 @@
 """On a GPU: arrays that are copied together arrive as they left; kept maps of rows that ask for different heads, layers and
 words, and kept states of spans, are those that a CPU keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

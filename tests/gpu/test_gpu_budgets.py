@@ -3,8 +3,6 @@
 A number that rises is looked at before it is stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Memory of the host that a GPU copies to is counted and given back, and a wait for a GPU sleeps where processors are few."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """On a GPU: the number format that models run in, what a server says of it, and TF32 beside float32."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterator

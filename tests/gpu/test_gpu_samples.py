@@ -1,7 +1,5 @@
 """On a GPU: each rpc's sample is answered through a server as on the CPU; a pretended GPU also tells how its batches work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The pretended GPU sees the mistakes that it is there for: each is made on purpose, and found."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

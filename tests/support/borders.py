@@ -1,7 +1,5 @@
 """Requests on both sides of the borders that the contract's rules draw, made from these rules."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What readers of replies say of replies that break the contract: one place of a good reply is broken at a time."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

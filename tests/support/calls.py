@@ -1,7 +1,5 @@
 """Calls of any rpc by its name: requests are made of fields, messages among them as messages or as dicts."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Contexts of units by brute force: transformers' own modules in float64, one text at a time, and a full sort."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace

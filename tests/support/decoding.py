@@ -1,7 +1,5 @@
 """Joint fillings of masks from their definition, in float64, one row of transformers at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Figures as text: what is drawn where, in which colour, and with which words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

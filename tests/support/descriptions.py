@@ -1,7 +1,5 @@
 """Replies of DescribeAttention, ScoreRelations and ScoreFeatures, made from random numbers of each text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """An encoder without a model, observers without an analysis, and jobs of them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Servers forked from a process that has imported them: the import takes most of a start, and is the same each time."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """transformers alone, with plain hooks on its own modules, one text at a time: what changes at sites are compared with."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Models to run jobs on, by us and by transformers, and objectives without an analysis."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Products of 8-bit integers to compare between CPUs: they must be the same numbers."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

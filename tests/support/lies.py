@@ -1,7 +1,5 @@
 """Checkpoints whose files lie: each one a change to a good folder, and what the error must name."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

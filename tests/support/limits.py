@@ -1,7 +1,5 @@
 """Gives devices other limits of size than their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints as transformers runs them, one text or pair at a time and without padding."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

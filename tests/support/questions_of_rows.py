@@ -1,7 +1,5 @@
 """Rows of many questions, as the engine runs them: for tests that run each on two devices, or count what it costs on one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores of linked words, written from their definitions with loops and in float64; and texts with random links."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """All numbers of any reply of ours: two answers to one request can be compared, whatever it asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

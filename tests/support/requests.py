@@ -9,8 +9,6 @@ In a sample "$folder" is the folder of a tiny BERT, "$student" a new one beside 
 tiny model reads. A tensor without data is full of zeros.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import secrets

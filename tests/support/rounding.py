@@ -5,8 +5,6 @@ change with it. So a tolerance is a bound that holds for every order, or a multi
 itself; it is never what was seen on one machine.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Sweeps over sites and over paths by loops with plain hooks on transformers' own modules."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 `pytest --store-outputs` writes the stored texts of the tests that run. Look at what changed before you commit it.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import datetime

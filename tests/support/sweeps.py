@@ -1,7 +1,5 @@
 """Sweeps through gRPC, and the same numbers by another way: FillMask and Classify with interventions, text by text."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Sweeps and rankings of made-up numbers, for tests of what is drawn of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from bertscope import CurvePoint, HeadEffect, HeadRanking, MetricEffect, Provenance, SweepStart, SweepSummary, SweepTable
 

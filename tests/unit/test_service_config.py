@@ -1,7 +1,5 @@
 """The service config that clients in other languages load: gRPC takes it, and does what it says."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

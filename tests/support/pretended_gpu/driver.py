@@ -1,7 +1,5 @@
 """Puts the pretended GPU in the place of torch.cuda and of ONNX Runtime's CUDA provider, in all threads of this process."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import nullcontext
 from types import SimpleNamespace

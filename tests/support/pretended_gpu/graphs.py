@@ -1,7 +1,5 @@
 """CUDA graphs: operations recorded once, and done again on the same memory."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

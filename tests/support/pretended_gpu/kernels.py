@@ -1,7 +1,5 @@
 """Kernels that a GPU has and a CPU lacks, by their rules."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any

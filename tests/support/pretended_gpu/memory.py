@@ -1,7 +1,5 @@
 """The memory of a pretended GPU, its late copies, and the failures that it was told."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections import Counter

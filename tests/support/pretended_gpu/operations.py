@@ -1,7 +1,5 @@
 """Which operations a CUDA device does without a kernel, and at which the host waits for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

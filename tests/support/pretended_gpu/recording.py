@@ -1,7 +1,5 @@
 """Records what a pretended GPU does: launches, copies and waits, each with the line of our code that caused it."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Fillings of masks that stand for one or several entries, against the definition in float64, on three architectures."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What benchmarks measure of encoders: sizes, memory, and items that all models can answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

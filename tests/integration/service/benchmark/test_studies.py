@@ -1,7 +1,5 @@
 """BenchmarkStudies' job, on systems so small that each takes a fraction of a second."""
 
-from __future__ import annotations
-
 import asyncio
 import weakref
 from collections.abc import Callable, Sequence

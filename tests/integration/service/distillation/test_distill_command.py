@@ -1,7 +1,5 @@
 """`distill_model` and `bertscope distill`, with the server in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

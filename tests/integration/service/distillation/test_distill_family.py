@@ -1,7 +1,5 @@
 """A student of many an architecture has gradients, and is rounded as its 8-bit model is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

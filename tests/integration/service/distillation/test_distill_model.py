@@ -1,7 +1,5 @@
 """DistillModel: a student learns what its teacher does, beside other calls, and goes on after it was cut off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The interval of the share that came back covers it as often as it says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from bertscope_service.analyses.ablation import Metric

@@ -3,8 +3,6 @@
 Variables hold PyTorch and oneDNN to fewer instructions, but ONNX Runtime and MKL ask the CPU itself.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

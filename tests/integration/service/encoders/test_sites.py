@@ -1,7 +1,5 @@
 """Changes at every site are those of plain hooks on transformers' modules, in the rows that have them alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a failed load made is freed at once: by counting references, not by a collector that may come later."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Odd sources, broken checkpoints, oversized names and requests: a typed error each, at once, and nothing is held up."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import grpc

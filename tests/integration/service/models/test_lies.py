@@ -3,8 +3,6 @@
 All lies are told in tests/integration/service/checkpoints/test_lies.py, to what LoadModel reads a checkpoint with.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Loads, compressions, prunings and rankings beside running calls: nothing that other threads see changes, and every answer is
 what it is without them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Models run by ONNX Runtime through gRPC: the answers of torch, and clear errors for what can't be."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

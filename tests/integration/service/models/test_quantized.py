@@ -1,7 +1,5 @@
 """Models in few bits, and models that drop tokens, through the server: what they say of themselves, do and refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import grpc

@@ -1,7 +1,5 @@
 """Runtime "auto" through gRPC: one choice for the same weights, however often they are loaded, and a model that says why."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Calls that end before their answer: cancelled, past their deadline, or of a caller that went away. None is malformed, none
 leaves a trace in the log or on standard error; errors of ours and of gRPC's keep theirs."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import random

@@ -1,7 +1,5 @@
 """Many threads, or tasks, share one client of a real server: every answer is right, beside loads and cancelled calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What every rpc of the contract owes its callers, whichever it is; a new one is asked for all of it by being declared."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """A text that a hosted tokenizer fails on is an error of its model, in every call that tokenises; others are answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

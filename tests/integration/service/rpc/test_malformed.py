@@ -1,7 +1,5 @@
 """What a stranger may send that can't be read: a clear refusal, a figure, a line a second in the log, and never a trace."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

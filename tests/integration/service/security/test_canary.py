@@ -1,7 +1,5 @@
 """A word that goes through every rpc, answered and refused, and a token that goes with it, are in no log, metric or error."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Callers load and save models where the operator said, and hear nothing of what lies elsewhere."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator
