@@ -186,9 +186,6 @@ def test_places_of_words_come_from_json_lines(run_at: Any, server: FakeServer, t
     path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
     assert run_at(server.target, "relations", str(path), "--features")[0] == 0
     assert list(server.requests[-1].features) == ["f"]
-    code, _, err = run_at(server.target, "relations", str(path), "--propbank")
-    assert code == 2
-    assert "--propbank goes with a treebank" in err
 
 
 def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
@@ -266,16 +263,6 @@ def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path
         found, control = expected[one["relation"]], one["control"]
         assert (control["layer"], control["head"]) == (found.layer, found.head)
         assert control["accuracy"] == pytest.approx(found.accuracy)
-
-
-@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
-def test_options_that_do_not_go_with_trees(run_at: Any, server: FakeServer, treebank: Path, option: Any) -> None:
-    code, _, err = run_at(server.target, "relations", str(treebank), "--tree", *option)
-    assert code == 2
-    assert f"{option[0]} does not go with --tree" in err
-    code, _, err = run_at(server.target, "relations", str(treebank), "--by-head")
-    assert (code, "--by-head goes with --tree" in err) == (2, True)
-    assert server.requests == []
 
 
 @pytest.mark.slow

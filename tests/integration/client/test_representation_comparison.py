@@ -42,5 +42,3 @@ def test_the_command_prints_draws_and_writes(
     found = json.loads(capsys.readouterr().out)
     assert (found["layers"], found["other_layers"], found["interventions"]) == ([4, 0], [4, 0], True)
     assert found["cka"][1][1] == pytest.approx(1, abs=1e-4)
-    assert run(["cka", *texts, "--dark"]) == 2
-    assert "--dark goes with --plot" in capsys.readouterr().err

@@ -125,16 +125,6 @@ def test_the_command_shows_texts(host: Host, tmp_path: Path, capsys: pytest.Capt
     treebank.write_text(f"# text = Cats!\n{word}" * 2)
     assert run([*asked, "--texts", str(treebank), "--output", str(output), "--unit", "word"]) == 0
     assert "8 rows of 2 texts, 5 layers of 32 numbers" in capsys.readouterr().out
-    for wrong in (
-        ["a", "--unit", "span"],
-        ["a", "--skip-broken"],
-        ["a", "--json", "--output", "b.npy"],
-        ["a", "--limit", "3"],
-        ["a", "--texts", "b.txt"],
-        ["a", "b", "--pair", "c"],
-    ):
-        assert run([*asked, *wrong]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_quantities(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

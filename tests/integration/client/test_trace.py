@@ -11,8 +11,6 @@ import pytest
 from bertscope.rpc import pacing
 from bertscope.v1 import ablation_sites_pb2, common_pb2
 
-from tests.support.patience import granted
-
 TARGET = bertscope.Answer("are", "is")
 CLEAN = ["a keys [MASK]", "bb keys [MASK]", "ccc keys [MASK]", "dddd keys [MASK]"]
 CORRUPTED = [text.replace("keys", "key") for text in CLEAN]
@@ -100,15 +98,6 @@ def test_other_weights_are_not_added(server, small):
             client.trace(CLEAN, CORRUPTED, TARGET, start_from=caught.value.partial)
 
 
-def test_leaving_it_cancels_the_call(server):
-    with bertscope.Client(server.target) as client:
-        with client.sweep_sites(CLEAN[0], CORRUPTED[0], TARGET) as running:
-            next(running)
-        assert server.ended.wait(granted(5))
-        with pytest.raises(bertscope.Cancelled, match="the trace was closed"):
-            running.table()
-
-
 def test_every_option_of_the_command(command, server, tmp_path):
     (tmp_path / "reference.txt").write_text("one\n")
     options = ["--site", "heads", "--site", "feed-forward", "--each-unit", "--units", "1,2", "--words", "--memory", "1MiB"]
@@ -184,31 +173,6 @@ def test_the_command_goes_on(command, server, tmp_path, small):
     assert json.loads(out)["effects"] == json.loads(whole)["effects"]
     code, _, err = command("trace", "--pairs", "pairs.jsonl", "--direction", "break", "--resume", rest)
     assert (code, "--resume was measured with direction" in err) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["trace"], "name the score"),
-        (["trace", "a", "b"], "name the score"),
-        (["trace", "a", "--answer", "x"], "give CLEAN and CORRUPTED, or CLEAN and one of --noise WORDS and --masked WORDS"),
-        (["trace", "a", "b", "c", "--answer", "x"], "give CLEAN and CORRUPTED"),
-        (["trace", "a", "b", "--noise", "a", "--answer", "x"], "give CLEAN and CORRUPTED"),
-        (["trace", "a", "--noise", "b", "--answer", "x"], "has 'b' 0 times"),
-        (["trace", "a", "b", "--answers", "x,y", "--answer", "x"], "--answers and --answer exclude each other"),
-        (["trace", "a", "b", "--answers", "x,y,z"], "takes one word, or two"),
-        (["trace", "a", "b", "--answers", "x", "--words", "--together"], "exclude each other"),
-        (["trace", "a", "b", "--answers", "x", "--limit", "3"], "--limit goes with --pairs FILE"),
-        (["trace", "a", "--pairs", "x.jsonl"], "CLEAN does not go with --pairs"),
-        (["trace", "--pairs", "none.jsonl"], "cannot read none.jsonl"),
-        (["trace", "a", "b", "--answers", "x", "--paths", "--site", "heads"], "--site"),
-    ],
-)
-def test_wrong_use_is_a_line(command, arguments, says):
-    code, _, err = command(*arguments)
-    assert code in (1, 2)
-    assert says in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

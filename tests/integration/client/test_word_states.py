@@ -67,10 +67,3 @@ def test_the_command(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "share of a word's states" in capsys.readouterr().out
     assert run(["geometry", *texts, "--word", "cat", "--variance", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["explainable_variance"]["words"][0]["vectors"] == 2
-    for unfit, words in (
-        (["--nearest", "2"], "--nearest goes with --neighbours"),
-        (["--neighbours", "cat", "--rank"], "--rank does not go with --neighbours"),
-        (["--variance"], "--variance goes with --word or --frequent"),
-    ):
-        assert run(["geometry", *texts, *unfit]) == 2
-        assert words in capsys.readouterr().err

@@ -1,13 +1,10 @@
 """`bertscope compress`, `bertscope benchmark` and `bertscope models load --runtime` against a server on a socket."""
 
 import json
-import signal
 
 import pytest
 from bertscope.v1 import benchmark_pb2, common_pb2
 from google.rpc import code_pb2
-
-from tests.support.patience import granted
 
 
 @pytest.fixture
@@ -128,40 +125,9 @@ def test_a_text_that_the_server_refuses_is_named_by_its_line(said, options, show
     assert err == f"bertscope: {texts}{shown}\n"
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("measurement.lengths[1] is 600; use 1 to 512", "--length is 600; use 1 to 512"),
-        ("measurement.bootstrap.confidence is 2; use 0.5", "--confidence is 2; use 0.5"),
-        ("systems[0] 'x' is unknown to all models", "--system 'x' is unknown to all models"),
-    ],
-)
-def test_a_setting_that_the_server_refuses_is_named_by_its_option(said, shown, command, server, abort):
-    server.fail = abort(code_pb2.INVALID_ARGUMENT, said)
-    assert command("benchmark", "--model", "a") == (1, "", f"bertscope: {shown}\n")
-
-
 def test_what_cannot_be_written_is_told_before_anything_is_measured(command, server, tmp_path):
     folder = tmp_path / "a.csv"
     folder.mkdir()
     code, _, err = command("benchmark", "--model", "a", "--output", folder)
     assert (code, server.requests) == (2, [])
     assert err.startswith(f"bertscope: Invalid value: --output {folder}: it is a folder")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["compress", "--steps", "int8", "--name", "x"], ["benchmark", "--model", "a"], ["benchmark", "--studies"]],
-    ids=lambda parts: parts[1].strip("-"),
-)
-def test_an_interrupt_ends_the_call_on_the_server(arguments, command, server, wait_for):
-    def interrupt(messages):
-        for number, message in enumerate(messages):
-            if number == 1:
-                signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
-                wait_for.wait(granted(60))
-            yield message
-
-    server.stream = interrupt
-    assert command(*arguments) == (130, "", "bertscope: interrupted\n")
-    assert server.ended.wait(granted(30))

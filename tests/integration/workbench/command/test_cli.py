@@ -133,17 +133,6 @@ def test_attention_plot(command, tmp_path, name, begins):
     assert "wrote" in out
 
 
-def test_a_head_is_drawn_on_a_dark_page(command, tmp_path, server):
-    path = tmp_path / "head.svg"
-    code, _, err = command("attention", "the cat", "--layer", "0", "--head", "1", "--plot", str(path), "--dark")
-    assert (code, err) == (0, "")
-    assert "#11181f" in path.read_text("utf-8")
-    asked = len(server.requests)
-    for refused, message in ((("--plot", "map.html"), "the name must end with .png"), ((), "--dark goes with --plot")):
-        code, _, err = command("attention", "the cat", "--dark", *refused)
-        assert (code, message in err, len(server.requests)) == (2, True, asked)
-
-
 def test_health(command, server):
     code, out, err = command("health")
     assert (code, err) == (0, "")
@@ -180,15 +169,6 @@ def test_a_failure_is_one_line(command, server, abort):
     code, out, err = command("fill", TEXT, "--model", "x", "--json")
     assert (code, out) == (1, "")
     assert err == "bertscope: there is no models/x: models/fake is loaded\n"
-
-
-@pytest.mark.slow
-def test_no_server_says_how_to_start_one(command):
-    code, out, err = command("models", "list", "--target", "127.0.0.1:1")
-    assert (code, out) == (1, "")
-    assert (
-        err == "bertscope: no server listens at 127.0.0.1:1; start one with `bertscope serve`, or name another with --target\n"
-    )
 
 
 def test_the_time_limit_is_one_line(command, server, wait_for):

@@ -119,6 +119,8 @@ def test_a_metric_that_is_not_measured(command, prompts):
     code, out, err = command("sweep", "--prompts", prompts, "--metric", "divergence")
     assert (code, out) == (2, "")
     assert err.startswith("bertscope: --metric divergence: this sweep measures accuracy, loss")
+    code, _, err = command("rank", "--prompts", prompts, "--ablation", "--metric", "spearman")
+    assert (code, "--metric spearman: this file measures accuracy, loss" in err) == (2, True)
 
 
 def test_a_bad_line_is_one_line(command, server, tmp_path):
@@ -216,27 +218,6 @@ def test_rank_layers_as_json(command, prompts):
     assert (code, document["scope"], document["metric"]) == (0, "layers", "accuracy")
     assert {entry["layer"] for entry in document["order"]} == {0, 1, 2}
     assert all(entry["head"] is None for entry in document["order"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["rank", "--scope", "layers"], "--scope goes with --ablation"),
-        (["rank", "--metric", "loss"], "--metric goes with --ablation"),
-        (["rank", "--ablation", "--metric", "spearman"], "--metric spearman: this file measures accuracy, loss"),
-        (["prune", "--name", "n", "--least", "0.5", "--metric", "loss"], "--metric goes with --ablation"),
-    ],
-)
-def test_options_of_the_other_way_are_refused(command, prompts, arguments, said):
-    code, out, err = command(*arguments, "--prompts", prompts)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"bertscope: {said}")
-
-
-def test_heads_that_are_named_are_not_ranked(command):
-    code, _, err = command("prune", "--heads", "1:0", "--ablation", "--name", "n")
-    assert code == 2
-    assert err.startswith("bertscope: --ablation goes with --least, not with --heads")
 
 
 def test_prune_by_ablation(command, server, prompts):

@@ -34,24 +34,6 @@ def test_the_models_are_those_of_the_client(page, host):
     assert event == json.loads(json.dumps({"models": expected, "may_manage": True}))
 
 
-@pytest.mark.parametrize(
-    ("question", "body", "status", "part"),
-    [
-        ("models", {"more": 1}, "INVALID_ARGUMENT", "more"),
-        ("models", b"{", "INVALID_ARGUMENT", "must be a JSON object"),
-        ("unload", {"model": "nothing"}, "NOT_FOUND", "nothing"),
-        ("load", {"source": "", "model_id": "x"}, "INVALID_ARGUMENT", "source"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "magic"}]}, "INVALID_ARGUMENT", "magic"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "int8", "bits": 4}]}, "INVALID_ARGUMENT", "bits"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": []}, "INVALID_ARGUMENT", "steps"),
-    ],
-)
-def test_a_wrong_question(page, question, body, status, part):
-    error = page.refusal(question, body)
-    assert error["status"] == status
-    assert part in error["message"]
-
-
 def test_an_unknown_question(page):
     assert page.open("nothing", {}).status == 404
     assert page.request("GET", "/api/models").status == 405
