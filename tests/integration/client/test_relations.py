@@ -141,15 +141,26 @@ def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> 
     assert server.requests == []
 
 
-def test_the_command_prints_the_best_head_of_each_relation(run_at: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, err = run_at(server.target, "relations", str(treebank), "--top", "3")
-    assert (code, err) == (0, "")
-    for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
-        assert word in out
-    assert "left out: 1 text" in out
-    assert "some.conllu, line 11: has 2 of the 10 columns" in out
-    assert list(server.requests[-1].relations) == ["det", "nsubj", "punct", "advmod"]
-    assert server.requests[-1].details
+ASKED = """\
+relations some.conllu --top 3
+relations some.conllu --json
+relations some.conllu --features --json
+relations places.jsonl
+relations places.jsonl --features
+"""
+
+
+@pytest.mark.usefixtures("treebank")
+def test_the_command_prints_the_best_head_of_each_relation(command: Any, server: FakeServer, tmp_path: Path, stored) -> None:
+    line = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}\n'
+    (tmp_path / "places.jsonl").write_text(line, encoding="utf-8")
+    found = {line: command(*line.split()) for line in ASKED.splitlines()}
+    assert all(code == 0 for code, *_ in found.values())
+    stored(
+        printed="".join(f"$ {line}\n{out}{err}\n" for line, (_, out, err) in found.items() if "--json" not in line),
+        documents={line: json.loads(out) for line, (_, out, _) in found.items() if "--json" in line},
+        requests=server.requests,
+    )
 
 
 def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
@@ -164,28 +175,6 @@ def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, t
     code, out, _ = run_at(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
-
-
-def test_the_command_as_json(run_at: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, _ = run_at(server.target, "relations", str(treebank), "--json")
-    document = json.loads(out)
-    assert code == 0
-    assert [relation["relation"] for relation in document["relations"]] == ["det", "nsubj", "punct", "advmod"]
-    assert len(document["relations"][0]["forward"]["accuracy"]) == 3
-    assert document["relations"][0]["best"]["direction"] in ("forward", "backward")
-    assert len(document["left_out"]) == 1
-    code, out, _ = run_at(server.target, "relations", str(treebank), "--features", "--json")
-    assert {"NOUN", "subject", "[CLS]"} <= {feature["feature"] for feature in json.loads(out)["features"]}
-
-
-def test_places_of_words_come_from_json_lines(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
-    path = tmp_path / "some.jsonl"
-    path.write_text('{"text": "a b", "pairs": [["r", 0, 1]]}\n', encoding="utf-8")
-    assert run_at(server.target, "relations", str(path))[0] == 0
-    assert server.requests[-1].texts[0].input.text == "a b"
-    path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
-    assert run_at(server.target, "relations", str(path), "--features")[0] == 0
-    assert list(server.requests[-1].features) == ["f"]
 
 
 def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ FILES = {
     "in.tsv": "text\na [MASK]\n",
     "one.txt": "a ||| b\n",
     "gold": "0-0\n0-0\n",
+    "secret.token": "token-of-nobody-else",
     "x.conllu": TREE,
     "x.jsonl": '{"text": "a b", "pairs": [["r", 0, 1]]}\n',
 }
@@ -225,7 +226,7 @@ def test_wrong_use_is_one_line_and_is_told_before_the_server_is_asked(capsys, mo
         captured = capsys.readouterr()
         assert (captured.out, captured.err.count("\n"), code in (1, 2)) == ("", 1, True), line
         assert captured.err.startswith("bertscope: ")
-        assert "no server listens" not in captured.err
+        assert "no server listens" not in captured.err and FILES["secret.token"] not in captured.err
         said.append(f"$ {line}\n{code} {captured.err}")
     stored(said="".join(said))
 
