@@ -57,28 +57,6 @@ def test_scorings_and_interventions(host: Host) -> None:
         assert (changed[0].pieces, changed[0].words) == ((), ())
 
 
-@pytest.mark.slow
-def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
-    texts = ["The cat sat.", "cat " * 400, "A dog."]
-    rejected = []
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]") as caught:
-            client.score_texts(texts)
-        assert caught.value.reason == "TEXT_TOO_LONG"
-        found = client.score_texts(texts, on_rejected=lambda index, error: rejected.append((index, error.reason)))
-        cut = client.score_texts(texts[1], truncate=True)
-    assert rejected == [(1, "TEXT_TOO_LONG")]
-    assert [text.text for text in found] == [texts[0], texts[2]]
-    assert (cut[0].tokens, cut[0].scored_pieces, cut[0].truncated_tokens) == (64, 62, 338)
-
-
-@pytest.mark.slow
-def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> None:
-    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
-        found = client.score_texts(list(SENTENCES))
-    assert len(found) == len(SENTENCES)
-
-
 def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
     code, out, err = run_at(host.target, "score", "The cat sat.", "The unplayable song.")
     assert (code, err) == (0, "")

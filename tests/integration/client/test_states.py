@@ -97,15 +97,8 @@ def test_the_command_writes_what_the_client_gets(host: Host, tmp_path: Path, cap
     written = np.load(output)
     assert written.shape == (596, 2, 32)
     np.testing.assert_allclose(written[-2:], last.states.transpose(1, 0, 2), atol=1e-2)
-    assert json.loads(output.with_name("out.npy.jsonl").read_text().splitlines()[-1]) == {
-        "index": 595,
-        "line": 300,
-        "row": 1,
-        "token": "cat",
-        "segment": 0,
-        "start": 4,
-        "end": 7,
-    }
+    last_row = {"index": 595, "line": 300, "row": 1, "token": "cat", "segment": 0, "start": 4, "end": 7}
+    assert json.loads(output.with_name("out.npy.jsonl").read_text().splitlines()[-1]) == last_row
     assert command("--output", str(output))[2] == (
         f"bertscope: {output} exists; put another in its place by --replace, or write to another file\n"
     )
