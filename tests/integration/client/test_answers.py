@@ -67,23 +67,6 @@ def test_a_file_of_questions(command: Command, answers: bertscope.AnsweredQuesti
     assert [len(result["spans"]) for result in json.loads(out)["results"]] == [2, 2]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((), "give a QUESTION"),
-        (("Who?",), "give one passage"),
-        (("Who?", "--passage", "a", "--passage-file", "b"), "give one passage"),
-        (("Who?", "--passage", "a", "--limit", 3), "--limit goes with --questions FILE"),
-        (("Who?", "--questions", "a.tsv"), "no QUESTION"),
-        (("--questions", "a.tsv", "--json", "--output", "b.csv"), "leave one of them out"),
-    ],
-)
-def test_options_that_do_not_go_together(command: Command, arguments: tuple[object, ...], words: str) -> None:
-    code, _, err = command(*arguments)
-    assert code == 2
-    assert words in err
-
-
 def test_a_passage_that_can_not_be_read(command: Command, tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes("café".encode("latin-1"))
     for name, words in (("none", "No such file"), ("latin", "is not UTF-8")):

@@ -92,16 +92,6 @@ def test_a_client_of_servers_that_all_start_says_so(launch: Callable[..., Host])
         client.fill_mask(TEXT)
 
 
-def test_a_client_of_one_server_hears_which_model_is_not_there_yet(launch: Callable[..., Host]) -> None:
-    said = r"has not loaded models/\S+ yet"
-    with (
-        bertscope.Client(launch(load=False).target, retries=0) as client,
-        pytest.raises(bertscope.Unavailable, match=said) as starting,
-    ):
-        client.fill_mask(TEXT)
-    assert starting.value.reason == "SERVER_STARTING"
-
-
 @pytest.mark.slow
 def test_a_server_that_was_away_for_long_is_connected_to_again_soon() -> None:
     """gRPC's own pauses grow to two minutes: the tenth attempt would come after 110 s, and the wait here ends before."""

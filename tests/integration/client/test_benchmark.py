@@ -1,6 +1,5 @@
 """CompressModel, BenchmarkModels and BenchmarkStudies over a socket: what arrives, and what happens when it does not."""
 
-import asyncio
 import itertools
 
 import bertscope
@@ -23,8 +22,7 @@ def stuck(wait_for):
     return stream
 
 
-@pytest.mark.asyncio
-async def test_both_clients_compress(server):
+def test_a_compression_tells_its_progress(server):
     steps = [bertscope.keep_layers([0, 2]), bertscope.int8()]
     expected = [("layers", 0, 3), ("int8", 1, 3), ("loading", 2, 3)]
     heard: list[bertscope.CompressionProgress] = []
@@ -33,17 +31,11 @@ async def test_both_clients_compress(server):
         assert client.compress_model("small", bertscope.onnx()).compression[0].step == "onnx"
     assert [(each.detail, each.done_steps, each.total_steps) for each in heard] == expected
     assert (model.name, [step.description for step in model.compression]) == ("models/small", ["did layers", "did int8"])
-    heard.clear()
-    async with bertscope.AsyncClient(server.target) as client:
-        assert await client.compress_model("small", steps, model="fake", folder="/m", on_progress=heard.append) == model
-    assert [(each.detail, each.done_steps, each.total_steps) for each in heard] == expected
-    first, _, last = server.requests
-    assert first == last
+    first, _ = server.requests
     assert (first.model, first.model_id, first.folder) == ("models/fake", "small", "/m")
 
 
-@pytest.mark.asyncio
-async def test_both_clients_benchmark(server):
+def test_a_benchmark_tells_its_progress(server):
     arguments = {"baseline": "b", "agreement_texts": "a [MASK]", "objective": TEXTS, "lengths": 8, "others": "refuse"}
     heard: list[bertscope.BenchmarkProgress] = []
     with bertscope.Client(server.target) as client:
@@ -51,11 +43,6 @@ async def test_both_clients_benchmark(server):
     assert heard == [bertscope.BenchmarkProgress("warming up", 0), bertscope.BenchmarkProgress("latency at 32 tokens", 0.5)]
     assert (report.baseline, report.lengths, report.metrics) == ("models/b", (8,), ("accuracy", "loss"))
     assert report.model("b").speed(8).latency_speedup is None
-    heard.clear()
-    async with bertscope.AsyncClient(server.target) as client:
-        assert await client.benchmark_models(["a", "b"], on_progress=heard.append, **arguments) == report
-    assert len(heard) == 2
-    assert server.requests[0] == server.requests[1]
 
 
 @pytest.mark.asyncio
@@ -104,31 +91,6 @@ def test_an_exception_of_the_listener_ends_the_call(server, stuck, call):
     with bertscope.Client(server.target) as client, pytest.raises(Enough):
         call(client, listen)
     assert server.ended.wait(granted(30))
-
-
-@each_call
-@pytest.mark.asyncio
-async def test_cancelling_the_task_cancels_the_call(server, stuck, call):
-    server.stream = stuck
-    begun = asyncio.Event()
-    async with bertscope.AsyncClient(server.target) as client:
-        task = asyncio.ensure_future(call(client, lambda progress: begun.set()))
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await asyncio.to_thread(server.ended.wait, granted(30))
-
-
-def test_closing_studies_cancels_the_call(server, stuck):
-    server.stream = stuck
-    with bertscope.Client(server.target) as client:
-        with client.benchmark_studies() as studies:
-            assert next(studies).published.system == "DistilBERT"
-            assert not server.ended.is_set()
-        assert server.ended.wait(granted(30))
-        with pytest.raises(bertscope.Cancelled, match="the benchmark was closed before it ended"):
-            studies.table()
 
 
 @pytest.mark.parametrize(

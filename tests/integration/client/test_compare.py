@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -37,16 +36,6 @@ def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
         parts[0].difference("other_text")
     sizes = f"4 x 4 heads, 5 texts, {first.tokens} tokens"
     assert repr(whole).splitlines()[0] == f"<AttentionComparison: {sizes}, models/bert and models/headless>"
-
-
-def test_a_model_under_interventions_by_the_asynchronous_client(host: Host) -> None:
-    async def ask() -> bertscope.AttentionComparison:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.compare_attention(iter(TEXTS), model="bert", interventions=bertscope.zero(0))
-
-    found = asyncio.run(ask())
-    np.testing.assert_allclose(found.cosine.mean()[0], 1, rtol=0, atol=1e-5)
-    assert (found.cosine.mean()[1:] < 0.999999).any()
 
 
 def test_models_that_do_not_fit_say_in_what_they_differ(host: Host) -> None:
@@ -87,6 +76,3 @@ def test_the_command_prints_draws_and_writes(
     found = json.loads(capsys.readouterr().out)
     np.testing.assert_allclose(found["cosine"]["mean"][0], 1, rtol=0, atol=1e-5)
     assert found["other_provenance"]["model"] == "models/bert"
-    for unfit in (["--layer", "1"], ["--quantity", "norms"], ["--describe"], ["--distances"], ["--head", "1"]):
-        assert run(["attention", "The cat sat.", "--compare", "headless", *unfit]) == 2
-        assert f"{unfit[0]} does not go with --compare" in capsys.readouterr().err

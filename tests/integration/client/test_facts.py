@@ -170,23 +170,3 @@ def test_easy_facts_are_left_out_and_counted(host: Host, files: Path, run_at: An
     code, shown, _ = run_at(host.target, "facts", str(path), "--template", "[X] is [Y].", "--uhn", "--model", "bert")
     assert code == 0
     assert "left out as easy to guess: 1 by a right object in the subject" in shown
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ([], 2, "--template"),
-        (["--templates", "{files}/P103.jsonl"], 1, "template: is missing"),
-        (["--templates", "{files}/nowhere.jsonl"], 1, "cannot read"),
-        (["--template", "The capital is [Y]."], 1, "[X] 0 times"),
-        (["--template", "[X] [Y]", "--plot", "x.gif"], 2, "--plot"),
-        (["--template", "[X] [Y]", "--output", "x.txt"], 2, "--output"),
-        (["--template", "[X] [Y]", "--scoring", "candidates"], 1, "candidates"),
-        (["--template", "[X] [Y]", "--vocabulary", "{files}/nowhere"], 1, "cannot read"),
-    ],
-)
-def test_wrong_use_is_one_line(host: Host, files: Path, run_at: Any, arguments: list[str], code: int, words: str) -> None:
-    given = [argument.format(files=files) for argument in arguments]
-    found, _, error = run_at(host.target, "facts", str(files / "P36.jsonl"), "--model", "bert", *given)
-    assert (found, error.count("\n")) == (code, 1)
-    assert words in error

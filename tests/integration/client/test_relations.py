@@ -46,21 +46,6 @@ def treebank(tmp_path: Path) -> Path:
     return path
 
 
-def test_calls_of_a_real_server_add_up_to_one(host: Host, treebank: Path) -> None:
-    texts = bertscope.read_conllu(treebank)
-    with bertscope.Client(host.target) as client:
-        whole = client.score_relations(texts, model="bert")
-        parts = [client.score_relations([text], model="bert") for text in texts if text.pairs]
-    merged = bertscope.RelationScores.merge(parts)
-    assert (whole.texts, merged.texts, list(whole.relations)) == (2, 2, ["det", "nsubj", "punct", "advmod"])
-    for name, relation in whole.relations.items():
-        assert (relation.pairs, len(relation.details)) == (1 if name == "advmod" else 2,) * 2
-        for direction in ("forward", "backward"):
-            np.testing.assert_array_equal(relation.accuracy(direction), merged[name].accuracy(direction))
-            expected = merged[name].largest_weight(direction)
-            np.testing.assert_allclose(relation.largest_weight(direction), expected, rtol=0, atol=1e-5)
-
-
 def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
     texts = bertscope.read_conllu_features(treebank)
 
@@ -70,13 +55,8 @@ def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None
 
     scores = asyncio.run(ask())
     assert scores.texts == 3
-    assert {name: score.attention.texts for name, score in scores.features.items()} == {
-        "NOUN": 2,
-        "INTJ": 1,
-        "negation": 0,
-        "[CLS]": 3,
-        "[SEP]": 3,
-    }
+    texts_of = {name: score.attention.texts for name, score in scores.features.items()}
+    assert texts_of == {"NOUN": 2, "INTJ": 1, "negation": 0, "[CLS]": 3, "[SEP]": 3}
     assert np.isnan(scores.attention("negation")).all()
 
 
@@ -141,15 +121,26 @@ def test_texts_without_any_pair_are_an_error(server: FakeServer, given: Any) -> 
     assert server.requests == []
 
 
-def test_the_command_prints_the_best_head_of_each_relation(run_at: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, err = run_at(server.target, "relations", str(treebank), "--top", "3")
-    assert (code, err) == (0, "")
-    for word in ("nsubj", "det", "best offset", "chance", "2 texts, 3 x 4 heads", "not shown: 1 relation"):
-        assert word in out
-    assert "left out: 1 text" in out
-    assert "some.conllu, line 11: has 2 of the 10 columns" in out
-    assert list(server.requests[-1].relations) == ["det", "nsubj", "punct", "advmod"]
-    assert server.requests[-1].details
+ASKED = """\
+relations some.conllu --top 3
+relations some.conllu --json
+relations some.conllu --features --json
+relations places.jsonl
+relations places.jsonl --features
+"""
+
+
+@pytest.mark.usefixtures("treebank")
+def test_the_command_prints_the_best_head_of_each_relation(command: Any, server: FakeServer, tmp_path: Path, stored) -> None:
+    line = '{"text": "a b", "pairs": [["r", 0, 1]], "marks": [["f", 0, 1]]}\n'
+    (tmp_path / "places.jsonl").write_text(line, encoding="utf-8")
+    found = {line: command(*line.split()) for line in ASKED.splitlines()}
+    assert all(code == 0 for code, *_ in found.values())
+    stored(
+        printed="".join(f"$ {line}\n{out}{err}\n" for line, (_, out, err) in found.items() if "--json" not in line),
+        documents={line: json.loads(out) for line, (_, out, _) in found.items() if "--json" in line},
+        requests=server.requests,
+    )
 
 
 def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
@@ -164,31 +155,6 @@ def test_the_command_on_a_real_server(run_at: Any, host: Host, treebank: Path, t
     code, out, _ = run_at(host.target, "relations", str(treebank), "--features", "--model", "bert", "--only", "NOUN")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines() if line.split()[1:2] in (["2"], ["3"])] == ["NOUN", "[CLS]", "[SEP]"]
-
-
-def test_the_command_as_json(run_at: Any, server: FakeServer, treebank: Path) -> None:
-    code, out, _ = run_at(server.target, "relations", str(treebank), "--json")
-    document = json.loads(out)
-    assert code == 0
-    assert [relation["relation"] for relation in document["relations"]] == ["det", "nsubj", "punct", "advmod"]
-    assert len(document["relations"][0]["forward"]["accuracy"]) == 3
-    assert document["relations"][0]["best"]["direction"] in ("forward", "backward")
-    assert len(document["left_out"]) == 1
-    code, out, _ = run_at(server.target, "relations", str(treebank), "--features", "--json")
-    assert {"NOUN", "subject", "[CLS]"} <= {feature["feature"] for feature in json.loads(out)["features"]}
-
-
-def test_places_of_words_come_from_json_lines(run_at: Any, server: FakeServer, tmp_path: Path) -> None:
-    path = tmp_path / "some.jsonl"
-    path.write_text('{"text": "a b", "pairs": [["r", 0, 1]]}\n', encoding="utf-8")
-    assert run_at(server.target, "relations", str(path))[0] == 0
-    assert server.requests[-1].texts[0].input.text == "a b"
-    path.write_text('{"text": "a b", "marks": [["f", 0, 1]]}\n', encoding="utf-8")
-    assert run_at(server.target, "relations", str(path), "--features")[0] == 0
-    assert list(server.requests[-1].features) == ["f"]
-    code, _, err = run_at(server.target, "relations", str(path), "--propbank")
-    assert code == 2
-    assert "--propbank goes with a treebank" in err
 
 
 def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_path: Path) -> None:
@@ -266,16 +232,6 @@ def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path
         found, control = expected[one["relation"]], one["control"]
         assert (control["layer"], control["head"]) == (found.layer, found.head)
         assert control["accuracy"] == pytest.approx(found.accuracy)
-
-
-@pytest.mark.parametrize("option", [("--only", "nsubj"), ("--features",), ("--propbank",)])
-def test_options_that_do_not_go_with_trees(run_at: Any, server: FakeServer, treebank: Path, option: Any) -> None:
-    code, _, err = run_at(server.target, "relations", str(treebank), "--tree", *option)
-    assert code == 2
-    assert f"{option[0]} does not go with --tree" in err
-    code, _, err = run_at(server.target, "relations", str(treebank), "--by-head")
-    assert (code, "--by-head goes with --tree" in err) == (2, True)
-    assert server.requests == []
 
 
 @pytest.mark.slow

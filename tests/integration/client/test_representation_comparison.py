@@ -5,26 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import bertscope
-import numpy as np
 import pandas
 import pytest
 from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
-
-TEXTS = ["The cat sat on the mat.", "Dogs bark, cats do not.", "Nobody waited.", ("A pair?", "Yes, a pair."), "It is late now."]
-
-
-def test_calls_of_a_real_server_add_up_to_one(host: Host) -> None:
-    heard: list[bertscope.TextsProgress] = []
-    with bertscope.Client(host.target) as client:
-        whole = client.compare_representations(iter(TEXTS), "roberta", on_progress=heard.append)
-        parts = [client.compare_representations([text], "roberta") for text in TEXTS]
-    merged = bertscope.RepresentationComparison.merge(parts)
-    assert (whole.texts, whole.compared_texts) == (merged.texts, merged.compared_texts) == (5, 4)
-    assert heard[-1].done == 5
-    np.testing.assert_allclose(whole.cka(), merged.cka(), rtol=0, atol=1e-4)
 
 
 def test_the_command_prints_draws_and_writes(
@@ -42,5 +27,3 @@ def test_the_command_prints_draws_and_writes(
     found = json.loads(capsys.readouterr().out)
     assert (found["layers"], found["other_layers"], found["interventions"]) == ([4, 0], [4, 0], True)
     assert found["cka"][1][1] == pytest.approx(1, abs=1e-4)
-    assert run(["cka", *texts, "--dark"]) == 2
-    assert "--dark goes with --plot" in capsys.readouterr().err

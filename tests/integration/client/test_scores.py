@@ -57,28 +57,6 @@ def test_scorings_and_interventions(host: Host) -> None:
         assert (changed[0].pieces, changed[0].words) == ((), ())
 
 
-@pytest.mark.slow
-def test_a_rejected_text_is_named_or_left_out(host: Host) -> None:
-    texts = ["The cat sat.", "cat " * 400, "A dog."]
-    rejected = []
-    with bertscope.Client(host.target) as client:
-        with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[1\]") as caught:
-            client.score_texts(texts)
-        assert caught.value.reason == "TEXT_TOO_LONG"
-        found = client.score_texts(texts, on_rejected=lambda index, error: rejected.append((index, error.reason)))
-        cut = client.score_texts(texts[1], truncate=True)
-    assert rejected == [(1, "TEXT_TOO_LONG")]
-    assert [text.text for text in found] == [texts[0], texts[2]]
-    assert (cut[0].tokens, cut[0].scored_pieces, cut[0].truncated_tokens) == (64, 62, 338)
-
-
-@pytest.mark.slow
-def test_the_work_of_a_call_is_halved_until_the_server_takes_it(launch: Any) -> None:
-    with bertscope.Client(launch(max_request_tokens=4000).target) as client:
-        found = client.score_texts(list(SENTENCES))
-    assert len(found) == len(SENTENCES)
-
-
 def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
     code, out, err = run_at(host.target, "score", "The cat sat.", "The unplayable song.")
     assert (code, err) == (0, "")
@@ -95,6 +73,8 @@ def test_texts_and_words_are_shown(host: Host, run_at: Any) -> None:
     document = json.loads(out)
     assert [word["text"] for word in document["results"][0]["words"]] == ["sat"]
     assert document["results"][0]["log_likelihood"] == document["log_likelihood"]
+    code, _, err = run_at(host.target, "score", "The cat", "[MASK]")
+    assert (code, "text 2: holds no token" in err) == (1, True)
 
 
 def test_files_in_and_out(host: Host, run_at: Any, tmp_path: Path) -> None:
@@ -109,24 +89,6 @@ def test_files_in_and_out(host: Host, run_at: Any, tmp_path: Path) -> None:
     assert written["index"].unique().tolist() == [0, 1]
     assert np.isclose(written["surprisal_bits"] * np.log(2), written["surprisal"]).all()
     assert figure.stat().st_size > 1000
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["The cat", "[MASK]"], 1, "text 2: holds no token"),
-        (["--texts", "x.txt", "The cat"], 2, "takes no TEXT"),
-        (["--limit", "2", "The cat"], 2, "--limit goes with --texts"),
-        (["The cat", "--words", "--pieces"], 2, "exclude each other"),
-        (["--conditional", "The cat"], 1, "text 1: 'The cat' needs a bar"),
-        (["The cat", "--output", "x.txt"], 2, ".csv"),
-        (["--texts", "nowhere.txt"], 1, "cannot read nowhere.txt"),
-        (["The cat", "--scoring", "other"], 2, "within-word"),
-    ],
-)
-def test_wrong_use(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
-    found, _, err = run_at(host.target, "score", *arguments)
-    assert (found, words in err) == (code, True), err
 
 
 PAIRS = [
@@ -222,21 +184,6 @@ def test_pairs_compared_before_an_error_are_shown_and_written(
     assert len((tmp_path / "sets.partial.csv").read_text(encoding="utf-8").splitlines()) == 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["--pairs", "nowhere.jsonl"], 1, "cannot read nowhere.jsonl"),
-        (["--pairs", "x.jsonl", "The cat"], 2, "TEXT does not go with --pairs"),
-        (["--pairs", "x.jsonl", "--words"], 2, "--words does not go with --pairs"),
-        (["--baseline", "roberta", "The cat"], 2, "--baseline goes with --pairs"),
-        (["--critical-region", "The cat"], 2, "--critical-region goes with --pairs"),
-    ],
-)
-def test_wrong_use_of_pairs(host: Host, run_at: Any, arguments: list[str], code: int, words: str) -> None:
-    found, _, err = run_at(host.target, "score", *arguments)
-    assert (found, words in err) == (code, True), err
-
-
 def test_rows_of_texts_and_pairs(host: Host, run_at: Any, tmp_path: Path) -> None:
     path, output = tmp_path / "texts.tsv", tmp_path / "rows.jsonl"
     path.write_text("sentence\tid\nThe cat sat.\t1\n" + "cat " * 400 + "\t2\nA dog, too.\t3\n", encoding="utf-8")
@@ -267,19 +214,3 @@ def test_rows_of_texts_and_pairs(host: Host, run_at: Any, tmp_path: Path) -> Non
         assert (code, err) == (0, "") and f"{len(PAIRS)} rows" in wrote
         assert accuracies == without_rows
     assert pandas.read_csv(tmp_path / "p.csv")["outcome"].isin(["right", "wrong", "tie"]).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["The cat", "--rows", "x.csv"], "--rows goes with --texts FILE or --pairs FILE"),
-        (["--pairs", "p.tsv", "--baseline", "m", "--rows", "x.csv"], "leave --baseline out"),
-        (["--pairs", ".", "--rows", "x.csv"], "takes one file of pairs"),
-        (["--texts", "t.txt", "--rows", "x.csv", "--output", "y.csv"], "--output does not go with --rows"),
-        (["The cat", "--resume"], "--resume goes with --rows FILE"),
-        (["--texts", "t.txt", "--rows", "x.tsv"], "--rows"),
-    ],
-)
-def test_wrong_use_of_rows(host: Host, run_at: Any, arguments: list[str], words: str) -> None:
-    code, _, err = run_at(host.target, "score", *arguments)
-    assert (code, words in err) == (2, True), err

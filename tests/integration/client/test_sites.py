@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
-from pathlib import Path
 from typing import Any
 
 import bertscope
 import numpy as np
 import pytest
 from bertscope.rpc import pacing
-from bertscope_workbench.command.app import run
 
 from tests.support.harness import Host
 
@@ -116,26 +112,3 @@ def test_paths_have_ends(host: Host) -> None:
     assert len(trace.effects) == len(parts) == senders * (3 * model.heads + 2)
     assert {effect.site for effect in trace.effects} == {"heads", "feed_forward"}
     assert any(abs(effect.recovery) > 0.001 for effect in trace.effects)
-
-
-def test_the_commands(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
-    monkeypatch.chdir(tmp_path)
-    assert run(["fill", TEXT, "--candidates", "old,young", "--patch", f"state:0={OTHER}", "--json"]) == 0
-    patched = json.loads(capsys.readouterr().out)
-    assert run(["fill", OTHER, "--candidates", "old,young", "--json"]) == 0
-    other = json.loads(capsys.readouterr().out)
-    found = [
-        {each["token"]: each["probability"] for each in answer["results"][0]["masks"][0]["predictions"]}
-        for answer in (patched, other)
-    ]
-    assert found[0] == pytest.approx(found[1], rel=1e-3)
-    assert run(["trace", TEXT, OTHER, "--answers", "old,young", "--plot", "trace.svg"]) == 0
-    out = capsys.readouterr().out
-    assert re.search(r"^man +\*?1\.00 ", out, re.MULTILINE)
-    assert (tmp_path / "trace.svg").stat().st_size > 1000
-    lines = [{"clean": one, "corrupted": two, "answer": "old", "other": "young"} for one, two in PAIRS]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert run(["trace", "--pairs", "pairs.jsonl", "--together", "--output", "rows.csv"]) == 0
-    assert "3 pairs" in capsys.readouterr().out
-    assert len((tmp_path / "rows.csv").read_text(encoding="utf-8").splitlines()) > 1

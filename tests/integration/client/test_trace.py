@@ -9,9 +9,7 @@ import bertscope
 import numpy as np
 import pytest
 from bertscope.rpc import pacing
-from bertscope.v1 import ablation_sites_pb2, common_pb2
-
-from tests.support.patience import granted
+from bertscope.v1 import common_pb2
 
 TARGET = bertscope.Answer("are", "is")
 CLEAN = ["a keys [MASK]", "bb keys [MASK]", "ccc keys [MASK]", "dddd keys [MASK]"]
@@ -100,44 +98,21 @@ def test_other_weights_are_not_added(server, small):
             client.trace(CLEAN, CORRUPTED, TARGET, start_from=caught.value.partial)
 
 
-def test_leaving_it_cancels_the_call(server):
-    with bertscope.Client(server.target) as client:
-        with client.sweep_sites(CLEAN[0], CORRUPTED[0], TARGET) as running:
-            next(running)
-        assert server.ended.wait(granted(5))
-        with pytest.raises(bertscope.Cancelled, match="the trace was closed"):
-            running.table()
-
-
-def test_every_option_of_the_command(command, server, tmp_path):
+def test_every_option_of_the_command(command, server, tmp_path, stored):
     (tmp_path / "reference.txt").write_text("one\n")
     options = ["--site", "heads", "--site", "feed-forward", "--each-unit", "--units", "1,2", "--words", "--memory", "1MiB"]
     changes = ["--zero", "2:1", "--mean-site", "state:1", "--reference", "reference.txt", "--model", "fake"]
     written = ["--output", "found.jsonl", "--plot", "found.svg", "--json"]
     code, out, err = command("trace", CLEAN[0], "--noise", "keys", "--seed", 5, "--answer", "are", *options, *changes, *written)
     assert (code, err) == (0, "")
-    (request,) = server.requests
-    assert [(scope.site, list(scope.units), scope.each) for scope in request.scopes] == [(2, [1, 2], 2), (5, [1, 2], 2)]
-    noise = request.pairs[0].noise
-    assert [(span.start, span.end) for span in noise.spans.spans] == [(2, 6)]
-    assert noise.seed == 5
-    assert (request.positions, request.memory_bytes, request.model) == (2, 2**20, "models/fake")
-    assert (len(request.interventions), len(request.site_interventions), list(request.reference_texts)) == (1, 1, ["one"])
-    assert len(json.loads(out)["effects"]) == 18
-    rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
-    assert (rows[0]["site"], rows[0]["name"], len(rows)) == ("heads", "a", 18)
     assert (tmp_path / "found.svg").exists()
-
-
-def test_paths_of_the_command(command, server):
-    code, out, _ = command("trace", CLEAN[0], "--masked", "keys", "--answer", "are", "--paths")
+    code, paths, _ = command("trace", CLEAN[0], "--masked", "keys", "--answer", "are", "--paths")
     assert code == 0
-    assert "paths put into the corrupted run" in out
-    assert server.requests[0].HasField("paths")
-    assert [span.end for span in server.requests[0].pairs[0].masked.spans] == [6]
+    rows = (tmp_path / "found.jsonl").read_text()
+    stored(requests=server.requests, effects=json.loads(out)["effects"][:2], rows=rows, paths=paths)
 
 
-def test_a_file_of_pairs_with_groups(command, server, tmp_path, small):
+def test_a_file_of_pairs_with_groups(command, server, tmp_path, small, stored):
     lines = [
         {
             "clean": CLEAN[0],
@@ -153,14 +128,7 @@ def test_a_file_of_pairs_with_groups(command, server, tmp_path, small):
     code, out, _ = command("trace", "--pairs", "pairs.jsonl", "--output", "found.csv")
     assert code == 0
     assert "3 pairs" in out
-    pairs = [pair for request in server.requests for pair in request.pairs]
-    assert [(group.name, group.spans.spans[0].start, group.spans.spans[0].end) for group in pairs[0].groups] == [
-        ("noun", 2, 6),
-        ("all", 0, 6),
-    ]
-    assert [pair.WhichOneof("corruption") for pair in pairs] == ["corrupted", "noise", "masked"]
-    assert pairs[1].target.label.label == "good"
-    assert {request.positions for request in server.requests} == {ablation_sites_pb2.POSITION_SCOPE_GROUPS}
+    stored(requests=server.requests)
     with (tmp_path / "found.csv").open(newline="") as file:
         assert {row["count"] for row in csv.DictReader(file)} == {"3"}
 
@@ -184,31 +152,6 @@ def test_the_command_goes_on(command, server, tmp_path, small):
     assert json.loads(out)["effects"] == json.loads(whole)["effects"]
     code, _, err = command("trace", "--pairs", "pairs.jsonl", "--direction", "break", "--resume", rest)
     assert (code, "--resume was measured with direction" in err) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["trace"], "name the score"),
-        (["trace", "a", "b"], "name the score"),
-        (["trace", "a", "--answer", "x"], "give CLEAN and CORRUPTED, or CLEAN and one of --noise WORDS and --masked WORDS"),
-        (["trace", "a", "b", "c", "--answer", "x"], "give CLEAN and CORRUPTED"),
-        (["trace", "a", "b", "--noise", "a", "--answer", "x"], "give CLEAN and CORRUPTED"),
-        (["trace", "a", "--noise", "b", "--answer", "x"], "has 'b' 0 times"),
-        (["trace", "a", "b", "--answers", "x,y", "--answer", "x"], "--answers and --answer exclude each other"),
-        (["trace", "a", "b", "--answers", "x,y,z"], "takes one word, or two"),
-        (["trace", "a", "b", "--answers", "x", "--words", "--together"], "exclude each other"),
-        (["trace", "a", "b", "--answers", "x", "--limit", "3"], "--limit goes with --pairs FILE"),
-        (["trace", "a", "--pairs", "x.jsonl"], "CLEAN does not go with --pairs"),
-        (["trace", "--pairs", "none.jsonl"], "cannot read none.jsonl"),
-        (["trace", "a", "b", "--answers", "x", "--paths", "--site", "heads"], "--site"),
-    ],
-)
-def test_wrong_use_is_a_line(command, arguments, says):
-    code, _, err = command(*arguments)
-    assert code in (1, 2)
-    assert says in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

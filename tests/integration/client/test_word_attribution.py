@@ -46,19 +46,6 @@ def test_both_clients_and_every_way_give_the_same(host: Host, monkeypatch: pytes
     assert (found[1].interval() is None, found[0].interval()) == (False, None)
 
 
-@pytest.mark.slow
-def test_other_pairs_refine_a_text(host: Host) -> None:
-    with bertscope.Client(host.target) as client:
-        parts = [client.attribute_words(LONG, TARGET, pairs=5, seed=seed)[0] for seed in range(3)]
-        (alike,) = client.attribute_words(LONG, TARGET, pairs=5, seed=1)
-    whole = bertscope.WordAttribution.merge(parts)
-    assert whole.sampled == ((0, 0, 5), (1, 0, 5), (2, 0, 5))
-    np.testing.assert_allclose(whole.values, np.mean([part.values for part in parts], axis=0), atol=1e-9)
-    np.testing.assert_allclose(alike.values, parts[1].values, atol=1e-4)
-    with pytest.raises(bertscope.InvalidArgument, match="count twice"):
-        parts[1] + alike
-
-
 def test_rows_go_on_where_they_ended(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setenv("BERTSCOPE_TARGET", host.target)
     path, output, cut = tmp_path / "items.csv", tmp_path / "rows.jsonl", tmp_path / "cut.jsonl"

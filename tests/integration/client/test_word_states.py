@@ -33,12 +33,8 @@ def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
         with pytest.raises(bertscope.InvalidArgument, match="give at least one text"):
             list(client.extract_hidden_states([]))
     assert (rejected, found.texts, heard[-1].done) == ([0], 4, 4)
-    assert [(one.occurrence.input_index, one.occurrence.token.segment) for one in found.found] == [
-        (1, 0),
-        (3, 0),
-        (3, 1),
-        (4, 0),
-    ]
+    places = [(one.occurrence.input_index, one.occurrence.token.segment) for one in found.found]
+    assert places == [(1, 0), (3, 0), (3, 1), (4, 0)]
     # The first and the last text are the same, so that their cats have the same states.
     for one, other in ((found.found[0], 4), (found.found[3], 1)):
         near = one.neighbours[4][0]
@@ -67,10 +63,3 @@ def test_the_command(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "share of a word's states" in capsys.readouterr().out
     assert run(["geometry", *texts, "--word", "cat", "--variance", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["explainable_variance"]["words"][0]["vectors"] == 2
-    for unfit, words in (
-        (["--nearest", "2"], "--nearest goes with --neighbours"),
-        (["--neighbours", "cat", "--rank"], "--rank does not go with --neighbours"),
-        (["--variance"], "--variance goes with --word or --frequent"),
-    ):
-        assert run(["geometry", *texts, *unfit]) == 2
-        assert words in capsys.readouterr().err

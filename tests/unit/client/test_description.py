@@ -44,19 +44,6 @@ def test_a_statistic_that_only_some_texts_have_is_over_these():
         single.mean("other_text")
 
 
-def test_parts_that_do_not_belong_together_are_refused():
-    other = description(NUMBERS)
-    other.provenance.weights_digest = "sha256:" + "1" * 64
-    with pytest.raises(bertscope.FailedPrecondition, match="other weights"):
-        bertscope.AttentionDescription.merge([WHOLE, read_description(other)])
-    with pytest.raises(bertscope.InvalidArgument, match="has_head_distances"):
-        bertscope.AttentionDescription.merge([WHOLE, read_description(description(NUMBERS))])
-    with pytest.raises(bertscope.InvalidArgument, match="layers"):
-        bertscope.AttentionDescription.merge([WHOLE, read_description(description(NUMBERS, layers=[2, 1, 0], distances=True))])
-    with pytest.raises(bertscope.InvalidArgument, match="parts"):
-        bertscope.AttentionDescription.merge([])
-
-
 def distances_of(sums: np.ndarray, texts: int = 1) -> bertscope.HeadDistances:
     return bertscope.HeadDistances(tuple((0, head) for head in range(len(sums))), texts, sums)
 
@@ -121,6 +108,9 @@ def test_a_reply_as_it_is_read(stored) -> None:
     added.sums.CopyFrom(one.statistics[0].sums)
     asked = statistics_pb2.DescribeAttentionRequest(quantity=rollout)
     found, single = read_description(message), read_description(one, asked)
+    other = description(NUMBERS)
+    other.provenance.weights_digest = "sha256:" + "1" * 64
+    unlike = other, description(NUMBERS), description(NUMBERS, layers=[2, 1, 0], distances=True)
     stored(
         description=found,
         document=document(found),
@@ -128,6 +118,8 @@ def test_a_reply_as_it_is_read(stored) -> None:
         refused=[
             lambda: read_description(message, asked),
             lambda: bertscope.AttentionDescription.merge([single, read_description(description(Numbers(1, 1, 2)))]),
+            *(lambda part=part: bertscope.AttentionDescription.merge([WHOLE, read_description(part)]) for part in unlike),
+            lambda: bertscope.AttentionDescription.merge([]),
         ],
         broken=refusals(lambda messages: read_description(*messages), description(Numbers(1, 1, 2), distances=True)),
     )

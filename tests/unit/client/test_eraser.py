@@ -35,12 +35,8 @@ def report(**fields: Any) -> erasers.TrainEraserResponse:
     part = probes.ProbePart(texts=4, spans=20, label_spans=[11, 9], majority_correct=11, truncated_spans=2)
     usual: dict[str, Any] = {"train": part, "test": part, "hidden_size": 4, "seconds": 1.5}
     usual |= {"method": erasers.TrainEraserRequest.METHOD_LEACE, "pooling": probes.TrainProbeRequest.POOLING_MEAN}
-    usual["provenance"] = {
-        "model": "models/x",
-        "weights_digest": "sha256:0",
-        "library_versions": {"torch": "2"},
-        "numbering": 1,
-    }
+    source = {"model": "models/x", "weights_digest": "sha256:0", "library_versions": {"torch": "2"}, "numbering": 1}
+    usual["provenance"] = source
     return erasers.TrainEraserResponse(report=erasers.EraserReport(**usual | fields))
 
 

@@ -141,14 +141,8 @@ def test_scores(stored) -> None:
 
 
 def test_a_request_has_the_relations_of_its_facts_alone(stored) -> None:
-    usual = {
-        "scoring": "single_entry",
-        "top_k": 1,
-        "prior": False,
-        "vocabulary": (),
-        "interventions": (),
-        "reference_texts": (),
-    }
+    usual = dict.fromkeys(("vocabulary", "interventions", "reference_texts"), ())
+    usual |= {"scoring": "single_entry", "top_k": 1, "prior": False}
     stored(
         request=with_facts(query_facts_request(model=None, max_pieces=None, **usual), RELATIONS, ASKED[2:]),  # type: ignore[arg-type]
         refused=[

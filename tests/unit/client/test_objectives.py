@@ -24,16 +24,8 @@ def test_examples_in_docstrings():
 
 
 def sweep(objective: Any = TEXTS, **arguments: Any) -> ablation_pb2.SweepHeadsRequest:
-    usual = {
-        "scope": None,
-        "reference_texts": (),
-        "interventions": (),
-        "model": None,
-        "mode": "zero",
-        "factor": None,
-        "seed": 0,
-    }
-    unset = dict.fromkeys(("sets", "resamples", "confidence", "memory_bytes", "greedy"))
+    usual = {"reference_texts": (), "interventions": (), "mode": "zero", "seed": 0}
+    unset = dict.fromkeys(("scope", "model", "factor", "sets", "resamples", "confidence", "memory_bytes", "greedy"))
     return requests.sweep_heads(objective, **(usual | unset | arguments))
 
 

@@ -44,11 +44,8 @@ def searched(query: Query) -> bertscope.Neighbourhoods:
 def test_neighbours_are_those_of_all_pairs(k: int, other_words: bool) -> None:
     result = searched(Query.checked("bank", k, 9, other_words=other_words))
     assert (result.texts, result.searched) == (3, 9)
-    assert [(one.occurrence.input_index, one.occurrence.token.text) for one in result.found] == [
-        (0, "bank"),
-        (1, "BANK"),
-        (1, "bank"),
-    ]
+    occurrences = [(one.occurrence.input_index, one.occurrence.token.text) for one in result.found]
+    assert occurrences == [(0, "bank"), (1, "BANK"), (1, "bank")]
     for one in result.found:
         where = one.occurrence.input_index, one.occurrence.token.start
         (own,) = [vectors for index, word, vectors in EVERY if (index, word.start) == where]

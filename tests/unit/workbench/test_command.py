@@ -28,6 +28,7 @@ from rich.console import Console
 from tests.support.patience import wait_until
 from tests.support.stored_outputs import outcome, printed
 from tests.support.text_sets import comparison
+from tests.support.treebank import TREE
 
 GROUP = typer.main.get_command(app)
 MODULES = sorted(path.stem.replace("_", "-") for path in Path(commands.__path__[0]).glob("[a-z]*.py"))
@@ -202,16 +203,30 @@ def test_the_shell_is_told_how_to_complete(monkeypatch, capsys):
 
 
 WRONG = Path(__file__).with_name("wrong_use.txt").read_text(encoding="utf-8")
+FILES = {
+    "P36.jsonl": '{"sub_label": "France", "obj_label": "Paris"}\n',
+    "p.tsv": "text\tanswer\na [MASK]\tb\n",
+    "in.tsv": "text\na [MASK]\n",
+    "one.txt": "a ||| b\n",
+    "gold": "0-0\n0-0\n",
+    "secret.token": "token-of-nobody-else",
+    "x.conllu": TREE,
+    "x.jsonl": '{"text": "a b", "pairs": [["r", 0, 1]]}\n',
+}
 
 
-def test_wrong_use_is_one_line_and_is_told_before_the_server_is_asked(capsys, monkeypatch, stored):
-    monkeypatch.delenv("BERTSCOPE_TARGET", raising=False)
+def test_wrong_use_is_one_line_and_is_told_before_the_server_is_asked(capsys, monkeypatch, tmp_path, stored):
+    monkeypatch.setenv("BERTSCOPE_TARGET", NOBODY[1])
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        Path(name).write_text(content, encoding="utf-8")
     said = []
     for line in WRONG.splitlines():
         code = run(shlex.split(line))
         captured = capsys.readouterr()
         assert (captured.out, captured.err.count("\n"), code in (1, 2)) == ("", 1, True), line
         assert captured.err.startswith("bertscope: ")
+        assert "no server listens" not in captured.err and FILES["secret.token"] not in captured.err
         said.append(f"$ {line}\n{code} {captured.err}")
     stored(said="".join(said))
 
@@ -219,7 +234,14 @@ def test_wrong_use_is_one_line_and_is_told_before_the_server_is_asked(capsys, mo
 def test_without_the_server_or_matplotlib_commands_say_what_to_install(capsys, monkeypatch, stored):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     said = []
-    for line in ("serve", "serve --port 1", "serve --help", "demo", "sweep --texts a.txt --plot a.png"):
+    for line in (
+        "serve",
+        "serve --port 1",
+        "serve --help",
+        "demo",
+        "sweep --texts a.txt --plot a.png",
+        "study dark-secrets --data . --output page.html",
+    ):
         assert run(line.split()) == 1
         said.append(f"$ {line}\n{capsys.readouterr().err}")
     stored(said="".join(said))
@@ -262,6 +284,9 @@ def test_how_values_are_written(stored):
 FAILURES = [
     "texts[3] has 600 tokens and m reads 512; shorten it, or set truncate",
     "objective.cloze.skip_multi_piece leaves these out",
+    "measurement.lengths[1] is 600; use 1 to 512",
+    "measurement.bootstrap.confidence is 2; use 0.5",
+    "systems[0] 'x' is unknown to all models",
     "token: would travel to h:1 in clear text; use TLS, or insecure_token where",
     "top_k is 0; use 1 to 5",
     "layers[0]: layer 9 is out of range",

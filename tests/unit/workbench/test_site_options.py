@@ -18,16 +18,8 @@ def folder(tmp_path, monkeypatch):
     np.savez("m.npz", left=np.ones((3, 1)), right=np.ones((1, 3)), mean=np.arange(3.0))
     np.savez("other.npz", a=np.ones(3))
     layer = {"left": np.ones((3, 1)), "right": np.ones((1, 3)), "mean": np.arange(3.0)}
-    part = bertscope.ProbePart(
-        texts=1,
-        spans=2,
-        label_spans=(1, 1),
-        majority_correct=1,
-        truncated_spans=0,
-        empty_spans=0,
-        value_mean=0,
-        value_variance=0,
-    )
+    counts = {"texts": 1, "spans": 2, "label_spans": (1, 1), "majority_correct": 1, "truncated_spans": 0, "empty_spans": 0}
+    part = bertscope.ProbePart(**counts, value_mean=0, value_variance=0)
     random = bertscope.LinearEraser(2 * layer["left"], layer["right"], layer["mean"])
     own = bertscope.LayerEraser(**layer, layer=3, accuracy_before=1.0, accuracy_after=0.5, accuracy_random=1.0, random=random)
     source = bertscope.Provenance("models/m", "sha256:0", "torch", "cpu", "fp32", {}, "zero_based")

@@ -1,6 +1,7 @@
 """ONNX files of other programs: whatever their inputs and however they say their sizes, and what can't be hosted is named."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -155,17 +156,44 @@ def test_places(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "fixed sizes": ({"sizes": (1, 8)}, {}, "any number of texts of any length"),
-    "16-bit scores": ({"scores": TensorProto.FLOAT16}, {}, "tensor(float16)"),
+    "scores that are no floats": ({"scores": TensorProto.INT64}, {}, "tensor(int64)"),
     "strange ids": ({"number": TensorProto.UINT8}, {}, "tensor(uint8)"),
     "another vocabulary": ({}, {"vocab_size": 12}, "gives 11 scores a token"),
     "another vocabulary, unsaid": ({"says_shape": False}, {"vocab_size": 12}, "gives 11 scores a token"),
     "too few names": ({"labels": LABELS}, {"id2label": {"0": "a", "1": "b"}}, "correct id2label"),
     "names of nothing": ({"labels": LABELS}, {"id2label": {"x": "a", "y": "b", "z": "c"}}, "correct id2label"),
     "names in a list": ({"labels": LABELS}, {"id2label": ["a", "b", "c"]}, "correct id2label"),
-    "labels side by side": ({"labels": LABELS}, {"problem_type": "multi_label_classification"}, "one of several labels"),
-    "a regression": ({"labels": 1}, {}, "one of several labels"),
+    "several values": ({"labels": LABELS}, {"problem_type": "regression"}, "gives 3 values a text"),
+    "one label": ({"labels": 1}, {"problem_type": "single_label_classification"}, "gives 1 scores a text"),
     "no sizes": ({}, {"hidden_size": None}, "hidden_size"),
 }
+
+
+@pytest.mark.parametrize(
+    ("form", "changes", "capability", "labels"),
+    [
+        ({"labels": 1}, {}, "regression", ()),
+        ({"labels": LABELS}, {"problem_type": "multi_label_classification"}, "multi_label", ("a", "b", "c")),
+        ({"labels": LABELS}, {"problem_type": "single_label_classification"}, "classification", ("a", "b", "c")),
+        ({"scores": TensorProto.FLOAT16}, {"architectures": ["BertForMaskedLM"]}, "masked_lm", ()),
+        # As many labels of tokens as entries of the vocabulary: only the architecture tells.
+        ({}, {"architectures": ["BertForTokenClassification"]}, "token_classification", tuple("abcdefghijk")),
+    ],
+)
+def test_the_config_tells_the_head(
+    tmp_path: Path, form: dict[str, Any], changes: dict[str, Any], capability: str, labels: tuple[str, ...]
+) -> None:
+    names = {"id2label": dict(enumerate(labels))} if labels else {}
+    encoder = load(write(tmp_path, graph(**form), CONFIG | changes | names))
+    capabilities = asdict(encoder.capabilities)
+    assert [name for name, has in capabilities.items() if has] == [capability]
+    assert encoder.shape.label_names == labels
+
+
+@pytest.mark.parametrize("kind", ["data2vec-text", "ibert", "xmod", "luke", "lilt", "roberta", "camembert", "bert"])
+def test_positions_behind_the_padding_index_are_no_places(tmp_path: Path, kind: str) -> None:
+    encoder = load(write(tmp_path, graph(), CONFIG | {"model_type": kind, "pad_token_id": 1}))
+    assert encoder.shape.max_tokens == (16 if kind == "bert" else 14)
 
 
 @pytest.mark.parametrize(("form", "changes", "words"), WRONG.values(), ids=WRONG)

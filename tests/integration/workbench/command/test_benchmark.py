@@ -1,13 +1,10 @@
 """`bertscope compress`, `bertscope benchmark` and `bertscope models load --runtime` against a server on a socket."""
 
 import json
-import signal
 
 import pytest
-from bertscope.v1 import benchmark_pb2, common_pb2
+from bertscope.v1 import common_pb2
 from google.rpc import code_pb2
-
-from tests.support.patience import granted
 
 
 @pytest.fixture
@@ -37,7 +34,7 @@ def test_a_step_that_the_server_refuses_is_named(command, server, abort):
     assert err == "bertscope: --steps heads=1:0: share: ALBERT shares its layers; leave heads out\n"
 
 
-def test_benchmark(command, server, texts, tmp_path):
+def test_benchmark(command, server, texts, tmp_path, stored):
     prompts = tmp_path / "prompts.tsv"
     prompts.write_text("text\tanswer\nx [MASK]\ty\n")
     code, out, err = command(
@@ -47,17 +44,7 @@ def test_benchmark(command, server, texts, tmp_path):
         *("--agreement", texts, "--embed", "--top-k", 2, "--prompts", prompts, "--skip-multi-piece"),
     )
     assert (code, err) == (0, "")
-    assert out.startswith("benchmark against models/a, all run by torch\n")
-    assert "16 tokens: one sequence at a time, in batches" in out
-    assert "what was lost: agreement at 120 places, accuracy, loss" in out
-    (request,) = server.requests
-    assert (list(request.models), request.baseline) == (["models/a", "models/b", "models/c"], "models/a")
-    measurement = request.measurement
-    assert (list(measurement.lengths), list(measurement.batch_sizes), measurement.min_runs) == ([8, 16], [4], 5)
-    assert (measurement.min_seconds, measurement.max_seconds, measurement.others) == (0.5, 9, benchmark_pb2.OTHERS_REFUSE)
-    assert (measurement.bootstrap.resamples, measurement.bootstrap.confidence, measurement.bootstrap.seed) == (200, 0.9, 3)
-    assert (list(request.agreement_texts), request.top_k, request.embed) == (["one", "two", "three"], 2, True)
-    assert request.objective.cloze.skip_multi_piece
+    stored(printed=out, requests=server.requests)
 
 
 @pytest.mark.slow
@@ -97,20 +84,16 @@ def test_benchmark_json(command, tmp_path):
     assert (tmp_path / "a.csv").exists()
 
 
-def test_studies(command, server, tmp_path):
+def test_studies(command, server, tmp_path, stored):
     table = tmp_path / "table.md"
     code, out, err = command(
         *("benchmark", "--studies", "--system", "DistilBERT", "--system", "WaLDORf", "--heavy", "--runtime", "onnx"),
         *("--length", 64, "--output", table),
     )
     assert (code, err) == (0, "")
-    assert "the Primer's Table 1, published and measured" in out
-    assert "not measured: WaLDORf: has convolutional layers" in out
-    assert out.endswith(f"wrote {table}\n")
-    (request,) = server.requests
-    assert (list(request.systems), request.heavy) == (["DistilBERT", "WaLDORf"], True)
-    assert (request.runtime, list(request.measurement.lengths)) == (common_pb2.RUNTIME_ONNX, [64])
-    assert table.read_text().startswith("# Published compressed models, measured\n")
+    shown, _, wrote = out.rpartition("wrote ")
+    assert wrote == f"{table}\n"
+    stored(printed=shown, table=table.read_text(), requests=server.requests)
 
 
 @pytest.mark.parametrize(
@@ -128,40 +111,9 @@ def test_a_text_that_the_server_refuses_is_named_by_its_line(said, options, show
     assert err == f"bertscope: {texts}{shown}\n"
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("measurement.lengths[1] is 600; use 1 to 512", "--length is 600; use 1 to 512"),
-        ("measurement.bootstrap.confidence is 2; use 0.5", "--confidence is 2; use 0.5"),
-        ("systems[0] 'x' is unknown to all models", "--system 'x' is unknown to all models"),
-    ],
-)
-def test_a_setting_that_the_server_refuses_is_named_by_its_option(said, shown, command, server, abort):
-    server.fail = abort(code_pb2.INVALID_ARGUMENT, said)
-    assert command("benchmark", "--model", "a") == (1, "", f"bertscope: {shown}\n")
-
-
 def test_what_cannot_be_written_is_told_before_anything_is_measured(command, server, tmp_path):
     folder = tmp_path / "a.csv"
     folder.mkdir()
     code, _, err = command("benchmark", "--model", "a", "--output", folder)
     assert (code, server.requests) == (2, [])
     assert err.startswith(f"bertscope: Invalid value: --output {folder}: it is a folder")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["compress", "--steps", "int8", "--name", "x"], ["benchmark", "--model", "a"], ["benchmark", "--studies"]],
-    ids=lambda parts: parts[1].strip("-"),
-)
-def test_an_interrupt_ends_the_call_on_the_server(arguments, command, server, wait_for):
-    def interrupt(messages):
-        for number, message in enumerate(messages):
-            if number == 1:
-                signal.raise_signal(signal.SIGINT)  # Python hands it to the main thread, which runs the command.
-                wait_for.wait(granted(60))
-            yield message
-
-    server.stream = interrupt
-    assert command(*arguments) == (130, "", "bertscope: interrupted\n")
-    assert server.ended.wait(granted(30))

@@ -1,6 +1,7 @@
 """The command against a server on a socket: tables, JSON, exit codes, one line for a failure."""
 
 import json
+import shlex
 
 import pytest
 from google.rpc import code_pb2, error_details_pb2
@@ -11,46 +12,26 @@ from tests.support.patience import granted
 TEXT = "Paris is the capital of [MASK]."
 
 
-def test_models_list_json(command):
-    code, out, _ = command("models", "list", "--json")
-    (model,) = json.loads(out)["models"]
-    assert code == 0
-    assert (model["name"], model["layers"], model["capabilities"]) == ("models/fake", 3, ["attention", "cloze"])
+ASKED = """\
+models list --json
+models load org/new --name mine --device cpu --json
+models load org/new --name mine --replace
+models unload mine
+fill 'Paris is the capital of [MASK].' --top-k 2 --model fake --zero 1:0,2 --uniform 2 --scale 0:3=0.5
+fill 'Paris is the capital of [MASK].' --candidates 'France, Spain' --candidate 'a, b' --json
+fill '[bold]x[/bold] :smile: \x1b[31m [MASK]'
+"""
 
 
-def test_models_load_and_unload(command, server):
-    code, out, err = command("models", "load", "org/new", "--name", "mine", "--device", "cpu", "--json")
-    assert (code, json.loads(out)["name"], err) == (0, "models/mine", "")
-    assert (server.requests[-1].source, server.requests[-1].device) == ("org/new", "cpu")
-    assert not server.requests[-1].replace
-    assert command("models", "load", "org/new", "--name", "mine", "--replace")[0] == 0
-    assert server.requests[-1].replace
-    code, out, _ = command("models", "unload", "mine")
-    assert (code, out.strip()) == (0, "unloaded mine")
-    assert server.requests[-1].name == "models/mine"
-
-
-def test_fill(command, server):
-    code, out, err = command(
-        *("fill", TEXT, "--top-k", "2", "--model", "fake"),
-        *("--zero", "1:0,2", "--uniform", "2", "--scale", "0:3=0.5"),
+def test_what_commands_send_and_say(command, server, stored):
+    """A text that looks like markup is printed as it is."""
+    found = {line: command(*shlex.split(line)) for line in ASKED.splitlines()}
+    assert all(code == 0 for code, *_ in found.values())
+    stored(
+        printed="".join(f"$ {line!r}\n{out}{err}\n" for line, (_, out, err) in found.items() if "--json" not in line),
+        documents={line: json.loads(out) for line, (_, out, _) in found.items() if "--json" in line},
+        requests=server.requests,
     )
-    assert (code, err) == (0, "")
-    assert TEXT in out
-    assert "france" in out
-    assert "0.2500" in out
-    assert "spain" not in out
-    interventions = [(i.layer, list(i.heads), i.mode, i.scale) for i in server.requests[-1].interventions]
-    assert interventions == [(1, [0, 2], 1, 0), (2, [], 2, 0), (0, [3], 4, 0.5)]
-
-
-def test_fill_with_candidates(command, server):
-    code, out, _ = command("fill", TEXT, "--candidates", "France, Spain", "--candidate", "a, b", "--json")
-    assert code == 0
-    assert list(server.requests[-1].candidates) == ["France", "Spain", "a, b"]
-    document = json.loads(out)
-    assert [p["token"] for p in document["results"][0]["masks"][0]["predictions"]] == ["France", "Spain", "a, b"]
-    assert document["provenance"]["model"] == "models/fake"
 
 
 @pytest.mark.slow
@@ -95,11 +76,6 @@ def test_a_refused_line_is_named_by_its_number(command, server, abort):
     assert err == "bertscope: line 68: has no mask\n"
 
 
-def test_text_that_looks_like_markup_is_printed_as_it_is(command):
-    _, out, _ = command("fill", "[bold]x[/bold] :smile: \x1b[31m [MASK]")
-    assert "[bold]x[/bold] :smile: \\x1b[31m [MASK]" in out
-
-
 def test_attention_of_one_layer_shows_a_head_in_each_row(command):
     code, out, _ = command("attention", "the cat sat", "--layer", "1")
     assert code == 0
@@ -131,17 +107,6 @@ def test_attention_plot(command, tmp_path, name, begins):
     assert code == 0
     assert path.read_bytes().startswith(begins)
     assert "wrote" in out
-
-
-def test_a_head_is_drawn_on_a_dark_page(command, tmp_path, server):
-    path = tmp_path / "head.svg"
-    code, _, err = command("attention", "the cat", "--layer", "0", "--head", "1", "--plot", str(path), "--dark")
-    assert (code, err) == (0, "")
-    assert "#11181f" in path.read_text("utf-8")
-    asked = len(server.requests)
-    for refused, message in ((("--plot", "map.html"), "the name must end with .png"), ((), "--dark goes with --plot")):
-        code, _, err = command("attention", "the cat", "--dark", *refused)
-        assert (code, message in err, len(server.requests)) == (2, True, asked)
 
 
 def test_health(command, server):
@@ -180,15 +145,6 @@ def test_a_failure_is_one_line(command, server, abort):
     code, out, err = command("fill", TEXT, "--model", "x", "--json")
     assert (code, out) == (1, "")
     assert err == "bertscope: there is no models/x: models/fake is loaded\n"
-
-
-@pytest.mark.slow
-def test_no_server_says_how_to_start_one(command):
-    code, out, err = command("models", "list", "--target", "127.0.0.1:1")
-    assert (code, out) == (1, "")
-    assert (
-        err == "bertscope: no server listens at 127.0.0.1:1; start one with `bertscope serve`, or name another with --target\n"
-    )
 
 
 def test_the_time_limit_is_one_line(command, server, wait_for):

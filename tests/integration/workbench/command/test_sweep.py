@@ -1,17 +1,18 @@
 """`bertscope classify`, `sweep`, `rank` and `prune` against a server on a socket."""
 
 import json
+import shlex
 import signal
 import threading
+from pathlib import Path
 
 import grpc
 import pytest
 from bertscope.questions.ablation.assembly import SweepAssembler
-from bertscope.v1 import ablation_pb2
 from bertscope_workbench.plots.theme import DARK
 from google.rpc import code_pb2
 
-from tests.support.fake_server import IMPORTANCE, difference_of
+from tests.support.fake_server import difference_of
 from tests.support.patience import granted
 
 
@@ -29,46 +30,17 @@ def texts(tmp_path):
     return path
 
 
-def test_sweep(command, server, prompts):
+def test_sweep(command, server, prompts, texts, stored):
     code, out, err = command("sweep", "--prompts", prompts, "--model", "fake", "--top", 4)
     assert (code, err) == (0, "")
-    assert "each head zeroed, 20 items, models/fake" in out
-    assert "baseline: accuracy 0.5000, loss 2.0000 nats" in out
-    assert "95 % interval" in out
-    assert "4 helped, 1 hurt (by chance 0.3 each), 7 can't be told" in out
-    rows = [line.split()[0] for line in out.splitlines() if ":" in line[:5]]
-    assert rows == ["2:3", "2:2", "0:1", "0:0"]
-    (request,) = server.requests
-    assert request.model == "models/fake"
-    assert [(prompt.text, list(prompt.answers)) for prompt in request.objective.cloze.prompts] == [
-        ("Rome is in [MASK].", ["Italy", "Europe"]),
-        ("x [MASK]", ["y"]),
-    ]
-
-
-def test_every_option_of_a_sweep(command, server, texts):
-    code, _, err = command(
+    assert command(
         *("sweep", "--texts", texts, "--limit", 2, "--seed", 3, "--mask-share", 0.5, "--truncate"),
         *("--mode", "scale", "--factor", 0.5, "--set", "1:0,2+2", "--set", "0:1"),
         *("--zero", "0:1", "--mean", "2", "--reference", texts),
         *("--greedy", "best-remaining", "--step", 2, "--max-removed", 2, "--metric", "loss"),
         *("--resamples", 200, "--confidence", 0.9, "--memory", "1MiB"),
-    )
-    assert (code, err) == (0, "")
-    (request,) = server.requests
-    objective = request.objective.masked_lm_loss
-    assert (list(objective.texts), objective.seed, objective.mask_share) == (["one", "two"], 3, 0.5)
-    assert request.objective.truncate
-    assert (request.mode, request.scale, request.scope) == (4, 0.5, 0)
-    assert [[(each.layer, list(each.heads)) for each in heads.layers] for heads in request.sets] == [
-        [(1, [0, 2]), (2, [])],
-        [(0, [1])],
-    ]
-    assert [(each.layer, each.mode) for each in request.interventions] == [(0, 1), (2, 3)]
-    assert list(request.reference_texts) == ["one", "two", "three"]
-    assert (request.greedy.order, request.greedy.step, request.greedy.max_removed, request.greedy.metric) == (3, 2, 2, 1)
-    assert (request.bootstrap.resamples, request.bootstrap.seed, request.bootstrap.confidence) == (200, 3, 0.9)
-    assert request.memory_bytes == 2**20
+    )[::2] == (0, "")
+    stored(printed=out, requests=server.requests)
 
 
 @pytest.mark.parametrize(
@@ -91,34 +63,23 @@ def test_what_is_measured(command, server, tmp_path, option, content, kind):
     assert server.requests[0].objective.WhichOneof("kind") == kind
 
 
-@pytest.mark.slow
-def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path):
-    table, figure = tmp_path / "effects.csv", tmp_path / "effects.svg"
+def test_every_effect_goes_into_a_file_and_a_figure(command, prompts, tmp_path, stored):
+    table, figure, tabs, lines = (tmp_path / f"effects.{suffix}" for suffix in ("csv", "svg", "tsv", "jsonl"))
     code, out, _ = command("sweep", "--prompts", prompts, "--output", table, "--plot", figure, "--dark")
     assert code == 0
     assert out.endswith(f"wrote {table}\nwrote {figure}\n")
     assert DARK.page in figure.read_text("utf-8")
-    lines = table.read_text().splitlines()
-    assert lines[0] == "layer,head,heads,metric,score,difference,low,high,mcnemar_p,interval_method,no_interval"
-    assert lines[1].startswith("0,0,0:0,accuracy,0.49,-0.01,")
-    assert len(lines) == 1 + 12 * 2
-    assert figure.read_bytes().startswith(b"<?xml")
-
-
-def test_effects_as_tsv_and_json_lines(command, prompts, tmp_path):
-    tabs, lines = tmp_path / "e.tsv", tmp_path / "e.jsonl"
     assert command("sweep", "--prompts", prompts, "--set", "1:0,2+2:0", "--output", tabs)[0] == 0
-    assert tabs.read_text().splitlines()[1].split("\t")[:4] == ["", "", "1:0,2+2:0", "accuracy"]
     assert command("sweep", "--prompts", prompts, "--greedy", "effect", "--output", lines, "--json")[0] == 0
-    rows = [json.loads(line) for line in lines.read_text().splitlines()]
-    assert len(rows) == 13 * 2
-    assert (rows[2]["removed"], rows[2]["added"], rows[2]["metric"]) == (1, "0:0", "accuracy")
+    stored(heads=table.read_text(), sets=tabs.read_text(), curve=lines.read_text())
 
 
 def test_a_metric_that_is_not_measured(command, prompts):
     code, out, err = command("sweep", "--prompts", prompts, "--metric", "divergence")
     assert (code, out) == (2, "")
     assert err.startswith("bertscope: --metric divergence: this sweep measures accuracy, loss")
+    code, _, err = command("rank", "--prompts", prompts, "--ablation", "--metric", "spearman")
+    assert (code, "--metric spearman: this file measures accuracy, loss" in err) == (2, True)
 
 
 def test_a_bad_line_is_one_line(command, server, tmp_path):
@@ -178,29 +139,21 @@ def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_
     assert server.ended.wait(granted(30))
 
 
-def test_rank(command, server, prompts, tmp_path):
-    figure = tmp_path / "rank.png"
-    code, out, err = command("rank", "--prompts", prompts, "--zero", "1", "--plot", figure, "--dark")
-    assert (code, err) == (0, "")
-    (row,) = [line.split() for line in out.splitlines() if line.startswith("layer 1")]
-    assert row == ["layer", "1", *(f"{value:.2f}".removeprefix("0") for value in IMPORTANCE[1])]
-    assert "least important first: 0:3 0:2 0:1 0:0 1:3" in out
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    assert server.requests[0].interventions[0].layer == 1
-
-
-def test_rank_by_ablation(command, server, prompts, tmp_path):
-    figure = tmp_path / "rank.svg"
-    code, out, err = command("rank", "--prompts", prompts, "--ablation", "--zero", "1", "--metric", "loss", "--plot", figure)
-    assert (code, err) == (0, "")
-    (sweep,) = server.requests
-    assert (sweep.scope, sweep.interventions[0].layer) == (ablation_pb2.SweepHeadsRequest.SCOPE_EVERY_HEAD, 1)
-    differences = {f"{layer}:{head}": difference_of(layer, head) for layer in range(3) for head in range(4)}
-    assert "least important first, by loss: " in out
-    assert figure.exists()
-    code, out, _ = command("rank", "--prompts", prompts, "--ablation")
-    first = out.splitlines()[-1].removeprefix("least important first, by accuracy: ").split()
-    assert first == sorted(differences, key=lambda name: -differences[name])[:10]
+def test_rank(command, server, prompts, stored):
+    asked = ("rank", "--prompts", prompts, "--zero", "1", "--plot")
+    by_gradients = command(*asked, "rank.png", "--dark")
+    by_loss = command(*asked, "rank.svg", "--ablation", "--metric", "loss")
+    by_accuracy = command("rank", "--prompts", prompts, "--ablation")
+    layers = command("rank", "--prompts", prompts, "--ablation", "--scope", "layers", "--json")
+    assert Path("rank.png").read_bytes().startswith(b"\x89PNG") and Path("rank.svg").exists()
+    stored(
+        by_gradients=by_gradients[1],
+        by_loss=by_loss[1],
+        by_accuracy=by_accuracy[1],
+        layers=json.loads(layers[1])["order"],
+        codes_and_errors=[each[::2] for each in (by_gradients, by_loss, by_accuracy, layers)],
+        requests=server.requests,
+    )
 
 
 def test_a_runtime_without_gradients_names_the_way_that_needs_none(command, server, prompts, abort):
@@ -208,35 +161,6 @@ def test_a_runtime_without_gradients_names_the_way_that_needs_none(command, serv
     code, out, err = command("rank", "--prompts", prompts)
     assert (code, out) == (1, "")
     assert err.startswith("bertscope: models/fake has no gradients; or add --ablation, which needs none")
-
-
-def test_rank_layers_as_json(command, prompts):
-    code, out, _ = command("rank", "--prompts", prompts, "--ablation", "--scope", "layers", "--json")
-    document = json.loads(out)
-    assert (code, document["scope"], document["metric"]) == (0, "layers", "accuracy")
-    assert {entry["layer"] for entry in document["order"]} == {0, 1, 2}
-    assert all(entry["head"] is None for entry in document["order"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["rank", "--scope", "layers"], "--scope goes with --ablation"),
-        (["rank", "--metric", "loss"], "--metric goes with --ablation"),
-        (["rank", "--ablation", "--metric", "spearman"], "--metric spearman: this file measures accuracy, loss"),
-        (["prune", "--name", "n", "--least", "0.5", "--metric", "loss"], "--metric goes with --ablation"),
-    ],
-)
-def test_options_of_the_other_way_are_refused(command, prompts, arguments, said):
-    code, out, err = command(*arguments, "--prompts", prompts)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"bertscope: {said}")
-
-
-def test_heads_that_are_named_are_not_ranked(command):
-    code, _, err = command("prune", "--heads", "1:0", "--ablation", "--name", "n")
-    assert code == 2
-    assert err.startswith("bertscope: --ablation goes with --least, not with --heads")
 
 
 def test_prune_by_ablation(command, server, prompts):
@@ -257,51 +181,30 @@ def test_prune_the_least_important(command, server, prompts):
     assert (code, err) == (1, "bertscope: --least 0.01 is less than one head; say more\n")
 
 
-def test_classify(command, server):
-    code, out, err = command("classify", "good", "bad [bold]", "--zero", "1", "--truncate")
-    assert (code, err) == (0, "")
-    assert "bad [bold]" in out
-    assert "positive" in out
-    assert "0.7500" in out
-    assert [each.text for each in server.requests[0].inputs] == ["good", "bad [bold]"]
-    assert server.requests[0].truncate
+LABELLING = """\
+classify good 'bad [bold]' --zero 1 --truncate
+predict good 'bad [bold]' --zero 1 --truncate
+predict good --pair x
+predict good --json
+predict --query '[q]' a longer bb
+predict --query q --texts texts.txt --json
+predict --query q a --pair x
+predict --query q --texts texts.txt --output x.csv
+tag 'Paris [bold]' --zero 1 --truncate
+tag Paris --top-k 2
+tag Paris --json
+"""
 
 
-def test_predict(command, server):
-    code, out, err = command("predict", "good", "bad [bold]", "--zero", "1", "--truncate")
-    assert (code, err) == (0, "")
-    assert "4.0000  good" in out and "10.0000  bad [bold]" in out and "2 tokens cut away" in out
-    assert server.requests[0].interventions[0].layer == 1
-    assert "3.5000  good / x" in command("predict", "good", "--pair", "x")[1]
-    (result,) = json.loads(command("predict", "good", "--json")[1])["results"]
-    assert result["value"] == 4
-
-
-def test_predict_ranks_candidates(command, server, texts):
-    code, out, err = command("predict", "--query", "[q]", "a", "longer", "bb")
-    assert (code, err) == (0, "")
-    rows = [["1", "2.5000", "a"], ["2", "2.0000", "bb"], ["3", "0.0000", "longer"]]
-    assert [line.split() for line in out.splitlines() if "000" in line] == rows
-    assert "3 pairs cut" in out
-    assert {asked.text for asked in server.requests[0].inputs} == {"[q]"}
-    found = json.loads(command("predict", "--query", "q", "--texts", texts, "--json")[1])
-    assert (found["query"], [one["index"] for one in found["results"]]) == ("q", [0, 1, 2])
-    for wrong in (["--pair", "x"], ["--texts", texts, "--output", "x.csv"]):
-        code, _, err = command("predict", "--query", "q", *(["a"] if wrong[0] == "--pair" else []), *wrong)
-        assert code == 2 and "--query" in err
-
-
-def test_tag(command, server):
-    code, out, err = command("tag", "Paris [bold]", "--zero", "1", "--truncate")
-    assert (code, err) == (0, "")
-    assert [line.split()[:4] for line in out.splitlines() if "LOC" in line] == [["LOC", "Paris", "[bold]", "0-12"]]
-    assert "2 tokens cut away" in out
-    assert server.requests[0].truncate
-    assert server.requests[0].interventions[0].layer == 1
-    assert out != (labels := command("tag", "Paris", "--top-k", "2")[1])
-    assert labels.count("B-LOC") == 2
-    (result,) = json.loads(command("tag", "Paris", "--json")[1])["results"]
-    assert (result["mentions"][0]["text"], result["words"][0]["labels"][0]["label"]) == ("Paris", "B-LOC")
+@pytest.mark.usefixtures("texts")
+def test_labels_values_and_tags(command, server, stored):
+    found = {line: command(*shlex.split(line)) for line in LABELLING.splitlines()}
+    assert [line for line, (code, *_) in found.items() if code] == LABELLING.splitlines()[6:8]
+    stored(
+        printed="".join(f"$ {line}\n{out}{err}\n" for line, (_, out, err) in found.items() if "--json" not in line),
+        documents={line: json.loads(out) for line, (_, out, _) in found.items() if "--json" in line},
+        requests=server.requests,
+    )
 
 
 def test_tag_writes_rows(command, server, texts, tmp_path):
@@ -313,14 +216,8 @@ def test_tag_writes_rows(command, server, texts, tmp_path):
     ]
 
 
-def test_models_show_labels_and_pruned_heads(command, server):
+def test_models_show_labels_and_pruned_heads(command, server, stored):
     server.models["models/fake"] = {"labels": ["no", "yes"], "pruned_heads": {1: [0, 2]}}
-    code, out, _ = command("models", "show", "fake")
-    assert code == 0
-    assert "0 no, 1 yes" in out
-    assert "2 of 12 (1:0,2)" in out
-    _, out, _ = command("models", "list")
-    assert "models/fake says no, yes" in out
-    assert "models/fake lacks heads: 2 of 12 (1:0,2)" in out
-    _, out, _ = command("models", "show", "--json")
-    assert (json.loads(out)["labels"], json.loads(out)["pruned_heads"]) == (["no", "yes"], {"1": [0, 2]})
+    listed, shown = command("models", "list"), command("models", "show", "fake")
+    assert (listed[::2], shown[::2]) == ((0, ""), (0, ""))
+    stored(listed=listed[1], shown=shown[1], document=json.loads(command("models", "show", "--json")[1]))

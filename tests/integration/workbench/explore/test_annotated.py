@@ -43,17 +43,3 @@ def test_relations(page, host, tmp_path):
         assert (one["layer"], one["head"], one["direction"], one["pairs"]) == (best.layer, best.head, best.direction, 6)
         assert one["accuracy"] == pytest.approx(best.accuracy)
         assert one["accuracies"] == pytest.approx(expected[one["relation"]].accuracy(best.direction).round(4))
-
-
-@pytest.mark.parametrize(
-    ("question", "body", "part"),
-    [
-        ("pairs", {"right": [], "wrong": []}, "must be 1 to 1000 texts"),
-        ("pairs", {"right": ["a"], "wrong": []}, "as many texts as right"),
-        ("relations", {"conllu": "no treebank"}, "contents: line 1: "),
-    ],
-)
-def test_what_is_wrong_is_said(page, question, body, part):
-    *_, last = page.ask(question, body | {"model": "bert"})
-    assert last["error"]["status"] == "INVALID_ARGUMENT"
-    assert part in last["error"]["message"]

@@ -1,12 +1,8 @@
 """The question of the switch "words": its numbers are the client's, quick ones first, and going away ends its calls."""
 
-import asyncio
-
 import bertscope
 import pytest
 from bertscope.questions.attribution.words_view import signed, sum_line
-from bertscope_workbench.explore.body import Body
-from bertscope_workbench.explore.questions import QUESTIONS
 
 TEXT = "Paris is the capital of [MASK]."
 TWO = "The [MASK] of Paris is [MASK]."
@@ -55,52 +51,3 @@ def test_a_longer_text_is_sampled_more_and_more(page, client):
         same(event, client.attribute_words(LONG, bertscope.Answer("the"), pairs=event["words"]["pairs"])[0])
     sums = {round(sum(event["words"]["values"]), 4) for event in sampled}
     assert len(sums) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("body", "part"),
-    [
-        ({"answer": "the"}, "text"),
-        ({"text": TEXT}, "answer"),
-        ({"text": TEXT, "answer": "two words"}, "answer"),
-        ({"text": "no mask", "answer": "the"}, "mask"),
-        ({"text": TEXT, "answer": "the", "mask": 1}, "mask"),
-        ({"text": TEXT, "answer": "the", "other": "the"}, "other"),
-        ({"text": "[MASK]", "answer": "the"}, "no word"),
-        ({"text": TEXT, "answer": "the", "changes": [{"layer": 0, "heads": [0], "mode": "explode"}]}, "explode"),
-    ],
-)
-def test_wrong_bodies(page, body, part):
-    assert part in page.refusal("attribute", body)["message"]
-
-
-def test_going_away_ends_the_call(host):
-    """Whoever reads no further cancels the call that is under way."""
-
-    class Noting(bertscope.AsyncClient):
-        begun = ended = 0
-        stuck = asyncio.Event()
-
-        async def attribute_words(self, *given, **how):  # type: ignore[no-untyped-def]
-            self.begun += 1
-            try:
-                if self.begun > 1:
-                    self.stuck.set()
-                    await asyncio.Event().wait()
-                return await super().attribute_words(*given, **how)
-            except asyncio.CancelledError:
-                self.ended += 1
-                raise
-
-    async def leave():
-        async with Noting(host.target) as client:
-            events = QUESTIONS["attribute"](client, Body({"text": TEXT, "answer": "the"}))
-            assert (await anext(events))["words"]["method"] == "occlusion"
-            waiting = asyncio.ensure_future(anext(events))
-            await client.stuck.wait()
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
-            return client.ended
-
-    assert asyncio.run(leave()) == 1

@@ -75,22 +75,3 @@ def test_the_worth_of_each_head(page, client):
     found = {(event["effect"]["layer"], event["effect"]["head"]): event["effect"]["difference"] for event in events}
     assert found == pytest.approx(expected)
     assert json.dumps(events)
-
-
-@pytest.mark.parametrize(
-    ("question", "body", "part"),
-    [
-        ("inspect", {}, "text"),
-        ("inspect", {"text": TEXT, "changes": [{"layer": 99, "heads": [0], "mode": "zero"}]}, "layer"),
-        ("inspect", {"text": TEXT, "changes": [{"layer": 0, "heads": [0], "mode": "explode"}]}, "explode"),
-        ("inspect", {"text": TEXT, "changes": [{"layer": 0, "heads": [0], "mode": "zero", "factor": 1}]}, "factor"),
-        ("inspect", {"text": TEXT, "changes": [{"layer": 0, "heads": [0], "mode": "scale"}]}, "factor"),
-        ("inspect", {"text": TEXT, "detail": [{"layer": 0, "head": 0, "rows": [1]}]}, "rows"),
-        ("inspect", {"text": TEXT, "detail": [{"layer": 0, "head": 0, "more": 1}]}, "more"),
-        ("inspect", {"text": TEXT, "model": "nothing"}, "nothing"),
-        ("worth", {"texts": []}, "inputs"),
-        ("worth", {"texts": [TEXT], "mode": "explode"}, "explode"),
-    ],
-)
-def test_wrong_bodies(page, question, body, part):
-    assert part in page.refusal(question, body)["message"]

@@ -47,18 +47,3 @@ def test_a_long_text_is_read_in_windows(page, client):
     assert read == words
     (event,) = page.ask("lens", {"text": LONG, "first": 10**6})
     assert event["lens"]["positions"][0]["index"] == words[0]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "part"),
-    [
-        ({"text": TEXT, "model": "headless"}, "UNIMPLEMENTED", "masked-LM head"),
-        ({"text": TEXT, "normalisation": "twice"}, "INVALID_ARGUMENT", "normalisation"),
-        ({"text": TEXT, "first": -1}, "INVALID_ARGUMENT", "first"),
-        ({"text": TEXT, "answer": "no such word at all"}, "INVALID_ARGUMENT", "candidates"),
-        ({"text": ""}, "INVALID_ARGUMENT", "text"),
-    ],
-)
-def test_a_wrong_question(page, body, status, part):
-    error = page.refusal("lens", body)
-    assert (error["status"], part in error["message"]) == (status, True), error

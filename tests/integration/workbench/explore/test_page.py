@@ -34,24 +34,6 @@ def test_the_models_are_those_of_the_client(page, host):
     assert event == json.loads(json.dumps({"models": expected, "may_manage": True}))
 
 
-@pytest.mark.parametrize(
-    ("question", "body", "status", "part"),
-    [
-        ("models", {"more": 1}, "INVALID_ARGUMENT", "more"),
-        ("models", b"{", "INVALID_ARGUMENT", "must be a JSON object"),
-        ("unload", {"model": "nothing"}, "NOT_FOUND", "nothing"),
-        ("load", {"source": "", "model_id": "x"}, "INVALID_ARGUMENT", "source"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "magic"}]}, "INVALID_ARGUMENT", "magic"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": [{"step": "int8", "bits": 4}]}, "INVALID_ARGUMENT", "bits"),
-        ("compress", {"model": "bert", "model_id": "y", "steps": []}, "INVALID_ARGUMENT", "steps"),
-    ],
-)
-def test_a_wrong_question(page, question, body, status, part):
-    error = page.refusal(question, body)
-    assert error["status"] == status
-    assert part in error["message"]
-
-
 def test_an_unknown_question(page):
     assert page.open("nothing", {}).status == 404
     assert page.request("GET", "/api/models").status == 405
@@ -72,11 +54,8 @@ def test_load_compress_and_unload(launch, checkpoints):
         steps = [{"step": "layers", "layers": [0]}, {"step": "magnitude", "share": 0.5}]
         *_, last = page.ask("compress", {"model": "second", "model_id": "small", "steps": steps})
         assert [step["step"] for step in last["model"]["compression"]] == ["layers", "magnitude"]
-        assert {model["name"] for model in page.ask("models", {})[-1]["models"]} == {
-            "models/bert",
-            "models/second",
-            "models/small",
-        }
+        loaded = {model["name"] for model in page.ask("models", {})[-1]["models"]}
+        assert loaded == {"models/bert", "models/second", "models/small"}
         assert page.ask("unload", {"model": "small"}) == [{"unloaded": "small"}]
         assert len(page.ask("models", {})[-1]["models"]) == 2
 

@@ -58,23 +58,6 @@ def test_sentences_treebanks_and_other_names_of_columns_are_read(page):
     assert (len(found["rows"]), found["cut"]) == (1000, True)
 
 
-@pytest.mark.parametrize(
-    ("fields", "part"),
-    [
-        ({"contents": ""}, "has no sentence"),
-        ({"contents": "a", "suffix": ".exe"}, "must be one of .txt"),
-        ({"contents": "a\tb\n1\t2", "suffix": ".tsv"}, "line 1: has no column 'text'"),
-        ({"contents": "text\ta\nb\n", "suffix": ".tsv"}, "line 2: has 1 columns"),
-        ({"contents": "x", "suffix": ".conllu"}, "line 1"),
-        ({"contents": "a", "columns": {"nothing": "b"}}, "'nothing' is not among the columns"),
-    ],
-)
-def test_files_without_rows(page, fields, part):
-    message = page.refusal("table", fields)["message"]
-    assert part in message
-    assert "/tmp" not in message
-
-
 def test_the_numbers_are_the_clients(page, lab):
     asked = [
         {"text": TEXTS[0]},

@@ -36,9 +36,3 @@ def test_a_patched_place(page, host):
     assert [word for word, *_ in answer["patched"]] == [word for word, *_ in wanted]
     np.testing.assert_allclose([row[1:] for row in answer["patched"]], [row[1:] for row in wanted], atol=1e-4)
     assert before.masks
-
-
-def test_what_cannot_be_traced_is_an_error(page):
-    assert "error" in page.ask("trace", BODY | {"other": "It was [MASK]."})[-1]
-    assert "error" in page.ask("trace", BODY | {"site": "nowhere"})[-1]
-    assert "no mask" in str(page.ask("patched", {"text": "The dog was old.", "source": CLEAN, "layer": 0, "position": 2})[-1])

@@ -1,6 +1,8 @@
 """Every field of every question with values of other types and sizes: an answer or a typed error, never a bug."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +93,15 @@ def test_wrong_fields(page, caplog, question):
         status = events[-1].get("error", {}).get("status")
         assert status not in ("INTERNAL", "UNKNOWN"), (body, events[-1])
     assert not caplog.records
+
+
+WRONG_BODIES = Path(__file__).with_name("wrong_bodies.txt").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("line", WRONG_BODIES)
+def test_wrong_bodies_say_what_is_wrong(page, line):
+    """A line has a question, its body, and what the refusal says; it names no file of this machine."""
+    question, body, part = re.fullmatch(r"(\w+) (\{.*\}|\{) ([^{}]+)", line).groups()
+    message = page.refusal(question, body.encode())["message"]
+    assert part in message
+    assert "/tmp" not in message

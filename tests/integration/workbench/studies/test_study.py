@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bertscope
 import pytest
 from bertscope_workbench.command.app import run
-from bertscope_workbench.studies.inquiry import Rejected
 
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.study_pages import SENTENCE, Sections
@@ -98,22 +96,4 @@ def test_bad_use_is_one_line(host: Host, data: Path, tmp_path: Path, capsys: pyt
     assert "has nothing to study: put a treebank (.conllu)" in err
     code, _, err = study(capsys, host, "--data", data, "--model", "missing", "--output", page)
     assert (code, "missing" in err) == (1, True)
-    code, _, err = study(capsys, host, "--data", data, "--output", tmp_path / "page.pdf")
-    assert (code, ".html" in err) == (2, True)
     assert not page.exists()
-
-
-def test_without_matplotlib_the_command_says_what_to_install(
-    host: Host, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    code, _, err = study(capsys, host, "--data", data, "--output", tmp_path / "page.html")
-    assert (code, err) == (1, "bertscope: figures need matplotlib: pip install matplotlib\n")
-
-
-def test_texts_that_the_server_does_not_take_are_counted() -> None:
-    rejected = Rejected()
-    assert rejected.lines() == []
-    for index, words in enumerate(("is too long", "is empty")):
-        rejected(index, bertscope.InvalidArgument(words))
-    assert rejected.lines("pairs") == ["2 pairs that the server did not take; the first: is too long"]

@@ -20,21 +20,14 @@ def tensor(values):
     return common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=values.shape, data=values.tobytes())
 
 
-def test_a_reply_is_a_document():
-    reply = cloze_pb2.FillMaskResponse(
-        results=[cloze_pb2.FilledText()], provenance=common_pb2.Provenance(model="models/m", library_versions={"torch": "2"})
-    )
-    found = replies.document(reply)
-    assert found["provenance"] == {"model": "models/m", "libraryVersions": {"torch": "2"}}
-    assert found["results"] == [{"tokens": 0, "truncatedTokens": 0}]
-    effects = representation_lens_pb2.LogitAttribution(heads=tensor([[1, 2], [3, 4]]))
-    np.testing.assert_array_equal(replies.document(effects)["heads"], [[1, 2], [3, 4]])
-
-
-def test_a_tensor_whose_bytes_do_not_fit():
+def test_a_reply_is_a_document(stored):
+    source = common_pb2.Provenance(model="models/m", library_versions={"torch": "2"})
     wrong = common_pb2.Tensor(dtype=common_pb2.DATA_TYPE_FLOAT32, shape=[2, 2], data=b"1234")
-    with pytest.raises(InvalidReply, match="do not fit"):
-        replies.document(representation_lens_pb2.LogitAttribution(heads=wrong))
+    stored(
+        filled=replies.document(cloze_pb2.FillMaskResponse(results=[cloze_pb2.FilledText()], provenance=source)),
+        tensor=replies.document(representation_lens_pb2.LogitAttribution(heads=tensor([[1, 2], [3, 4]]))),
+        bytes_that_do_not_fit=lambda: replies.document(representation_lens_pb2.LogitAttribution(heads=wrong)),
+    )
 
 
 def header(index, shape):
@@ -101,33 +94,20 @@ def effects(count):
     return {"effect": [{"head": index, "metrics": [{"difference": -float(index)}], "text": "x" * 50} for index in range(count)]}
 
 
-def test_a_long_list_keeps_its_largest_effects():
-    found = budget.reduced(effects(100), 2000)
-    kept = [each["head"] for each in found.answer["effect"]]
-    assert kept == list(range(99, 99 - len(kept), -1))
-    assert 1 < len(kept) < 100
-    assert len(budget.text(found.answer)) <= 2000
-    assert found.cuts == [f"/effect: {len(kept)} of 100 entries, those with the largest difference"]
-
-
-def test_a_large_array_is_shown_by_its_extremes():
-    values = np.zeros((6, 12), np.float32)
+def test_answers_are_cut_to_a_budget(stored):
+    """A list keeps its largest effects, an array its extremes; an answer that never fits is named by its parts."""
+    values, large = np.zeros((6, 12), np.float32), np.zeros((6, 12), np.float32)
     values[5, 3], values[0, 1], values[2, 2] = 2, -1, np.nan
-    found = budget.reduced({"heads": values}, 1000)
-    assert found.answer["heads"]["shape"] == [6, 12]
-    assert found.answer["heads"]["largest"][0] == [5, 3, 2.0]
-    assert found.answer["heads"]["smallest"][:2] == [[2, 2, None], [0, 1, -1.0]]
-    assert found.cuts == ["/heads: 6 x 12 numbers, by their extremes"]
-    values[5, 3], values[0, 1] = np.inf, np.finfo(np.float32).max
-    found = budget.reduced({"heads": values, "most": np.finfo(np.float64).max}, 1000)
-    assert found.answer["heads"]["largest"][:2] == [[5, 3, None], [0, 1, 3.403e38]]
-    assert found.answer["most"] is None
-
-
-def test_an_answer_that_never_fits_is_named():
-    found = budget.reduced({f"name{index}": "x" * 300 for index in range(20)}, 1000)
-    assert found.answer == {"parts": sorted(f"name{index}" for index in range(20))}
-    assert "more than 1,000 characters" in found.cuts[0]
+    large[5, 3], large[0, 1] = np.inf, np.finfo(np.float32).max
+    given = {
+        "long_list": (effects(100), 2000),
+        "large_array": ({"heads": values}, 1000),
+        "no_numbers_of_json": ({"heads": large, "most": np.finfo(np.float64).max}, 1000),
+        "never_fits": ({f"name{index}": "x" * 300 for index in range(20)}, 1000),
+    }
+    found = {name: budget.reduced(*each) for name, each in given.items()}
+    assert all(len(budget.text(found[name].answer)) <= most for name, (_, most) in given.items())
+    stored(**{name: [json.loads(budget.text(one.answer)), one.cuts] for name, one in found.items()})
 
 
 def test_full_results_are_read_in_parts(tmp_path):
@@ -178,13 +158,6 @@ def test_arguments_of_another_form_are_refused(arguments):
         request(operations()["fill_mask"], arguments)
 
 
-def test_a_failure_says_when_to_ask_again_if_the_server_did():
-    full = failure(ResourceExhausted("the queue is full", reason="QUEUE_FULL", retry_after=1.5, request_id="r1"))["error"]
-    assert full == {
-        "status": "RESOURCE_EXHAUSTED",
-        "reason": "QUEUE_FULL",
-        "message": "the queue is full",
-        "retry_after_seconds": 1.5,
-        "request_id": "r1",
-    }
-    assert failure(ResourceExhausted("the queue is full"))["error"].keys() == {"status", "reason", "message"}
+def test_a_failure_says_when_to_ask_again_if_the_server_did(stored):
+    full = ResourceExhausted("the queue is full", reason="QUEUE_FULL", retry_after=1.5, request_id="r1")
+    stored(full=failure(full), bare=failure(ResourceExhausted("the queue is full")))

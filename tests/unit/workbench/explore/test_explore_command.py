@@ -2,15 +2,6 @@
 
 import re
 
-import pytest
-from bertscope_workbench.command.app import run
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "example.org"])
-def test_only_this_machine_may_open_the_page(capsys, host):
-    assert run(["explore", "--host", host, "--port", "7000"]) == 2
-    assert "ssh -L 7000:127.0.0.1:7000" in capsys.readouterr().err
-
 
 def test_no_text_becomes_html():
     """Every text of the page is a text node."""

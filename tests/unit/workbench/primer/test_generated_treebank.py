@@ -85,14 +85,8 @@ def test_words_are_spelled_as_people_write() -> None:
     assert [noun.plural for noun in lexicon().nouns["person"] if noun.lemma in ("child", "thief", "boss")] == [
         "children", "thieves", "bosses",
     ]  # fmt: skip
-    assert [article(word) for word in ("uniform", "apple", "honest", "European", "old", "house")] == [
-        "a",
-        "an",
-        "an",
-        "a",
-        "an",
-        "a",
-    ]
+    articles = {"uniform": "a", "apple": "an", "honest": "an", "European": "a", "old": "an", "house": "a"}
+    assert {word: article(word) for word in articles} == articles
 
 
 def test_sentences_begin_with_a_capital_and_end_with_a_mark(bank: Treebank) -> None:
