@@ -1,7 +1,5 @@
 """`align_words` beside double loops over the states, and alignments of states that are made for the purpose."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

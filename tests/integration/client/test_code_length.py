@@ -1,7 +1,5 @@
 """`measure_code_length` beside its definition."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

@@ -1,7 +1,5 @@
 """`describe_attention` and `bertscope attention --describe`: any number of texts, one description, nothing lost silently."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """`query_facts`, `guess_by_name` and `bertscope facts`, against a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`retrieve_sentences` of both clients beside double loops over the states, and over states that are made for the purpose."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any number of texts: calls that the server takes, a few at a time, answers in order, nothing left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

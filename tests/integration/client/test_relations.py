@@ -1,7 +1,5 @@
 """`score_relations`, `score_features` and `bertscope relations`, from a file to a table."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`compare_representations` and `bertscope cka`: any number of texts, one comparison, the same as of one call."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`score_texts` of both clients, and `bertscope score`, on a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Changes at sites in the calls of both clients and in commands, and traces, on a real server."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

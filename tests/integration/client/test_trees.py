@@ -1,7 +1,5 @@
 """`score_trees` on a real server: the trees of the maps that it streams, for threads and for tasks."""
 
-from __future__ import annotations
-
 import asyncio
 
 import bertscope

@@ -1,7 +1,5 @@
 """`attribute_words` of both clients, and `bertscope attribute`, on a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

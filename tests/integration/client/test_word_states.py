@@ -1,7 +1,5 @@
 """`nearest_neighbours`, `explainable_variance` and their options of `bertscope geometry`, of a real server's states."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

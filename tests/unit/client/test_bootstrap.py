@@ -1,7 +1,5 @@
 """The studentized bootstrap over groups, Student's t and McNemar's test; the service's tests of intervals have the rest."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Facts: their requests, replies and metrics, written down by hand; files as they are published; the figure."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

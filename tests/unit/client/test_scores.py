@@ -1,7 +1,5 @@
 """Texts to score, how they are divided, and the scores that come back: sums, words, tables, figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import bertscope

@@ -1,7 +1,5 @@
 """Sets of texts: critical regions, files of them, accuracies by group, and two models side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

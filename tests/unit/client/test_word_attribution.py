@@ -1,7 +1,5 @@
 """Attributions to words: targets, how long texts are divided, replies that are joined, intervals, tables, notebooks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

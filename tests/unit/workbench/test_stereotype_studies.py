@@ -1,7 +1,5 @@
 """CrowS-Pairs and StereoSet as published: their readers, and the figures of StereoSet."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Studies: the data that a folder holds, and the page."""
 
-from __future__ import annotations
-
 import base64
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Declared studies: their definitions, the readers of published formats, figures and verdicts."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the command prints of sweeps, traces, words and attention, with its styles, and their figures and pages."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from dataclasses import replace

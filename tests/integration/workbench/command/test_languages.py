@@ -1,7 +1,5 @@
 """`bertscope retrieve` and `bertscope align`: what they print, draw and write is what the client gives."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Declared studies on a real server: tiny files in the published formats, figures, the page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Studies: a paper redone on a real server, as one page."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator

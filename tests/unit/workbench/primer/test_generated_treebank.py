@@ -1,7 +1,5 @@
 """The treebank that the primer generates: trees, agreement, spelling, and what is known of each word."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Labels that probes are asked for: chunks, ancestors, tasks about sentences, senses and auxiliaries."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 
