@@ -2,32 +2,23 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
+from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sites import Site
 from numpy.typing import NDArray
 
 from tests.support.hooked import NUMBERS, Changes, Hooked
 from tests.support.reference import Editing, HeadEdits
-from tests.support.relations import Linked, Span, group
+from tests.support.relations import Linked, group
 
 Floats = NDArray[np.float64]
 Place = tuple[int, int, int]
 """Number of a text, its word, and a second word; words count with special tokens."""
 
 MASK = (1 << 64) - 1
-
-
-def words_of(encoded: Any, texts: Sequence[str], given: Sequence[Span]) -> tuple[list[list[int]], list[int | None]]:
-    """The tokens of each word of a text, special tokens being words of their own; and the word that each given one is."""
-    tokens = []
-    for (start, end), word, segment in zip(encoded["offset_mapping"], encoded.word_ids(), encoded.sequence_ids(), strict=True):
-        begin = start if segment is None else end - len(texts[segment][start:end].lstrip())
-        tokens.append(SimpleNamespace(special=segment is None, segment=segment, start=begin, word=word))
-    return group(tokens, given)
 
 
 @dataclass
@@ -47,16 +38,19 @@ def read(
     hooked: Hooked, text: Linked, *, pieces: bool = False, edits: HeadEdits | None = None, changes: Changes | None = None
 ) -> Read:
     """Runs one text."""
-    encoded = hooked.tokenizer(*text.texts, return_offsets_mapping=True)
-    words, given = words_of(encoded, text.texts, text.words)
-    special = {token for token, segment in enumerate(encoded.sequence_ids()) if segment is None}
+    tokenizer = TextTokenizer.load(hooked.reference.folder, hooked.model.config.max_position_embeddings)
+    marks = [] if pieces else [(segment, start, end) for start, end, segment in text.words]
+    [tokenized] = tokenizer.encode_all([text.texts], words=[marks])
+    tokens = tokenized.pieces(tokenizer)
+    words, given = group(tokens, text.words)
+    special = {number for number, token in enumerate(tokens) if token.special}
     if pieces:
-        words = [[token] for token in range(len(encoded["input_ids"]))]
+        words = [[number] for number in range(len(tokens))]
     with Editing(edits or {}) as editing:
-        _, vectors = hooked.run(hooked.read(*text.texts), changes)
-    joined = np.zeros((len(words), len(encoded["input_ids"])))
-    for number, tokens in enumerate(words):
-        joined[number, tokens] = 1
+        _, vectors = hooked.run(hooked.reference.inputs([tokenized.sequence]), changes)
+    joined = np.zeros((len(words), len(tokens)))
+    for number, own in enumerate(words):
+        joined[number, own] = 1
     means = joined / joined.sum(axis=1, keepdims=True)
     weights = [means @ maps[0].double().numpy() @ joined.T for maps in editing.maps]
     linked = {(given[first], given[second]) for _, first, second in text.pairs} if not pieces else set()

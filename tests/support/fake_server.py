@@ -244,6 +244,30 @@ class FakeServer(
         results = [classification_pb2.ClassifiedText(labels=labels, tokens=5) for _ in request.inputs]
         return classification_pb2.ClassifyResponse(results=results, provenance=PROVENANCE)
 
+    def PredictValues(self, request, context):
+        self._begin(request, context)
+        results = [
+            classification_pb2.PredictedValue(value=len(asked.text) - len(asked.text_pair) / 2, tokens=5, truncated_tokens=2)
+            for asked in request.inputs
+        ]
+        return classification_pb2.PredictValuesResponse(results=results, provenance=PROVENANCE)
+
+    def ClassifyTokens(self, request, context):
+        self._begin(request, context)
+        label = classification_pb2.LabelPrediction(label="B-LOC", index=1, probability=0.75, logit=1.5)
+        whole = [common_pb2.CharacterSpan(end=len(asked.input.text)) for asked in request.inputs]
+        results = [
+            classification_pb2.TaggedText(
+                words=[classification_pb2.TaggedWord(span=span, labels=[label] * request.top_k)],
+                mentions=[classification_pb2.Mention(type="LOC", span=span, probability=0.75)],
+                tokens=5,
+                truncated_tokens=2,
+            )
+            for span in whole
+        ]
+        scheme = classification_pb2.LABEL_SCHEME_IOB
+        return classification_pb2.ClassifyTokensResponse(results=results, scheme=scheme, provenance=PROVENANCE)
+
     def RankHeads(self, request, context):
         self._begin(request, context)
         found = {"importance": tensor(IMPORTANCE), "gradient": tensor(IMPORTANCE * 2), "items": 7, "skipped_items": 1}

@@ -53,11 +53,14 @@ class Expected:
     backward: Scores = field(default_factory=Scores)
 
 
-def spans_of(text: str, segment: int, pattern: str = r"\w+|[^\w\s]") -> Iterator[Span]:
+WORDS = r"\w+(?:'\w+)?|[^\w\s]"
+
+
+def spans_of(text: str, segment: int, pattern: str = WORDS) -> Iterator[Span]:
     return ((match.start(), match.end(), segment) for match in re.finditer(pattern, text))
 
 
-def links(texts: tuple[str, ...], seed: int, *, relations: int = 3, count: int = 8, pattern: str = r"\w+|[^\w\s]") -> Linked:
+def links(texts: tuple[str, ...], seed: int, *, relations: int = 3, count: int = 8, pattern: str = WORDS) -> Linked:
     """Random links between words of a text, some of them left out of the words; none across texts."""
     chance = random.Random(seed)
     words = [span for segment, text in enumerate(texts) for span in spans_of(text, segment, pattern) if chance.random() < 0.9]
@@ -69,14 +72,14 @@ def links(texts: tuple[str, ...], seed: int, *, relations: int = 3, count: int =
     return Linked(texts, words, sorted(pairs, key=lambda pair: chance.random()))
 
 
-EVERY_TWO_LETTERS = r"\S\S?"
-"""Words that cut pieces in two, so that some have none of their own."""
+INNER_LETTERS = r"(?<=[^\W_])[^\W_](?=[^\W_]{2})(?<![^\W_]{3})|\b\w{1,3}\b"
+"""Short words, and the second letter of long ones: where no piece begins there, it has none of its own."""
 
 LINKED = [
     *(links((text,), seed) for seed, text in enumerate(SENTENCES[1:])),
     links((SENTENCES[1], SENTENCES[3]), 11, count=30),
     links((SENTENCES[0], SENTENCES[6]), 12, count=30),
-    links((SENTENCES[3],), 13, count=60, pattern=EVERY_TWO_LETTERS),
+    links((SENTENCES[3],), 13, count=60, pattern=INNER_LETTERS),
     links((SENTENCES[2], SENTENCES[3]), 14, count=90, pattern=r"\S+"),
 ]
 

@@ -53,7 +53,8 @@ def test_scores_are_those_of_the_definitions(
     reply = score(host, LINKED, model=f"models/{model}", interventions=changes)
     texts = []
     for text in LINKED:
-        tokenized = tokenizer.encode(*text.texts)
+        marks = [(segment, start, end) for start, end, segment in text.words]
+        [tokenized] = tokenizer.encode_all([text.texts], words=[marks])
         sequence = tokenized.sequence
         outputs = reference.run_edited(sequence, EDITS["zero"]) if edited else reference.run([sequence])
         maps = torch.cat(outputs.maps).flatten(0, 1).double().numpy()
@@ -109,7 +110,7 @@ def test_details_are_those_of_each_text(host: Host) -> None:
 
 def test_all_pairs_may_be_skipped(host: Host) -> None:
     """Nothing is scored, and nothing is wrong."""
-    reply = score(host, [Linked(("the",), [(0, 1, 0), (1, 2, 0), (2, 3, 0)], [(1, 0, 1), (1, 1, 2)])])
+    reply = score(host, [Linked(("the cat sat",), [(1, 2, 0), (5, 6, 0), (9, 10, 0)], [(1, 0, 1), (1, 1, 2)])])
     (found,) = [relation for relation in reply.relations if relation.skipped_pairs]
     assert (found.relation, found.pairs, found.skipped_pairs) == ("obj", 0, 2)
     assert found.forward.largest_weight.texts == 0
