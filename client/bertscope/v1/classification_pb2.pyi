@@ -225,8 +225,9 @@ class TaggedInput(_message.Message):
 
     @_builtins.property
     def words(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.CharacterSpan]:
-        """The words, at most 10,000, none overlapping another; a piece belongs to the word that holds its first character. Empty means
-        the tokenizer's own words (Token.word), of which a punctuation mark may be one.
+        """The words, at most 10,000, none overlapping another; a piece belongs to the word that holds its first character. Where no piece
+        begins in a word that ends at another one, a blank or punctuation, the text is parted at such places, and each has its pieces.
+        Empty means the tokenizer's own words (Token.word), of which a punctuation mark may be one.
         """
 
     def __init__(

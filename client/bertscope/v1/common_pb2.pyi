@@ -311,7 +311,11 @@ class Token(_message.Message):
     special: _builtins.bool
     """True for tokens that the tokenizer added ([CLS], [SEP]), false for [MASK] and everything the user wrote."""
     word: _builtins.int
-    """Number of the word in its text, from 0; unset for special tokens."""
+    """Number of the word in its text, from 0; unset for special tokens.
+
+    A word ends where the tokenizer splits the text, at blanks or more finely, and at a piece that ends beside punctuation, a symbol
+    or a character of a script that is written without blanks.
+    """
     segment: _builtins.int
     """0 for the text, 1 for the second text of a pair; start, end and word count within that text."""
     @_builtins.property

@@ -35,7 +35,10 @@ def batch(folder: Path) -> transformers.BatchEncoding:
 
 def outputs_of(folder: Path, given: transformers.BatchEncoding) -> dict[str, np.ndarray]:
     """What ONNX Runtime gives, of all inputs that the graph has."""
-    session = onnxruntime.InferenceSession(folder / STANDARD, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # As docs/elsewhere.md says: without VNNI, sums of products of bytes overflow.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(folder / STANDARD, options, providers=["CPUExecutionProvider"])
     asked = {value.name for value in session.get_inputs()}
     assert {"input_ids", "attention_mask"} <= asked <= {"input_ids", "attention_mask", "token_type_ids"}
     feeds = {name: given[name].numpy() if name in given else np.zeros_like(given["input_ids"]) for name in asked}
