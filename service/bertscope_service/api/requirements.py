@@ -28,6 +28,8 @@ def require_cloze(model: LoadedModel) -> None:
     """Raises Unsupported for a model that can't fill masks."""
     if not model.encoder.capabilities.masked_lm:
         message = f"{model.name} has no masked-LM head in its checkpoint, so it can't fill masks; load one that has"
+        if model.encoder.shape.architecture.startswith("deberta"):
+            message += ', or, if its weights hold lm_predictions, the head as published, set "legacy": false in its config.json'
         raise Unsupported(message, "NO_MASKED_LM_HEAD", model=model.name)
     if model.tokenizer.mask_id is None:
         raise Unsupported(f"{model.name} has no mask token, so it can't fill masks", "NO_MASK_TOKEN", model=model.name)

@@ -1,6 +1,7 @@
 """FillMask through gRPC gives what transformers gives."""
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,36 @@ def test_predictions_are_those_of_transformers_text_by_text(
                 assert one.probability == pytest.approx(math.exp(one.log_probability))
                 assert not one.HasField("candidate_probability")
                 assert list(one.pieces) == plain.tokenizer.convert_ids_to_tokens(list(one.piece_ids))
+
+
+@pytest.mark.parametrize("architecture", ["bert", "roberta"])
+def test_a_candidate_inside_a_word_is_the_entry_that_continues_it(
+    launch: Callable[..., Host], checkpoint: Callable[[str], Path], architecture: str
+) -> None:
+    """Where it would merge with the letter before it: the mask parts them."""
+    plain = Plain(checkpoint(architecture), AutoModelForMaskedLM)
+    words = {entry.removeprefix("##") for entry in plain.tokenizer.get_vocab()}
+    last = {
+        word: {letter: plain.tokenizer(f"x{letter}{word}", add_special_tokens=False)["input_ids"][-1] for letter in "aeirst"}
+        for word in sorted(words)
+        if len(word) > 1 and word.isascii() and word.isalpha() and word.islower()
+    }
+    single = {word: plain.tokenizer.get_vocab().get(f"##{word}" if architecture == "bert" else word) for word in last}
+    # Behind some letters the word is its own entry, and behind this one it is not.
+    cases = [
+        (letter, word, single[word])
+        for word, found in last.items()
+        for letter, number in found.items()
+        if single[word] in found.values() and number != single[word]
+    ]
+    host = launch(model=[f"m={checkpoint(architecture)}"])
+    for letter, word, number in cases[:: max(1, len(cases) // 8)]:
+        text = f"The x{letter}[MASK] sat on the mat."
+        (mask,) = fill(host, "m", [text], candidates=[word]).results[0].masks
+        assert list(mask.predictions[0].piece_ids) == [number], (letter, word)
+        _, (logs,) = plain.at_masks(text)
+        np.testing.assert_allclose(mask.predictions[0].log_probability, logs[number], atol=2e-5)
+    assert cases
 
 
 def test_the_reply_says_where_it_comes_from(host: Host, model: str) -> None:
