@@ -216,9 +216,7 @@ class Session:
         binding, index = self._session.io_binding(), self._device.index or 0
         placed = {}
         formats = {name: self.outputs.get(name) or SCORES["tensor(float)"] for name in fetch}
-        outputs = {
-            name: torch.empty(tuple(shape), dtype=formats[name][0], device=self._device) for name, shape in fetch.items()
-        }
+        outputs = {name: torch.empty(tuple(fetch[name]), dtype=form[0], device=self._device) for name, form in formats.items()}
         for name, tensor in feeds.items():
             form = self.inputs.get(name)
             if form is not None:
