@@ -129,7 +129,8 @@ class ForeignOnnxEncoder:
         """Runs each text by itself, without padding."""
         rows, length = state.hidden.shape[:2]
         size = self._head.width * len(self._head.outputs)
-        found = torch.zeros((rows, length, size) if self._head.by_token else (rows, size), device=self.device)
+        shape = (rows, length, size) if self._head.by_token else (rows, size)
+        found = torch.zeros(shape, dtype=self.dtype, device=self.device)
         for row, own in enumerate(state.lengths):
             scores = self._run(state.hidden[row : row + 1, :own], None)[0]
             if self._head.by_token:
