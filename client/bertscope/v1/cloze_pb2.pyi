@@ -343,7 +343,7 @@ class FilledSpan(_message.Message):
     blank and "most" does not, and "##er" continues a word.
     """
     text: _builtins.str
-    """What stands in place of the mask in the text that was scored: the entries, behind a blank if they begin with one or begin a
+    """The text in place of the mask in what was scored: the entries, behind a blank if they begin with one or begin a
     word, and the text has none before the mask.
     """
     removed_blanks: _builtins.int

@@ -62,7 +62,7 @@ def _prefix(tokenizer: TextTokenizer) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WrittenEntries:
-    """What entries write in place of a mask, so that the text is the one that was scored.
+    """Text that entries write in place of a mask, so that the whole is the one that was scored.
 
     text: with a blank in front if they begin with one, or begin a word, and the text has none there. removed_blanks: the blanks
     before the mask that go, because the entries continue the word before them.

@@ -155,7 +155,7 @@ class TextTokenizer:
 
     @cached_property
     def has_blanks(self) -> bool:
-        """Whether the blank before a word is part of entries, as in byte-level and sentence-piece vocabularies."""
+        """True if the blank before a word is part of entries, as in byte-level and sentence-piece vocabularies."""
         kinds = (decoders.ByteLevel, decoders.Metaspace)
         decoder = self.backend.decoder
         return isinstance(decoder, kinds) or (isinstance(decoder, decoders.Sequence) and "▁" in str(decoder))

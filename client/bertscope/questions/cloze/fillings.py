@@ -29,8 +29,8 @@ class FilledSpan:
     steps: tuple[int, ...]
     """When each was chosen, counted over the text's masks from 0."""
     text: str
-    """What stands in place of the mask in the text that was scored: the entries, behind a blank if they begin with one or begin
-    a word, and the text has none before the mask."""
+    """The text in place of the mask in what was scored: the entries, behind a blank if they begin with one or begin a word, and
+    the text has none before the mask."""
     removed_blanks: int
     """Number of blanks before the mask that go in the text that was scored, because the entries continue the word before
     them."""

@@ -24,7 +24,7 @@ Outputs = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class ForeignHead:
-    """What a graph gives.
+    """The head of a graph.
 
     outputs: the names of those that are read. width: numbers in each, for a text or a token. by_token: whether it has them for
     every token. labels, head_labels: see Shape.
