@@ -27,17 +27,18 @@ class EntryWords:
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
-        self._words: dict[tuple[int, str], Word] = {}
+        self._usual: dict[int, Word] = {}
+        self._marked: dict[tuple[int, str], Word] = {}
 
     def of(self, tokens: Sequence[int]) -> list[Word]:
         """Returns the words of a list of entries, told apart if they are written alike."""
-        found, known = list[Word](), self._words
-        for key in zip(tokens, entry_names(self._tokenizer, tokens), strict=True):
-            word = known.get(key)
-            if word is None:
-                word = known[key] = Word(key[1], (key[0],))
-            found.append(word)
-        return found
+        usual, marked = self._usual, self._marked
+        usual |= {token: Word(self._tokenizer.word(token), (token,)) for token in set(tokens) - usual.keys()}
+        words = [usual[token] for token in tokens]
+        if len({word.text for word in words}) == len(words):
+            return words
+        named = zip(tokens, entry_names(self._tokenizer, tokens), strict=True)
+        return [marked.setdefault((token, name), Word(name, (token,))) for token, name in named]
 
 
 @dataclass(frozen=True, slots=True)
