@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.support.harness import Failure, Host
+from tests.support.harness import CALL_SECONDS, Failure, Host
 from tests.support.requests import good
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("brief", "offline")]
@@ -195,7 +195,8 @@ def test_odd_requests(
         except DecodeError:
             pass  # the server says so, too
         try:
-            lab.ask(method, data)
+            # A change may ask for the export of a graph, which takes many seconds.
+            lab.ask(method, data, timeout=6 * CALL_SECONDS if slow else CALL_SECONDS)
         except grpc.RpcError as error:
             failure = Failure(error)
             assert failure.code in DOCUMENTED, f"{failure.code}: {failure.message}"
