@@ -1,5 +1,6 @@
 """Checkpoints as transformers runs them, one text or pair at a time and without padding."""
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,18 @@ class Plain:
         """Silences a head of a BERT: the columns of the projection that read it."""
         projection = self.model.base_model.encoder.layer[layer].attention.output.dense
         projection.weight[:, head * HEAD_SIZE : (head + 1) * HEAD_SIZE] = 0
+
+
+def word_numbers(encoded: Any, text: str) -> list[Hashable]:
+    """Returns the word of each token of a text, encoded with its offsets; None for special tokens.
+
+    Sentence pieces part words at blanks alone; marks end words all the same.
+    """
+    words, parts, last = list[Hashable](), 0, 0
+    for (start, end), word in zip(encoded["offset_mapping"], encoded.word_ids(), strict=True):
+        begin = end - len(text[start:end].lstrip())
+        beside = text[begin - 1 : begin + 1]
+        parts += last <= begin and len(beside) == 2 and not beside.isalnum() and " " not in beside
+        last = end
+        words.append(None if word is None else (word, parts))
+    return words

@@ -25,6 +25,7 @@ from tests.support.hooked import (
     only,
     put,
 )
+from tests.support.plain import word_numbers
 
 BREAK = sites.PATCH_DIRECTION_BREAK
 HEAD_COUNT = 4
@@ -101,8 +102,10 @@ class Loop:
         length = len(self.offsets(text))
         match self.request.positions:
             case 2:
-                encoded = self.model.tokenizer(text.replace(MASK, self.model.tokenizer.mask_token))
-                words = [(place if word is None else None, word) for place, word in enumerate(encoded.word_ids())]
+                written = text.replace(MASK, self.model.tokenizer.mask_token)
+                encoded = self.model.tokenizer(written, return_offsets_mapping=True)
+                numbers = word_numbers(encoded, written)
+                words = [(place if word is None else None, word) for place, word in enumerate(numbers)]
                 order = list(dict.fromkeys(words))
                 return {number: [place for place in range(length) if words[place] == word] for number, word in enumerate(order)}
             case 3:

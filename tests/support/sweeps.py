@@ -18,6 +18,7 @@ from scipy.spatial.distance import cosine
 from transformers import AutoTokenizer
 
 from tests.support.harness import CALL_SECONDS, Host
+from tests.support.plain import word_numbers
 from tests.support.tiny import LABELS, TAGS
 
 Request = ablation.SweepHeadsRequest
@@ -360,8 +361,8 @@ class Measurer:
 
     def _predicted(self, text: str) -> list[tuple[str, int]]:
         """For each piece the text with it and the later pieces of its word masked, and the piece."""
-        encoded = self.tokenizer(text)
-        words = encoded.word_ids()
+        encoded = self.tokenizer(text, return_offsets_mapping=True)
+        words = word_numbers(encoded, text)
         found = []
         for place, word in enumerate(words):
             if word is not None:

@@ -18,6 +18,7 @@ from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
+from tests.support.plain import word_numbers
 from tests.support.reference import Subject
 from tests.support.runner import run_rows
 from tests.support.tiny import SENTENCES
@@ -32,10 +33,11 @@ class Plain:
         self.tokenizer = AutoTokenizer.from_pretrained(subject.folder)
         self.model = subject.reference.model
 
-    def encode(self, text: str) -> tuple[list[int], list[int | None]]:
+    def encode(self, text: str) -> tuple[list[int], list[Any]]:
         """Ids, and the word of each."""
-        encoded = self.tokenizer(text.replace("[MASK]", self.tokenizer.mask_token))
-        return list(encoded["input_ids"]), encoded.word_ids()
+        text = text.replace("[MASK]", self.tokenizer.mask_token)
+        encoded = self.tokenizer(text, return_offsets_mapping=True)
+        return list(encoded["input_ids"]), word_numbers(encoded, text)
 
     @torch.inference_mode()
     def logs(self, ids: Sequence[int]) -> torch.Tensor:
