@@ -25,7 +25,11 @@ def _parts(message: Any) -> Iterator[NDArray[np.float64]]:
     if isinstance(message, common_pb2.Tensor):
         yield np.frombuffer(message.data, dtype=KINDS[message.dtype]).astype(np.float64)
         return
-    for field, value in message.ListFields():
+    for field in message.DESCRIPTOR.fields:
+        # A number without presence is there when it is 0, too: another device may round it to something else.
+        if field.has_presence and not message.HasField(field.name):
+            continue
+        value = getattr(message, field.name)
         if (
             field.name in ANEW
             or field.name.endswith("seconds")
