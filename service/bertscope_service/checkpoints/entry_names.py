@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tokenizers.models import WordPiece
-
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, part_words
@@ -40,7 +38,7 @@ def _marked(tokenizer: TextTokenizer, phrase: tuple[int, ...]) -> str:
     name = tokenizer.written(phrase)
     if begins_with_blank(tokenizer, phrase[0]):
         return f"{BLANK}{name}"
-    prefix = _prefix(tokenizer)
+    prefix = tokenizer.continuing_prefix
     return f"{prefix}{name}" if prefix and tokenizer.piece(phrase[0]).startswith(prefix) else name
 
 
@@ -52,12 +50,6 @@ def begins_with_blank(tokenizer: TextTokenizer, token: int) -> bool:
     """Returns whether an entry of a byte-level or sentence-piece vocabulary begins with a blank."""
     piece = tokenizer.piece(token)
     return piece.startswith(BLANK_PIECES) and not tokenizer.word(token).startswith(BLANK_PIECES)
-
-
-def _prefix(tokenizer: TextTokenizer) -> str:
-    """Returns what a WordPiece vocabulary writes before an entry that continues a word, "" for another kind."""
-    model = tokenizer.backend.model
-    return model.continuing_subword_prefix if isinstance(model, WordPiece) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +82,7 @@ def write_in_place(
 
 def _begins_word(tokenizer: TextTokenizer, token: int, before: str, first: str) -> bool:
     """Returns whether an entry stands apart from the character before it."""
-    prefix = _prefix(tokenizer)
+    prefix = tokenizer.continuing_prefix
     if not prefix:
         return begins_with_blank(tokenizer, token)
     # WordPiece has no blanks: a word begins behind a mark without one.
@@ -100,7 +92,7 @@ def _begins_word(tokenizer: TextTokenizer, token: int, before: str, first: str) 
 
 def _can_continue(tokenizer: TextTokenizer, token: int) -> bool:
     """Returns whether an entry without a blank continues the word before it, as all do in a vocabulary that has blanks."""
-    prefix = _prefix(tokenizer)
+    prefix = tokenizer.continuing_prefix
     if prefix:
         return tokenizer.piece(token).startswith(prefix)
     return tokenizer.has_blanks

@@ -45,14 +45,18 @@ class PartedEncoding:
 
     def cut(self, room: int, *, start: bool) -> PartedEncoding:
         """Returns the encoding without so many tokens that `room` remain, the longer text first, at their `start` or end."""
-        kept = list(range(len(self)))
-        while len(kept) > room:
-            places = [[place for place in kept if self.sequence_ids[place] == text] for text in (0, 1)]
-            longer = max(places, key=len)
-            kept.remove(longer[0 if start else -1])
-        return self._take(kept)
-
-    def _take(self, kept: Sequence[int]) -> PartedEncoding:
+        texts = [[place for place, which in enumerate(self.sequence_ids) if which == text] for text in (0, 1)]
+        excess = max(0, len(self) - room)
+        # One token at a time leaves the longer text: what it has more goes first, and then both lose in turn.
+        difference = min(excess, abs(len(texts[0]) - len(texts[1])))
+        lost = [(excess - difference + 1) // 2, (excess - difference) // 2]
+        lost[len(texts[1]) > len(texts[0])] += difference
+        gone = {
+            place
+            for places, count in zip(texts, lost, strict=True)
+            for place in (places[:count] if start else places[len(places) - count :])
+        }
+        kept = [place for place in range(len(self)) if place not in gone]
         return PartedEncoding(
             [self.ids[place] for place in kept],
             [self.type_ids[place] for place in kept],

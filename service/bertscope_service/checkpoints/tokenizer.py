@@ -218,9 +218,13 @@ class TextTokenizer:
 
     def _begun(self, written: str) -> str:
         """Returns decoded entries without the mark of WordPiece that they continue a word. To other kinds "##" is a text."""
-        if not isinstance(self.backend.model, WordPiece):
-            return written
-        return written.removeprefix(self.backend.model.continuing_subword_prefix) or written
+        return written.removeprefix(self.continuing_prefix) or written
+
+    @cached_property
+    def continuing_prefix(self) -> str:
+        """The mark of entries that continue a word in a WordPiece vocabulary, "" in another kind."""
+        model = self.backend.model
+        return model.continuing_subword_prefix if isinstance(model, WordPiece) else ""
 
     def pieces_in_context(self, word: str, before: str) -> tuple[int, ...]:
         """Returns the ids of a word's pieces after the character `before` ("" at the start of a text).

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from bertscope_service.checkpoints.marked_words import PartedEncoding
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 
@@ -96,3 +97,16 @@ def test_a_parted_text_is_truncated_on_the_models_side(cut_start: bool, kept: li
     assert [text[piece.start : piece.end] for piece in read.pieces(tokenizer) if not piece.special] == kept
     assert (len(read), read.truncated) == (5, 2)
     assert read.words[0] is read.words[-1] is None
+
+
+@pytest.mark.parametrize("cut_start", [False, True])
+@pytest.mark.parametrize(("first", "second", "room"), [(7, 2, 8), (2, 7, 8), (5, 5, 7), (5, 5, 8), (1, 9, 4), (9, 9, 1)])
+def test_the_longer_text_is_cut_one_token_at_a_time(first: int, second: int, room: int, cut_start: bool) -> None:
+    of_texts = [0] * first + [1] * second
+    numbers = list(range(len(of_texts)))
+    parted = PartedEncoding(numbers, numbers, list(map(str, numbers)), list(of_texts), list(numbers), [(0, 1)] * len(numbers))
+    while len(numbers) > room:
+        longer = max((0, 1), key=lambda text: sum(of_texts[number] == text for number in numbers))
+        places = [number for number in numbers if of_texts[number] == longer]
+        numbers.remove(places[0 if cut_start else -1])
+    assert parted.cut(room, start=cut_start).ids == numbers
