@@ -14,7 +14,6 @@ from benchmarks.soak.asking import Answer, Caller, Question, Role
 from benchmarks.soak.guest import ABSENT, Guest, Moment
 from benchmarks.soak.tally import ALWAYS, Tally, code_of, counted
 
-PATIENCE_SECONDS = 60.0
 HURRY_SECONDS = (0.001, 0.05)
 """The shortest and longest timeout of a caller in a hurry."""
 
@@ -37,13 +36,15 @@ NONSENSE: tuple[tuple[str, dict[str, object]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """The shared state of all callers. `truths` are by question and digest; `models` are the names of the roles."""
+    """The shared state of all callers. `truths` are by question and digest; `models` are the names of the roles; `patience` is
+    the timeout, in seconds, of a caller that isn't in a hurry."""
 
     questions: Sequence[Question]
     truths: Mapping[tuple[Question, str], Answer]
     models: Mapping[Role, str]
     guest: Guest
     tally: Tally
+    patience: float
 
     async def keep_asking(self, caller: Caller, draw: np.random.Generator, *, end: float, pause: float) -> None:
         """Makes one call after another until `end`, a loop time, with `pause` seconds between them on average."""
@@ -63,7 +64,7 @@ class Asking:
     async def _ask(self, question: Question, caller: Caller, manner: str, draw: np.random.Generator) -> None:
         """Asks one question, checks its answer, and counts its end."""
         kind, before = question.kind + manner, self.guest.now()
-        timeout = draw.uniform(*HURRY_SECONDS) if manner == ", hurried" else PATIENCE_SECONDS
+        timeout = draw.uniform(*HURRY_SECONDS) if manner == ", hurried" else self.patience
         call = asyncio.ensure_future(question.ask(caller, self.models[question.role], timeout))
         if manner == ", given up":
             asyncio.get_running_loop().call_later(draw.exponential(CANCEL_SECONDS), call.cancel)
@@ -100,10 +101,10 @@ class Asking:
 
     async def _nonsense(self, caller: Caller, draw: np.random.Generator) -> None:
         code, request = NONSENSE[draw.integers(len(NONSENSE))]
-        call = caller.client.fill_mask(**request, timeout=PATIENCE_SECONDS)  # type: ignore[arg-type]
+        call = caller.client.fill_mask(**request, timeout=self.patience)  # type: ignore[arg-type]
         await counted(self.tally, "nonsense", call, {code})
 
     async def _health(self, caller: Caller) -> None:
-        health = await counted(self.tally, "health", caller.client.health(timeout=PATIENCE_SECONDS), {"OK"})
+        health = await counted(self.tally, "health", caller.client.health(timeout=self.patience), {"OK"})
         if health is not None and health.status != "SERVING":
             self.tally.was_wrong("health", health.status)

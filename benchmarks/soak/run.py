@@ -31,7 +31,7 @@ NO_RETRIES = ("grpc.enable_retries", 0)
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The duration, the numbers of callers and connections, and the pauses (seconds, on average) of callers and of the
-    guest."""
+    guest. A call that isn't answered within `patience` seconds is a fault."""
 
     seconds: float
     callers: int = 8
@@ -41,6 +41,7 @@ class Plan:
     operators: int = 0
     """Number of operators that load, replace, compress, prune and unload their own models at the same time."""
     sample_seconds: float = 2.0
+    patience: float = 60.0
     seed: int = 5
 
 
@@ -83,7 +84,8 @@ async def find_truths(
 async def soak(server: Running, names: Mapping[Role, str], truths: Truths, plan: Plan) -> Outcome:
     """Uses a server that hosts the models of `names` but the guest, which comes and goes."""
     outcome, guest = Outcome(), Guest()
-    asking = Asking(truths.questions, truths.answers, {**names, Role.GUEST: f"models/{NAME}"}, guest, outcome.tally)
+    models = {**names, Role.GUEST: f"models/{NAME}"}
+    asking = Asking(truths.questions, truths.answers, models, guest, outcome.tally, plan.patience)
     *draws, guest_draw = map(np.random.default_rng, np.random.SeedSequence(plan.seed).spawn(plan.callers + 1 + plan.operators))
     operators, draws = draws[plan.callers :], draws[: plan.callers]
     end = asyncio.get_running_loop().time() + plan.seconds
