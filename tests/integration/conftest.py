@@ -24,6 +24,7 @@ from bertscope_service.models import timed_runs
 from tests.support.compressed import make
 from tests.support.exports import made_once
 from tests.support.harness import Host, LoopThread, launched
+from tests.support.held_loop import HeldLoop, watched
 from tests.support.patience import granted
 from tests.support.sites import Site
 from tests.support.tiny import write_lab
@@ -63,6 +64,21 @@ def loop() -> Iterator[LoopThread]:
     thread = LoopThread()
     yield thread
     thread.close()
+
+
+@pytest.fixture(scope="session")
+def held_loop(loop: LoopThread) -> Iterator[HeldLoop]:
+    """Watches the loop of all servers here."""
+    with watched(loop.loop) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def never_held(held_loop: HeldLoop) -> Iterator[None]:
+    """Fails a test in which a callback held the loop of a server."""
+    before = len(held_loop.holds)
+    yield
+    assert held_loop.holds[before:] == []
 
 
 @pytest.fixture(scope="session")

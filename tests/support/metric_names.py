@@ -22,6 +22,7 @@ METRIC_NAMES = frozenset(
         "bertscope_rows_dropped_total",
         "bertscope_rejected_total",
         "bertscope_malformed_total",
+        "bertscope_event_loop_delay_seconds",
         "bertscope_serving",
         "bertscope_models",
         "bertscope_model_calls_total",

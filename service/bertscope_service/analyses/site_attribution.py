@@ -44,7 +44,7 @@ class SiteQuery:
             masks = np.flatnonzero(np.asarray(sequence.ids) == (-1 if mask_id is None else mask_id))
             found = masks if len(masks) else np.arange(len(sequence), dtype=np.int64)
         else:
-            found = self.where(sequence)
+            found = self.where(sequence, {})
         if not len(found):
             message = f"{field} has no token at site.positions; name others"
             raise InvalidArgument("site.positions", message, "EMPTY_POSITIONS")

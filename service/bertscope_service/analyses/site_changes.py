@@ -31,7 +31,7 @@ class SourceRun:
         """Returns the positions of the vectors. Raises InvalidArgument if the text does not have them."""
         if self.positions is None:
             return np.arange(len(self.sequence), dtype=np.int64)
-        return self.positions(self.sequence)
+        return self.positions(self.sequence, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

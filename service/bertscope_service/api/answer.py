@@ -22,15 +22,16 @@ from bertscope_service.ablation.mean_contexts import mean_contexts
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.rounds import Rounds
 from bertscope_service.analyses.site_changes import PlannedChange
+from bertscope_service.api.change_limits import check_count, check_places, codes_bytes
 from bertscope_service.api.checks import check_tokens
 from bertscope_service.api.field_checks import check_fields
 from bertscope_service.api.interventions import check_reference_texts, read_interventions, read_references
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.read_ahead import ReadAhead
 from bertscope_service.api.reply_memory import ReplyMemory
-from bertscope_service.api.request_memory import RequestMemory
+from bertscope_service.api.request_memory import RequestMemory, request_bytes
 from bertscope_service.api.site_runs import site_changes
-from bertscope_service.api.sites import SiteReader, codes_bytes, source_models
+from bertscope_service.api.sites import SiteReader, source_models
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
@@ -45,6 +46,9 @@ from bertscope_service.security.model_sources import SourcePolicy
 
 INLINE_CHARACTERS = 4000
 """Requests with fewer characters are planned on the loop: waking a thread would take longer. A large request takes seconds."""
+
+INLINE_BYTES = 16 * 1024
+"""Larger requests are always planned in a thread: also thousands of entries without a character take time."""
 
 INLINE_REPLY_BYTES = 16 * 1024
 """Smaller replies are rendered on the loop."""
@@ -112,11 +116,11 @@ class Call:
         return cls(backend, model, callers.current.get(), deadline_after(context.time_remaining()))
 
     async def prepare(
-        self, request: RequestT, plan: Read[RequestT, PlanT], *, size: int | None = None
+        self, request: RequestT, plan: Read[RequestT, PlanT], *, size: Callable[[RequestT], int] = request_bytes
     ) -> tuple[PlanT, Edits | None]:
         """Plans an interactive request. Returns the plan, and the gates of its interventions.
 
-        `size`: number of characters to read; the size of the request if it is None. Raises InvalidArgument, Unsupported, and
+        `size`: number of characters to read of a request of at most INLINE_BYTES. Raises InvalidArgument, Unsupported, and
         Overloaded if other replies take up the memory for replies.
         """
         fields = request.DESCRIPTOR.fields_by_name
@@ -127,8 +131,9 @@ class Call:
             check_tokens((sequence for sequence, _ in planned.rows), field, limits)
             return planned
 
-        large = (request.ByteSize() if size is None else size) > INLINE_CHARACTERS
+        large = request_bytes(request) > INLINE_BYTES or size(request) > INLINE_CHARACTERS
         planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
+        check_places(conditions.changes, len(planned.rows))
         # Reserved before the run, because computing a large reply takes as much memory.
         self.backend.reply_memory.hold(self.client, planned.reply_bytes)
         return planned, await self.edits(conditions)
@@ -148,9 +153,10 @@ class Call:
         are. Raises Overloaded if other requests take up the memory for plans.
         """
         asked = getattr(request, "site_interventions", ())
+        check_count(asked)
         if large:
             vectors = sum(codes_bytes(one.change) for one in asked)
-            self.backend.request_memory.hold(self.client, request.ByteSize() - vectors, vectors)
+            self.backend.request_memory.hold(self.client, request_bytes(request) - vectors, vectors)
 
         def work() -> tuple[T, Conditions]:
             check_fields(request, self.backend.limits)
@@ -216,7 +222,7 @@ async def answer(
     render: Callable[[PlanT, list[Any], LoadedModel], T],
     *,
     model: str,
-    size: int | None = None,
+    size: Callable[[RequestT], int] = request_bytes,
     inline_bytes: int = INLINE_REPLY_BYTES,
 ) -> T:
     """Answers a request that queries one model; `render` makes the reply from the plan and the results of its rows.

@@ -20,6 +20,7 @@ from bertscope_service.api.cloze_predictions import MaskRenderer
 from bertscope_service.api.cloze_scores import score_texts
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.request_memory import request_bytes
 from bertscope_service.encoders.base import Shape
 from bertscope_service.models.loaded import LoadedModel
 
@@ -32,12 +33,10 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
 
     async def FillMask(self, request: cloze_pb2.FillMaskRequest, context: Context) -> cloze_pb2.FillMaskResponse:
         if asks_for_fillings(request):
-            # A short text may have thousands of fillings.
-            size = None if request.max_pieces <= 1 else INLINE_CHARACTERS + 1
-            return await answer(self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=size)
-        # Every text tokenizes the candidates.
-        size = sum(map(len, (*request.texts, *request.text_pairs))) + len(request.texts) * candidate_characters(request)
-        return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=size)
+            return await answer(
+                self._backend, request, context, plan_fillings, render_fillings, model=request.model, size=_fillings_size
+            )
+        return await answer(self._backend, request, context, plan_fill_mask, render_fill_mask, model=request.model, size=_size)
 
     async def ScoreTexts(
         self, request: cloze_scores_pb2.ScoreTextsRequest, context: Context
@@ -52,9 +51,17 @@ class ClozeServicer(cloze_pb2_grpc.ClozeServiceServicer):
     async def QueryFacts(
         self, request: cloze_facts_pb2.QueryFactsRequest, context: Context
     ) -> cloze_facts_pb2.QueryFactsResponse:
-        return await answer(
-            self._backend, request, context, plan_facts, render_facts, model=request.model, size=facts_size(request)
-        )
+        return await answer(self._backend, request, context, plan_facts, render_facts, model=request.model, size=facts_size)
+
+
+def _fillings_size(request: cloze_pb2.FillMaskRequest) -> int:
+    """Returns how many characters are read, or more than are read on the loop: a short text may have thousands of fillings."""
+    return request_bytes(request) if request.max_pieces <= 1 else INLINE_CHARACTERS + 1
+
+
+def _size(request: cloze_pb2.FillMaskRequest) -> int:
+    """Returns how many characters are read: every text tokenizes the candidates."""
+    return sum(map(len, (*request.texts, *request.text_pairs))) + len(request.texts) * candidate_characters(request)
 
 
 def plan_fill_mask(request: cloze_pb2.FillMaskRequest, model: LoadedModel, limits: RequestLimits) -> ClozePlan:

@@ -15,6 +15,7 @@ from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.field_checks import QUERY_FACTS_MAX_PIECES, QUERY_FACTS_TOP_K
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.provenance import render_provenance
+from bertscope_service.api.request_memory import request_bytes
 from bertscope_service.api.requirements import require_cloze
 from bertscope_service.api.spans import check_names
 from bertscope_service.checkpoints.mask_names import MASK
@@ -29,7 +30,7 @@ SKIPPED = numbers(Skipped, facts_pb2.FactResult.Skipped, "SKIPPED_")
 def facts_size(request: facts_pb2.QueryFactsRequest) -> int:
     """Returns roughly how many characters a request makes the tokenizer read."""
     longest = max((sum(len(template.text) for template in relation.templates) for relation in request.relations), default=0)
-    return request.ByteSize() + longest * len(request.facts)
+    return request_bytes(request) + longest * len(request.facts)
 
 
 def plan_facts(request: facts_pb2.QueryFactsRequest, model: LoadedModel, limits: RequestLimits) -> FactPlan:

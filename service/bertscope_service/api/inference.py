@@ -15,6 +15,7 @@ from bertscope_service.api.inference_metadata import render_config, render_metad
 from bertscope_service.api.inference_requests import VERSION, check_version, model_name, parse_infer
 from bertscope_service.api.inference_tensors import MAX_INPUTS, serialize
 from bertscope_service.api.limits import RequestLimits
+from bertscope_service.api.request_memory import request_bytes
 from bertscope_service.models.hosted import ModelState
 from bertscope_service.models.loaded import LoadedModel
 
@@ -66,7 +67,7 @@ class InferenceServicer:
             plan_infer,
             partial(render_infer, request),
             model=model_name(request.model_name),
-            size=_size(request),
+            size=_size,
             inline_bytes=INLINE_REPLY_BYTES,
         )
 
@@ -88,5 +89,5 @@ def _size(request: oip.ModelInferRequest) -> int:
     """Estimates the time to read a request, in characters of text: ids take less time."""
     # Further inputs are never read.
     if any(tensor.datatype == "BYTES" for tensor in request.inputs[:MAX_INPUTS]):
-        return request.ByteSize()
-    return request.ByteSize() // (RAW_BYTES if request.raw_input_contents else TYPED_BYTES)
+        return request_bytes(request)
+    return request_bytes(request) // (RAW_BYTES if request.raw_input_contents else TYPED_BYTES)

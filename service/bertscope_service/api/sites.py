@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from bertscope.v1 import common_pb2, site_pb2
 from numpy.typing import NDArray
 
+from bertscope_service import cancellation
 from bertscope_service.analyses.interventions import Interventions
-from bertscope_service.analyses.positions import PositionKind, Where
+from bertscope_service.analyses.positions import PositionKind, Spans, Where
 from bertscope_service.analyses.site_changes import PlannedChange, SourceRun, codes_change
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.analyses.words import Span
+from bertscope_service.api.change_limits import Messages, check_vectors
 from bertscope_service.api.checks import check_number, check_numbers, check_text, read_text
 from bertscope_service.api.enums import members
 from bertscope_service.api.limits import RequestLimits
@@ -27,19 +29,11 @@ from bertscope_service.models.loaded import LoadedModel
 SITES = members(Site, site_pb2.Site, "SITE_")
 KINDS = members(PositionKind, site_pb2.Positions.Kind, "KIND_")
 
-MAX_VECTOR_BYTES = 4 * 1024 * 1024
-"""The vectors of a request."""
-
-MAX_CODES_BYTES = 12 * 1024 * 1024
-"""The vectors of sparse codes in a request."""
-
 MAX_RANK = 256
 
 WITH_UNITS = (Site.HEAD_OUTPUT, Site.ACTIVATIONS, Site.ATTENTION)
 
 VECTOR = Expected("VECTOR_SIZE", "VECTOR_NOT_FINITE", "this site", "send as many numbers", "send finite numbers")
-
-Messages = Sequence[site_pb2.SiteIntervention]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +43,17 @@ class SiteReader:
     model: LoadedModel
     limits: RequestLimits
     models: Mapping[str, LoadedModel]
+    _known: dict[bytes, PositionKind | Spans | NDArray[np.int64]] = field(default_factory=dict)
+    """Positions that were read, by their messages: equal ones are read, and found in a text, once."""
 
     def read(self, messages: Messages, field: str = "site_interventions") -> list[PlannedChange]:
         """Converts a request's changes. Raises InvalidArgument, and Unsupported for what the model can't change."""
         require_observable(self.model, asked=bool(messages))
-        for size_of, most in ((_vector_bytes, MAX_VECTOR_BYTES), (codes_bytes, MAX_CODES_BYTES)):
-            size = sum(size_of(message.change) for message in messages)
-            if size > most:
-                message = f"the vectors of {field} have {size} bytes and a request may have {most}; send fewer"
-                raise InvalidArgument(field, message, "VECTORS_TOO_LARGE", limit=most)
+        check_vectors(messages, field)
         return [self._read_one(message, f"{field}[{index}]") for index, message in enumerate(messages)]
 
     def _read_one(self, message: site_pb2.SiteIntervention, field: str) -> PlannedChange:
+        cancellation.check()
         site = SITES[message.site]
         self.check(site, message.layer, f"{field}.layer")
         units = self.units(site, message.units, f"{field}.units")
@@ -152,19 +145,11 @@ class SiteReader:
 
     def where(self, positions: site_pb2.Positions, field: str, *, count: int | None = None, key: bool = False) -> Where:
         """Returns the positions of a change, all if they are unset; `count` of them, if that is given."""
-        path = field if key else f"{field}.positions"
-        tokenizer, kind = self.model.tokenizer, positions.WhichOneof("which")
-        if kind == "tokens":
-            numbers = np.array(positions.tokens.tokens, dtype=np.int64)
-            if (np.diff(numbers) <= 0).any():
-                message = f"{path}.tokens are not in ascending order; sort them"
-                raise InvalidArgument(f"{path}.tokens", message, "POSITION_OUT_OF_RANGE")
-            return Where(numbers, tokenizer, field, count)
-        if kind == "spans":
-            return Where(read_spans(positions.spans, f"{path}.spans.spans"), tokenizer, field, count)
-        if kind is None and positions.ByteSize():
-            raise InvalidArgument(path, f"{path} is empty; set one of its fields, or leave it out", "EMPTY_POSITIONS")
-        return Where(KINDS[positions.kind] if kind else PositionKind.ALL, tokenizer, field, count)
+        known = positions.SerializeToString(deterministic=True)
+        which = self._known.get(known)
+        if which is None:
+            which = self._known[known] = _which(positions, field if key else f"{field}.positions")
+        return Where(which, self.model.tokenizer, field, count)
 
     def _projection(self, message: site_pb2.Projection, plain: Change, size: int, field: str) -> Change:
         if plain.units is not None:
@@ -223,6 +208,22 @@ class SiteReader:
         check_number(layer, field, "layer", model.encoder.shape.layers + (site is Site.STATE), model.name)
 
 
+def _which(positions: site_pb2.Positions, path: str) -> PositionKind | Spans | NDArray[np.int64]:
+    """Reads positions. Raises InvalidArgument."""
+    kind = positions.WhichOneof("which")
+    if kind == "tokens":
+        numbers = np.array(positions.tokens.tokens, dtype=np.int64)
+        if (np.diff(numbers) <= 0).any():
+            message = f"{path}.tokens are not in ascending order; sort them"
+            raise InvalidArgument(f"{path}.tokens", message, "POSITION_OUT_OF_RANGE")
+        return numbers
+    if kind == "spans":
+        return Spans(read_spans(positions.spans, f"{path}.spans.spans"))
+    if kind is None and positions.ByteSize():
+        raise InvalidArgument(path, f"{path} is empty; set one of its fields, or leave it out", "EMPTY_POSITIONS")
+    return KINDS[positions.kind] if kind else PositionKind.ALL
+
+
 def read_codes(message: site_pb2.CodesChange, size: int, field: str) -> tuple[Codes, NDArray[np.float32]]:
     """Returns sparse codes of states of so many numbers, and the mean that they are around. Raises InvalidArgument."""
     count = max(1, message.encoder.shape[0]) if message.encoder.shape else 1
@@ -254,14 +255,3 @@ def _vectors(tensor: common_pb2.Tensor, field: str, size: int) -> NDArray[np.flo
     """Returns one vector, [size], or one for each position, [positions, size]."""
     shape = (tensor.shape[0], size) if len(tensor.shape) == 2 else (size,)
     return parse_tensor(tensor, field, shape, VECTOR)
-
-
-def codes_bytes(change: site_pb2.SiteChange) -> int:
-    """Returns the bytes of a change's sparse codes, and of those of the run that it takes vectors from."""
-    return change.codes.ByteSize() + sum(codes_bytes(one.change) for one in change.source.interventions)
-
-
-def _vector_bytes(change: site_pb2.SiteChange) -> int:
-    tensors = (change.set, change.add.vector, change.erase.left, change.erase.right, change.erase.mean)
-    inner = sum(_vector_bytes(one.change) for one in change.source.interventions)
-    return sum(len(tensor.data) for tensor in tensors) + inner

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.site_edits import SiteEdits, Watcher
-from bertscope_service.encoders.sites import Change, Place, Site
+from bertscope_service.encoders.sites import Change, Found, Place, Site
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +32,21 @@ class Edits:
     constant: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
     entering: tuple[Change, ...] = ()
+    placed: bool = False
+    """True once the positions of all changes are found in the row's sequence."""
+
+    @property
+    def to_place(self) -> int:
+        """The number of changes whose positions are still to be found."""
+        return 0 if self.placed else len(self.changes) + len(self.entering)
 
     def at(self, sequence: TokenSequence) -> Edits:
         """Returns the edits with the positions of all changes in a sequence. Raises InvalidArgument."""
-        if not self.changes and not self.entering:
+        if not self.to_place:
             return self
-        changes, entering = (tuple(one.at(sequence) for one in each) for each in (self.changes, self.entering))
-        return replace(self, changes=changes, entering=entering)
+        found: Found = {}
+        changes, entering = (tuple(one.at(sequence, found) for one in each) for each in (self.changes, self.entering))
+        return replace(self, changes=changes, entering=entering, placed=True)
 
 
 @dataclass(slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,15 @@ Place: TypeAlias = tuple[Site, int]
 INNER = frozenset({Site.ATTENTION_OUTPUT, Site.ACTIVATIONS, Site.FEED_FORWARD_OUTPUT})
 """Sites inside a layer that are neither at its ends nor at its heads."""
 
-Finder = Callable[[TokenSequence], NDArray[np.int64]]
-"""Finds the positions of a change in a sequence: int64, ascending. Raises InvalidArgument."""
+Found: TypeAlias = dict[Hashable, NDArray[np.int64]]
+"""What was found in one sequence, by what was looked for: equal positions of many changes are found once."""
+
+
+class Finder(Protocol):
+    """Finds the positions of a change in a sequence: int64, ascending. Raises InvalidArgument."""
+
+    def __call__(self, sequence: TokenSequence, found: Found) -> NDArray[np.int64]: ...
+
 
 Positions: TypeAlias = NDArray[np.int64] | Finder | None
 """Positions as they are kept: found already, to be found in each sequence, or all."""
@@ -93,13 +100,16 @@ class Change:
     keys: Positions = None
     codes: Codes | None = None
 
-    def at(self, sequence: TokenSequence) -> Change:
-        """Returns the change at its positions in a sequence. Raises InvalidArgument if it has no such positions there."""
-        keys = _found(self.keys, sequence) if self.site is Site.ATTENTION else None
-        return replace(self, positions=_found(self.positions, sequence), keys=keys)
+    def at(self, sequence: TokenSequence, found: Found) -> Change:
+        """Returns the change at its positions in a sequence; `found` is what others have found there. Raises InvalidArgument if
+        it has no such positions there."""
+        keys = _positions(self.keys, sequence, found) if self.site is Site.ATTENTION else None
+        return replace(self, positions=_positions(self.positions, sequence, found), keys=keys)
 
 
-def _found(given: Positions, sequence: TokenSequence) -> NDArray[np.int64]:
+def _positions(given: Positions, sequence: TokenSequence, found: Found) -> NDArray[np.int64]:
     if given is None:
-        return np.arange(len(sequence), dtype=np.int64)
-    return given if isinstance(given, np.ndarray) else given(sequence)
+        if None not in found:
+            found[None] = np.arange(len(sequence), dtype=np.int64)
+        return found[None]
+    return given if isinstance(given, np.ndarray) else given(sequence, found)

@@ -19,7 +19,7 @@ from bertscope_service.engine.computing import Computing
 from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.engine.lease import Lease
 from bertscope_service.engine.limits import Limits
-from bertscope_service.engine.rows import Job, Priority, Row
+from bertscope_service.engine.rows import Job, Priority, Row, changes_to_place, place_changes
 from bertscope_service.engine.worker import Worker
 from bertscope_service.errors import Overloaded
 from bertscope_service.observability import timeline
@@ -28,6 +28,9 @@ from bertscope_service.observability.timeline import Wait
 
 CATCH_UP_SECONDS = 10.0
 """A lease begins no later than this after the one before, even if rows that waited then still wait."""
+
+INLINE_CHANGES = 256
+"""The positions of so many changes are found on the loop, in some milliseconds; waking a thread would take longer for few."""
 
 CHECK_SECONDS = 1.0
 """The longest interval between two checks for hanging devices."""
@@ -71,11 +74,16 @@ class Engine:
         """Returns one result for each row, in order, as its observer returned it. All rows are on one device.
 
         `deadline` is a time.monotonic(). Cancelling the call drops the rows that still wait. `admitted`: see Worker.submit.
-        Raises Overloaded, DeadlineExceeded, Unavailable.
+        Raises Overloaded, DeadlineExceeded, Unavailable; InvalidArgument for a row without the positions of its changes.
         """
         if not rows:
             return []
         worker = self._worker(rows[0].encoder.device)
+        changes = changes_to_place(rows)
+        if changes > INLINE_CHANGES:
+            await self.compute(partial(place_changes, rows), client=client, deadline=deadline, priority=priority)
+        elif changes:
+            place_changes(rows)
         job = Job(rows, client=client, priority=priority, deadline=deadline, timeline=timeline.current.get())
         patience = worker.patience_seconds if priority is Priority.INTERACTIVE and not admitted else None
         try:

@@ -13,6 +13,7 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from bertscope_service import cancellation
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
@@ -22,6 +23,9 @@ from bertscope_service.observability.timeline import Timeline
 
 T = TypeVar("T")
 _LENGTH: Callable[[Row], int] = attrgetter("length")
+
+FEW_CHANGES = 16
+"""Rows with more changes cost more than their tokens say: they get batches, and a rate, of their own."""
 
 
 class Priority(IntEnum):
@@ -57,7 +61,13 @@ class Row:
         """The key of rows that may share a batch: their keys are equal."""
         state = self.state
         position = None if state is None else (state.layer, state.context is None)
-        return id(self.encoder), type(self.observer), self.observer.group, position
+        return id(self.encoder), type(self.observer), self.observer.group, position, self.many_changes
+
+    @property
+    def many_changes(self) -> int:
+        """0 for a row with few changes inside the model, else the power of two above their number."""
+        count = 0 if self.edits is None else len(self.edits.changes) + len(self.edits.entering)
+        return count.bit_length() if count > FEW_CHANGES else 0
 
     @property
     def unpadded(self) -> bool:
@@ -120,22 +130,33 @@ class Job:
 
 
 def _join(rows: Sequence[Row], job: Job) -> int:
-    """Makes rows those of a job. Returns their tokens. Raises InvalidArgument for a row without the positions of its edits."""
-    kinds: dict[tuple[int, int], Hashable] = {}
+    """Makes rows those of a job. Returns their tokens."""
+    kinds: dict[tuple[int, int, int], Hashable] = {}
     tokens = 0
     for index, row in enumerate(rows):
         row.job, row.index, row.length = job, index, len(row.sequence)
-        if row.edits is not None:
-            row.edits = row.edits.at(row.sequence)
         tokens += row.length
         if row.state is not None:
             row.kind = row.key
             continue
-        same = id(row.encoder), id(row.observer)
+        same = id(row.encoder), id(row.observer), row.many_changes
         if same not in kinds:
             kinds[same] = row.key
         row.kind = kinds[same]
     return tokens
+
+
+def place_changes(rows: Sequence[Row]) -> None:
+    """Finds the positions of all changes inside the model. Raises InvalidArgument for a row that has no such positions."""
+    for row in rows:
+        cancellation.check()
+        if row.edits is not None:
+            row.edits = row.edits.at(row.sequence)
+
+
+def changes_to_place(rows: Sequence[Row]) -> int:
+    """Returns the number of changes whose positions are still to be found."""
+    return sum(row.edits.to_place for row in rows if row.edits is not None)
 
 
 def by_job(rows: Iterable[Row]) -> dict[Job, list[Row]]:

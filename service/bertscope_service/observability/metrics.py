@@ -20,6 +20,7 @@ from prometheus_client import (
 
 LATENCY_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 LOAD_SECONDS = (0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600, 1800)
+LOOP_SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30)
 BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -65,6 +66,12 @@ class Metrics:
         self.device_stalled = gauge("bertscope_device_stalled", stalls, ["device"])
         self.device_lent = gauge("bertscope_device_lent", "1 while a benchmark has a device to itself", ["device"])
 
+        self.loop_delay_seconds = Histogram(
+            "bertscope_event_loop_delay_seconds",
+            "How late the event loop was, ten times a second",
+            buckets=LOOP_SECONDS,
+            registry=registry,
+        )
         self.serving = gauge("bertscope_serving", "1 while health says SERVING")
         self.models = gauge("bertscope_models", "Models by state", ["state"])
         self.model_weight_bytes = gauge("bertscope_model_weight_bytes", "Size of a loaded model's weight files", ["model"])

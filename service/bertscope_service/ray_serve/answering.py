@@ -13,6 +13,7 @@ import grpc
 import torch
 
 from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.contract import METHODS
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
@@ -42,13 +43,13 @@ class Answering:
         self._broken = False
         self._stalled: set[torch.device] = set()
         metrics = Metrics()
-        replies = ReplyMemory(metrics)
-        self._hosting = Hosting(settings, metrics, replies, self._device_broke, self._device_stalled)
+        replies, requests = ReplyMemory(metrics), RequestMemory(metrics)
+        self._hosting = Hosting(settings, metrics, replies, requests, self._device_broke, self._device_stalled)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         load_shedder = LoadShedder(limits, metrics, self._hosting.engine.overload)
-        calls = Calls(metrics, load_shedder, "connection", replies, self._tracer)
-        self._interceptor = CallInterceptor(calls, Malformed(metrics))
+        calls = Calls(metrics, load_shedder, "connection", replies, requests, self._tracer)
+        self._interceptor = CallInterceptor(calls, Malformed(metrics), self._hosting.engine.compute)
         self._methods = MethodTable()
         answers = make_answers(self._hosting, lambda: not self.broken)
         add_methods(self._methods, METHODS.values(), lambda method: answers[method.path])

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory, received
 from bertscope_service.contract import Method, Work
 from bertscope_service.engine.refusals import stopping
 from bertscope_service.errors import Overloaded, ServiceError
@@ -42,6 +43,7 @@ class Calls:
     load_shedder: LoadShedder
     identity: callers.Identity
     reply_memory: ReplyMemory
+    request_memory: RequestMemory
     tracer: Tracer = field(default_factory=NoTracer)
     refusals: RefusalLog = field(default_factory=RefusalLog)
     in_flight: CallsInFlight = field(default_factory=CallsInFlight)
@@ -119,6 +121,19 @@ class Call:
         self._admitted = calls.load_shedder.admit(self._method.work, self.client, context.time_remaining())
         calls.in_flight.begin(context)
         self._in_flight = True
+
+    @property
+    def deadline(self) -> float | None:
+        """The time.monotonic() when nobody waits for the answer any more; None if somebody always does."""
+        remaining = self._context.time_remaining()
+        return None if remaining is None else time.monotonic() + remaining
+
+    def received(self, request: bytes, *, large: bool) -> bytes:
+        """Counts a request, and a large one against the memory for requests. Raises Overloaded."""
+        received.set(len(request))
+        if large:
+            self._calls.request_memory.receive(self.client, len(request))
+        return self._counts.received(request)
 
     def hold(self, reply: bytes, *, begun: bool = False) -> bytes:
         """Counts a reply that is about to be sent against the memory for replies. Raises Overloaded; not if the reply of a

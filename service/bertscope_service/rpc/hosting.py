@@ -56,6 +56,7 @@ class Hosting:
         settings: Settings,
         metrics: Metrics,
         replies: ReplyMemory,
+        requests: RequestMemory,
         on_broken: Callable[[torch.device], None],
         on_stalled: Callable[[torch.device, bool], None],
     ) -> None:
@@ -80,7 +81,6 @@ class Hosting:
         limits = RequestLimits(
             settings.max_texts, settings.max_text_characters, settings.max_candidates, settings.max_request_tokens
         )
-        requests = RequestMemory(self.metrics)
         self.backend = Backend(self.engine, self.registry, limits, SourcePolicy.of(settings), replies, requests)
 
     def _read(self, spec: LoadSpec, report: Report) -> LoadedModel:

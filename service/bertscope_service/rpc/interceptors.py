@@ -7,7 +7,8 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import grpc
 
@@ -16,7 +17,11 @@ from bertscope_service.errors import InvalidArgument
 from bertscope_service.observability.metrics import MethodMetrics
 from bertscope_service.rpc.call_stages import Call, Calls, Context
 from bertscope_service.rpc.malformed import Malformed
+from bertscope_service.rpc.parsing import parse_in_parts
 from bertscope_service.rpc.status import SentStatus
+
+INLINE_BYTES = 128 * 1024
+"""Smaller requests are parsed on the loop, in some milliseconds at most."""
 
 IDLE_SECONDS = 0.02
 """If no call came for this long, none waits to be accepted, and all replies have been sent."""
@@ -25,6 +30,14 @@ Handler: TypeAlias = Any
 """A grpc.RpcMethodHandler; its type hints do not cover asyncio."""
 
 Continuation: TypeAlias = Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]
+
+
+class Compute(Protocol):
+    """Runs a computation in a thread, in its client's turn; see Engine.compute."""
+
+    def __call__(self, work: Callable[[], Any], *, client: str, deadline: float | None) -> Awaitable[Any]: ...
+
+
 Raw: TypeAlias = bytes | AsyncIterator[bytes]
 """A serialised request, or a stream of one that is not read yet."""
 
@@ -50,9 +63,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
       in the initial metadata: once they are sent, gRPC clients no longer retry a call.
     """
 
-    def __init__(self, calls: Calls, malformed: Malformed) -> None:
+    def __init__(self, calls: Calls, malformed: Malformed, compute: Compute) -> None:
+        """`compute` parses large requests."""
         self.calls = calls
         self._malformed = malformed
+        self._compute = compute
         self._wrapped: dict[str, Wrapped] = {}
         self._arrived = False
 
@@ -130,7 +145,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             call = Call(self.calls, method, counts, context)
             try:
                 await call.admit()
-                request = self._malformed.parse(handler, counts.received(await _read(raw)))
+                request = await self._parsed(handler, method, call, await _read(raw))
                 reply = call.hold(serialize(await handler.unary_unary(request, context)))
                 await call.may_answer()
             except Exception as error:  # noqa: BLE001 - all become statuses here
@@ -145,6 +160,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
         return answer
 
+    async def _parsed(self, handler: Handler, method: Method, call: Call, raw: bytes) -> Any:
+        """Returns the request of a call. Raises InvalidArgument, Overloaded."""
+        large = len(raw) > INLINE_BYTES
+        call.received(raw, large=large)
+        if not large:
+            return self._malformed.parse(handler, raw)
+        with self._malformed.parsing():
+            return await self._compute(partial(parse_in_parts, method.request, raw), client=call.client, deadline=call.deadline)
+
     def _streaming(self, handler: Handler, method: Method) -> Callable[[Raw, Context], AsyncIterator[bytes]]:
         counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes
 
@@ -152,7 +176,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             call, begun, status = Call(self.calls, method, counts, context), False, None
             try:
                 await call.admit()
-                request = self._malformed.parse(handler, counts.received(await _read(raw)))
+                request = await self._parsed(handler, method, call, await _read(raw))
                 async with contextlib.aclosing(handler.unary_stream(request, context)) as responses:
                     async for response in responses:
                         # gRPC holds one message of a stream at a time, and requests the next when its reader has room.

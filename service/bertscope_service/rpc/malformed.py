@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias, get_args
 
 import grpc
@@ -64,16 +64,22 @@ class Malformed:
         if not all(value.isascii() or name.endswith("-bin") for name, value in metadata):
             self.note("metadata")
 
-    def parse(self, handler: Handler, raw: bytes) -> Any:
-        """Parses the request of a method. Raises InvalidArgument."""
+    @contextlib.contextmanager
+    def parsing(self) -> Iterator[None]:
+        """Counts a request that can't be parsed. Raises InvalidArgument then."""
         try:
-            return handler.request_deserializer(raw)
+            yield
         except DecodeError as error:
             self.note("request")
             message = (
                 "the request is not a valid protobuf message of this method, or a text in it is not UTF-8; encode text as UTF-8"
             )
             raise InvalidArgument("", message, "MALFORMED_REQUEST") from error
+
+    def parse(self, handler: Handler, raw: bytes) -> Any:
+        """Parses the request of a method. Raises InvalidArgument."""
+        with self.parsing():
+            return handler.request_deserializer(raw)
 
     def guard(self, handler: Handler) -> Handler:
         """Wraps another library's handler so that it answers malformed requests with INVALID_ARGUMENT; gRPC would answer

@@ -17,9 +17,11 @@ import grpc
 from grpc_health.v1 import health
 
 from bertscope_service.api.reply_memory import ReplyMemory
+from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.contract import FILES, METHODS, SERVICES, Method
 from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.errors import Overloaded, Unavailable
+from bertscope_service.observability.loop_monitor import LoopMonitor
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.rpc import channelz
@@ -86,11 +88,12 @@ class Server:
         self._security = ServerSecurity(settings, self.metrics)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         load_shedder = LoadShedder(limits, self.metrics, self._overload)
-        self._replies = ReplyMemory(self.metrics)
+        self._replies, self._requests = ReplyMemory(self.metrics), RequestMemory(self.metrics)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         self._malformed = Malformed(self.metrics)
-        self._calls = Calls(self.metrics, load_shedder, settings.client_identity, self._replies, self._tracer)
-        self._interceptor = CallInterceptor(self._calls, self._malformed)
+        self._calls = Calls(self.metrics, load_shedder, settings.client_identity, self._replies, self._requests, self._tracer)
+        self._interceptor = CallInterceptor(self._calls, self._malformed, self._compute)
+        self._loop_monitor = LoopMonitor(self.metrics.loop_delay_seconds.observe)
         self._stop_now = asyncio.Event()
         self._health = Health(SERVICES)
         self._metrics_server: contextlib.ExitStack = contextlib.ExitStack()
@@ -129,11 +132,16 @@ class Server:
         def answer(request: Any, context: Any) -> Any:
             found = self._answers.get(method.path)
             if found is None:
-                what = "the server starts and has not loaded its models yet"
-                raise Unavailable(f"{what}; call another server, or wait until its health says SERVING", "SERVER_STARTING")
+                raise _starting()
             return found(request, context)
 
         return answer
+
+    async def _compute(self, work: Callable[[], Any], *, client: str, deadline: float | None) -> Any:
+        """Runs a computation in a thread; see Engine.compute."""
+        if self._hosted is None:
+            raise _starting()
+        return await self._hosted.engine.compute(work, client=client, deadline=deadline)
 
     def _overload(self, client: str, remaining: float | None) -> Overloaded | None:
         return None if self._hosted is None else self._hosted.engine.overload(client, remaining)
@@ -153,6 +161,7 @@ class Server:
     async def start(self) -> Ports:
         """Opens the ports. Raises OSError if a port is taken."""
         self._loop = asyncio.get_running_loop()
+        self._loop_monitor.begin()
         port = listen(self._server, self._settings.address, self._security.credentials)
         metrics_port, self._metrics_server = serve_http(
             self.metrics.registry, lambda: self._health.serving, self._settings.metrics_address
@@ -166,7 +175,9 @@ class Server:
         """Imports what runs models, in a thread: it takes seconds. Raises InvalidArgument, AlreadyExists for the models of the
         settings."""
         hosting, make_answers = await import_hosting()
-        self._hosted = hosting(self._settings, self.metrics, self._replies, self._device_broke, self._device_stalled)
+        self._hosted = hosting(
+            self._settings, self.metrics, self._replies, self._requests, self._device_broke, self._device_stalled
+        )
         self._answers = make_answers(self._hosted, lambda: self._health.serving)
 
     async def load_models(self) -> None:
@@ -211,10 +222,16 @@ class Server:
             await self._hosted.engine.close(CLOSE_SECONDS)
         await self._tracer.close()
         await in_daemon_thread(self._metrics_server.close)
+        self._loop_monitor.end()
 
     def stop_now(self) -> None:
         """Cuts short the waits of a stop."""
         self._stop_now.set()
+
+
+def _starting() -> Unavailable:
+    what = "the server starts and has not loaded its models yet"
+    return Unavailable(f"{what}; call another server, or wait until its health says SERVING", "SERVER_STARTING")
 
 
 async def serve(settings: Settings, began: float, overdue: Callable[[], None] = lambda: None) -> None:

@@ -172,3 +172,38 @@ def test_a_text_with_a_bad_position_fails_alone(host: Host) -> None:
     change = at(STATE, 0, {"add": {"vector": tensor(np.ones(SIZE))}}, positions=tokens(40))
     refusal(host, "FillMask", texts=[TEXT], site_interventions=[change])
     np.testing.assert_allclose([logs(one.result()) for one in waiting], [fill(host)] * 20, rtol=0, atol=1e-6)
+
+
+def scaled(layer: int, spans: Iterable[tuple[int, int]], scale: float) -> Change:
+    """A state multiplied at the tokens that begin in some parts of the text."""
+    where = {"spans": {"spans": [{"start": start, "end": end} for start, end in spans]}}
+    return at(STATE, layer, {"scale": scale}, positions=where)
+
+
+def test_many_changes_at_many_spans_are_what_they_are_together(host: Host) -> None:
+    """In many texts, some with another number of tokens before the place; and no callback holds the loop meanwhile."""
+    texts, factor = [TEXT, "Well, the [MASK] sat on the mat."] * 24, 0.999
+    many = [scaled(1, [(0, 3), (4 + number % 3, 10), (10, 40)], factor) for number in range(300)]
+    few = [scaled(1, [(0, 3)], factor**300), scaled(1, [(4, 5)], factor**100)]
+    few += [scaled(1, [(5, 6)], factor**200), scaled(1, [(6, 40)], factor**300)]
+    replies = [
+        call(host, "FillMask", texts=texts, candidates=CANDIDATES, site_interventions=changes) for changes in (many, few)
+    ]
+    found, expected = (
+        np.array([[one.log_probability for one in text.masks[0].predictions] for text in reply.results]) for reply in replies
+    )
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    assert np.ptp(found[::2], axis=0).max() < 1e-5 < np.abs(found[0] - found[1]).max()
+
+
+def test_changes_are_bounded(host: Host) -> None:
+    spans = [(number, number + 1) for number in range(500)]
+    several = [scaled(0, spans[number:], 1.0) for number in range(60)]
+    failure = refusal(host, "FillMask", texts=[TEXT] * 256, candidates=CANDIDATES, site_interventions=several)
+    assert (failure.info.reason, failure.fields) == ("TOO_MANY_CHANGES", ["site_interventions"])
+    assert "send fewer texts" in failure.message
+    assert call(host, "FillMask", texts=[TEXT], candidates=CANDIDATES, site_interventions=several).results
+    source = {"source": {"input": {"text": TEXT}, "interventions": [at(STATE, 0, {"scale": 1.0})] * 100}}
+    sources = [at(STATE, 1, source, positions=MASKS)] * 100
+    failure = refusal(host, "FillMask", texts=[TEXT], candidates=CANDIDATES, site_interventions=sources)
+    assert (failure.info.reason, failure.info.metadata["limit"]) == ("TOO_MANY_CHANGES", "10000")
