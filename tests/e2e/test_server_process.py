@@ -20,11 +20,13 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope.v1 import site_pb2
 from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
 from bertscope_service.models.kept_exports import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.forked import Forked, serve_and_continue
+from tests.support.observed import metric
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
 
@@ -169,6 +171,21 @@ def test_a_second_signal_cuts_the_grace_short(launch: Callable[..., Process]) ->
     with pytest.raises(grpc.RpcError) as caught:
         list(stream)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert "Traceback" not in process.text
+
+
+@servers_of_its_own
+def test_a_stop_ends_in_time_behind_calls_that_compute_on_the_host(launch: Callable[..., Process]) -> None:
+    """Each has a thousand changes to place in 256 texts, which takes a core seconds."""
+    process = launch("--grace-seconds", "1")
+    process.wait_until_serving()
+    change = {"site": site_pb2.SITE_STATE, "change": {"scale": 0.999}}
+    request = cloze.FillMaskRequest(texts=[CAPITAL.texts[0]] * 256, site_interventions=[change] * 1000)
+    calls = [process.cloze.FillMask.future(request, timeout=granted(100)) for _ in range(4)]
+    wait_until(lambda: metric(process, "bertscope_requests_in_flight", method="FillMask") == 4, "all are there")
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.end(granted(1 + 5)) == 0
+    assert {call.exception().code() for call in calls} <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED}
     assert "Traceback" not in process.text
 
 

@@ -134,6 +134,6 @@ def test_positions_are_the_masks_or_all_tokens() -> None:
     long = TokenSequence([7] * (MAX_POSITIONS + 1), [0] * (MAX_POSITIONS + 1))
     with pytest.raises(InvalidArgument, match="name fewer"):
         usual.positions(long, 4, "inputs[0]")
-    nowhere = SiteQuery(Site.ACTIVATIONS, (0,), lambda _: np.zeros(0, dtype=np.int64), 20)
+    nowhere = SiteQuery(Site.ACTIVATIONS, (0,), lambda *_: np.zeros(0, dtype=np.int64), 20)
     with pytest.raises(InvalidArgument, match="has no token"):
         nowhere.positions(row, 4, "inputs[0]")
