@@ -72,6 +72,12 @@ def test_layers_without_a_map_are_named() -> None:
         result.random_change(7)
 
 
+def test_a_report_of_a_label_that_is_not_there_is_refused() -> None:
+    assert read(eraser(0), report(majority_label=1))[-1].majority_label == "verb"
+    with pytest.raises(bertscope.InvalidReply, match="without scores"):
+        read(eraser(0), report(majority_label=2))
+
+
 def test_a_file_of_something_else_is_named(tmp_path: Path) -> None:
     with (tmp_path / "other.npz").open("wb") as file:
         np.savez(file, layers=np.arange(2))

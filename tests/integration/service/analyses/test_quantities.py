@@ -119,8 +119,7 @@ def check(
             assert_quantity(alone, found.astype(np.float64), quantity)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "packed", "graphs"])
+@pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("packed", "graphs"))])
 def test_quantities_are_what_they_are_defined_as(
     subject: Subject, definitions: Definitions, in_float32: Definitions, export_cache: Path, kind: str
 ) -> None:
