@@ -12,7 +12,7 @@ from benchmarks.host import command as host
 from benchmarks.lib.kernels import kernels
 from benchmarks.lib.measure import Claim, machine, print_table
 from benchmarks.load import command as load
-from benchmarks.load import heavy_callers, overload
+from benchmarks.load import heavy_callers, largest, overload
 from benchmarks.micro import (
     attribution,
     batches,
@@ -102,6 +102,7 @@ REPORTS = {
     "facts": facts.main,
     "find": find.main,
     "heavy": heavy_callers.main,
+    "largest": largest.main,
     "soak": soak.main,
     "peers": peers.main,
     "processes": processes.main,

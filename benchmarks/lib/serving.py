@@ -16,6 +16,7 @@ from pathlib import Path
 import bertscope
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 START_SECONDS = 300
 
@@ -33,10 +34,16 @@ class Running:
 
     def metric(self, name: str, **labels: str) -> float:
         """Returns the sum of a metric over all label sets that contain `labels`."""
+        return sum(sample.value for sample in self._samples(name) if labels.items() <= sample.labels.items())
+
+    def buckets(self, name: str) -> dict[str, float]:
+        """Returns the counts of a histogram without labels up to each of its bounds, in their order."""
+        return {sample.labels["le"]: sample.value for sample in self._samples(f"{name}_bucket")}
+
+    def _samples(self, name: str) -> Iterator[Sample]:
         with urllib.request.urlopen(self.metrics_url) as page:
             families = list(text_string_to_metric_families(page.read().decode()))
-        samples = (sample for family in families for sample in family.samples if sample.name == name)
-        return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
+        return (sample for family in families for sample in family.samples if sample.name == name)
 
 
 @contextlib.contextmanager

@@ -18,9 +18,8 @@ import grpc
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
-from bertscope.v1 import common_pb2
+from bertscope.v1 import common_pb2, site_pb2
 from bertscope.v1 import model_pb2 as model
-from bertscope.v1 import site_pb2
 from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
 from bertscope_service.models.kept_exports import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc

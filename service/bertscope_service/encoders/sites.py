@@ -31,7 +31,7 @@ INNER = frozenset({Site.ATTENTION_OUTPUT, Site.ACTIVATIONS, Site.FEED_FORWARD_OU
 """Sites inside a layer that are neither at its ends nor at its heads."""
 
 Found: TypeAlias = dict[Hashable, NDArray[np.int64]]
-"""What was found in one sequence, by what was looked for: equal positions of many changes are found once."""
+"""Positions in one sequence, by what was looked for: equal positions of many changes are found once."""
 
 
 class Finder(Protocol):
