@@ -93,12 +93,11 @@ async def _serve(settings: Settings, began: float, ended: Callable[[int], None],
     # Imported here, because errors in flags or ports should be reported at once.
     from bertscope_service.checkpoints.temporary_folder import remove_abandoned
     from bertscope_service.errors import ServiceError
-    from bertscope_service.models.kept_exports import prune_unless_busy
     from bertscope_service.rpc.server import serve
 
     remove_abandoned()
-    # An old cache may be large, and its disk slow: nothing waits for it.
-    threading.Thread(target=prune_unless_busy, args=(settings.cache_folder,), name="bertscope-prune", daemon=True).start()
+    # An old cache or a model root may be large, and its disk slow: nothing waits for it.
+    threading.Thread(target=_clean, args=(settings,), name="bertscope-clean", daemon=True).start()
     status = 1
     try:
         await serve(settings, began, overdue)
@@ -108,6 +107,15 @@ async def _serve(settings: Settings, began: float, ended: Callable[[int], None],
     finally:
         ended(status)
     return status
+
+
+def _clean(settings: Settings) -> None:
+    """Removes old exports, and what killed servers left below the model roots."""
+    from bertscope_service.checkpoints.locked_folders import remove_unfinished
+    from bertscope_service.models.kept_exports import prune_unless_busy
+
+    prune_unless_busy(settings.cache_folder)
+    remove_unfinished(settings.model_root)
 
 
 def _version() -> str:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import errno
 import secrets
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from safetensors import SafetensorError
 
+from bertscope_service.checkpoints.locked_folders import SAVING_PREFIX, UNFINISHED_PREFIX, lock, release, remove_abandoned
 from bertscope_service.errors import AlreadyExists, FailedPrecondition
-
-UNFINISHED_PREFIX = ".bertscope-"
-"""Prefix of folders that are being written."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a full disk or an exhausted quota."""
@@ -43,7 +40,7 @@ def check_writable(folder: Path) -> None:
     check_vacant(folder)
     nearest = next(parent for parent in folder.parents if parent.exists())
     try:
-        tempfile.TemporaryDirectory(prefix=UNFINISHED_PREFIX, dir=nearest).cleanup()
+        tempfile.TemporaryDirectory(prefix=SAVING_PREFIX, dir=nearest).cleanup()
     except OSError as error:
         raise unwritable(folder, error) from error
 
@@ -51,25 +48,30 @@ def check_writable(folder: Path) -> None:
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """Yields a new folder beside `folder`, which is renamed to it when the block ends. If the block fails, nothing remains.
+    What a killed process left there is removed.
 
     Raises AlreadyExists for a folder that holds something, FailedPrecondition if it can't be written or the disk is full.
     """
     check_vacant(folder)
-    beside = folder.parent / f"{UNFINISHED_PREFIX}{secrets.token_hex(6)}"
+    token = secrets.token_hex(6)
     made = [parent for parent in folder.parents if not parent.exists()]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside.mkdir()
-        yield beside
-        _share(beside)
-        check_vacant(folder)  # another process may have written there meanwhile
-        beside.replace(folder)
+        remove_abandoned(folder.parent.glob(f"{SAVING_PREFIX}*"))
+        with ExitStack() as owned:
+            new = folder.parent / f"{UNFINISHED_PREFIX}{token}"
+            new.mkdir()
+            beside, handle = lock(new, f"{SAVING_PREFIX}{token}")
+            owned.callback(release, beside, handle)
+            yield beside
+            _share(beside)
+            check_vacant(folder)  # another process may have written there meanwhile
+            beside.replace(folder)
     except (OSError, SafetensorError) as error:
         if getattr(error, "errno", None) in TAKEN:
             raise _taken(folder) from error
         raise unwritable(folder, error) from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
         with suppress(OSError):  # not empty: the new folder is there
             for parent in made:
                 parent.rmdir()

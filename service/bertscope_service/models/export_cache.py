@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bertscope_service.checkpoints.atomic_folder import UNFINISHED_PREFIX, atomic_folder
+from bertscope_service.checkpoints.atomic_folder import FULL, atomic_folder, unwritable
+from bertscope_service.checkpoints.locked_folders import UNFINISHED_PREFIX
 from bertscope_service.checkpoints.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from bertscope_service.checkpoints.sources import Source, calling
 from bertscope_service.compression.onnx.isolated_export import export_onnx
@@ -102,6 +103,10 @@ def _alone_in(graphs: Path) -> Iterator[None]:
 
 
 def _unwritable(folder: Path, error: Exception) -> FailedPrecondition:
+    if getattr(error, "errno", None) in FULL:
+        full = unwritable(folder, error)
+        full.rename(str(folder), NAME)
+        return full
     why = getattr(error, "strerror", None) or error
     logger.warning("%s, %s, can't be written: %s", NAME, folder, why)
     message = f"{NAME} can't be written: {why}; choose another folder with --cache-folder"
