@@ -207,7 +207,7 @@ def punctuation_ids(entries: Sequence[str], tokenizer: TextTokenizer) -> frozens
 
 def _ids_of(entry: str, tokenizer: TextTokenizer) -> set[int]:
     """Returns the ids of an entry as the vocabulary writes it, alone, after a blank, and after a letter."""
-    named = {tokenizer.backend.token_to_id(written) for written in (entry, f"##{entry}")}
+    named = {tokenizer.entry(written) for written in (entry, f"##{entry}")}
     pieces = [tokenizer.pieces_in_context(entry, before) for before in ("", " ", "x")]
     alone = {ids[0] for ids in pieces if len(ids) == 1}
     return {token for token in named | alone if token is not None and token != tokenizer.unknown_id}

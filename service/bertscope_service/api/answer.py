@@ -45,7 +45,8 @@ from bertscope_service.security import callers
 from bertscope_service.security.model_sources import SourcePolicy
 
 INLINE_CHARACTERS = 4000
-"""Requests with fewer characters are planned on the loop: waking a thread would take longer. A large request takes seconds."""
+"""Requests with fewer characters are planned on the loop: waking a thread would take longer. A large request takes seconds.
+Characters that a tokenizer makes longer count as what they become."""
 
 INLINE_BYTES = 16 * 1024
 """Larger requests are always planned in a thread: also thousands of entries without a character take time."""
@@ -131,7 +132,8 @@ class Call:
             check_tokens((sequence for sequence, _ in planned.rows), field, limits)
             return planned
 
-        large = request_bytes(request) > INLINE_BYTES or size(request) > INLINE_CHARACTERS
+        characters = size(request) * self.model.tokenizer.growth
+        large = request_bytes(request) > INLINE_BYTES or characters > INLINE_CHARACTERS
         planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
         check_places(conditions.changes, len(planned.rows))
         # Reserved before the run, because computing a large reply takes as much memory.
@@ -156,7 +158,8 @@ class Call:
         check_count(asked)
         if large:
             vectors = sum(codes_bytes(one.change) for one in asked)
-            self.backend.request_memory.hold(self.client, request_bytes(request) - vectors, vectors)
+            texts = (request_bytes(request) - vectors) * self.model.tokenizer.growth
+            self.backend.request_memory.hold(self.client, texts, vectors)
 
         def work() -> tuple[T, Conditions]:
             check_fields(request, self.backend.limits)

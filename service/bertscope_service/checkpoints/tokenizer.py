@@ -20,7 +20,9 @@ from bertscope_service.checkpoints.mask_names import MASK, Moves, find_moves
 from bertscope_service.checkpoints.spelling import SingleEntries, Speller
 from bertscope_service.checkpoints.tokenized_text import TokenizedText, span, starts
 from bertscope_service.checkpoints.tokenizer_errors import NamingErrors
+from bertscope_service.checkpoints.tokenizer_growth import MAX_GROWTH
 from bertscope_service.checkpoints.tokenizer_reading import read_tokenizer, reads_segments
+from bertscope_service.encoders.refusals import unreadable
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 from bertscope_service.groups import within
@@ -28,8 +30,14 @@ from bertscope_service.groups import within
 PART_CHARACTERS = 200_000
 """Characters that are tokenized at a time, some tenths of a second, unless one text has more."""
 
+LOCKED_CHARACTERS = 4000
+"""A single text that becomes longer is tokenized without Python's lock, so that other threads go on."""
+
 SAMPLE = "a"
 """A text that every working tokenizer accepts."""
+
+SAMPLES = 8
+"""So many in a row show how many tokens each becomes, whatever is in front of them."""
 
 
 @dataclass
@@ -38,7 +46,7 @@ class TextTokenizer:
 
     `owner` is the model's name, for errors: a tokenizer may fail on some texts long after it was loaded. segmented: whether the
     second text of a pair is segment 1, as its template says; else all is segment 0. cut_start: whether truncation cuts a text's
-    start rather than its end.
+    start rather than its end. written_letters: the most letters that its steps write for a byte; see `check_growth`.
     """
 
     backend: Tokenizer
@@ -49,13 +57,14 @@ class TextTokenizer:
     owner: str = "the model"
     segmented: bool = True
     cut_start: bool = False
+    written_letters: float = 1.0
     _words: dict[int, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def load(cls, folder: Path, max_tokens: int, *, owner: str = "the model") -> TextTokenizer:
         """Reads the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has no usable one."""
-        backend, own = read_tokenizer(folder)
+        backend, own, growth = read_tokenizer(folder)
         longest = min(max_tokens, int(own.model_max_length))
         return cls(
             backend,
@@ -66,6 +75,7 @@ class TextTokenizer:
             owner,
             segmented=reads_segments(folder),
             cut_start=own.truncation_side == "left",
+            written_letters=growth,
         )
 
     def check(self, folder: Path, entries: int, segments: int) -> None:
@@ -74,32 +84,36 @@ class TextTokenizer:
         `folder` is where it was read. Raises FailedPrecondition.
         """
         if self.size > entries:
-            message = f"the tokenizer in {folder} has {self.size} entries and the model {entries}; they don't belong together"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+            found = f"has {self.size} entries and the model {entries}"
+            raise unreadable(folder, f"the tokenizer in {folder} {found}; they don't belong together")
         try:
             sample, pair = self.encode(SAMPLE), self.encode(SAMPLE, SAMPLE)
         except FailedPrecondition as error:
-            message = (
-                f"the tokenizer in {folder} can't be used: {error.metadata['error']}; it needs a tokenizer.json that works"
-            )
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder) from error
+            why = f"can't be used: {error.metadata['error']}"
+            raise unreadable(folder, f"the tokenizer in {folder} {why}; it needs a tokenizer.json that works") from error
         last = max(self.backend.get_vocab(with_added_tokens=True).values(), default=0)
         last = max(last, *sample.encoding.ids, *pair.encoding.ids)
         if last >= entries:
-            message = (
-                f"the tokenizer in {folder} gives id {last} and the model has 0 to {entries - 1}; they don't belong together"
-            )
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+            found = f"gives id {last} and the model has 0 to {entries - 1}"
+            raise unreadable(folder, f"the tokenizer in {folder} {found}; they don't belong together")
         segment = max(pair.sequence.segments, default=0)
         if 1 < segments <= segment:
-            message = f"the tokenizer in {folder} gives segment {segment} and the model has 0 to {segments - 1}"
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+            found = f"gives segment {segment} and the model has 0 to {segments - 1}"
+            raise unreadable(folder, f"the tokenizer in {folder} {found}")
+        if self.growth > MAX_GROWTH:
+            message = f"the tokenizer in {folder} makes {self.growth} tokens of one letter; allowed are {MAX_GROWTH}"
+            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder, field="post_processor", growth=self.growth)
         around = self.backend.num_special_tokens_to_add(is_pair=False)
         if self.max_tokens <= around:
-            message = (
-                f"the tokenizer in {folder} gives {around} special tokens around a text, and the model reads {self.max_tokens}"
-            )
-            raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
+            found = f"gives {around} special tokens around a text, and the model reads {self.max_tokens}"
+            raise unreadable(folder, f"the tokenizer in {folder} {found}")
+
+    @cached_property
+    def growth(self) -> int:
+        """How many letters or tokens a letter becomes at most, beyond its forms and bytes of Unicode. 1 for usual tokenizers;
+        more if steps write several letters for one, or if a text is repeated. Raises FailedPrecondition."""
+        tokens = len(self.encode(SAMPLE * SAMPLES)) - self.backend.num_special_tokens_to_add(is_pair=False)
+        return max(1, int(self.written_letters), tokens // SAMPLES)
 
     def encode(self, text: str, text_pair: str | None = None, *, truncate: bool = False, reserve: int = 0) -> TokenizedText:
         """Tokenizes a text or a pair. With `truncate`, cuts it to `max_tokens - reserve`, the longer text first."""
@@ -120,7 +134,7 @@ class TextTokenizer:
         """
         room = self.max_tokens - reserve
         found = list[TokenizedText]()
-        for chosen in within([sum(map(len, texts)) for texts in inputs], PART_CHARACTERS):
+        for chosen in within([self._size(texts) for texts in inputs], PART_CHARACTERS):
             cancellation.check()
             part = inputs[chosen]
             written = [self._with_own_mask(texts) for texts in part]
@@ -139,13 +153,23 @@ class TextTokenizer:
                     found.append(TokenizedText(encoding, sequence, texts, moves, excess))
         return found
 
+    def _size(self, texts: tuple[str, ...]) -> int:
+        """Returns how many characters texts may become."""
+        return int(sum(map(len, texts)) * self.written_letters)
+
     def _encode(self, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
         if self._of_ascii is None:
-            return _encode(self.backend, parts)
+            return self._encode_with(self.backend, parts)
         ascii_alone = [all(map(printable_ascii, part)) for part in parts]
-        quick = iter(_encode(self._of_ascii, list(compress(parts, ascii_alone))))
-        others = iter(_encode(self.backend, list(compress(parts, map(not_, ascii_alone)))))
+        quick = iter(self._encode_with(self._of_ascii, list(compress(parts, ascii_alone))))
+        others = iter(self._encode_with(self.backend, list(compress(parts, map(not_, ascii_alone)))))
         return [next(quick if plain else others) for plain in ascii_alone]
+
+    def _encode_with(self, tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
+        if len(parts) == 1 and self._size(parts[0]) <= LOCKED_CHARACTERS:
+            return [tokenizer.encode(*_pair(parts[0]))]
+        # A tuple of one text would be read as a pair.
+        return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 
     @cached_property
     def special_ids(self) -> list[int]:
@@ -173,7 +197,7 @@ class TextTokenizer:
             self._truncating.enable_truncation(
                 tokens, strategy="longest_first", direction="left" if self.cut_start else "right"
             )
-            return self._truncating.encode(*_pair(part))
+            return self._encode_with(self._truncating, [part])[0]
 
     def _parted(
         self, whole: Encoding, texts: tuple[str, ...], own: tuple[str, ...], moves: Sequence[Moves], marks: Sequence[Mark]
@@ -194,6 +218,11 @@ class TextTokenizer:
     def piece(self, token: int) -> str:
         """Returns the vocabulary entry; "[id]" for one that only the model's rounded-up vocabulary has."""
         return self.backend.id_to_token(token) or f"[{token}]"
+
+    def entry(self, piece: str) -> int | None:
+        """Returns the id of a vocabulary entry, None if there is none."""
+        with self.naming_errors():
+            return self.backend.token_to_id(piece)
 
     def word(self, token: int) -> str:
         """Returns the entry as it is written in texts: "Ġthe" is "the", "##s" is "s"."""
@@ -257,13 +286,6 @@ class TextTokenizer:
         if own is None or own == MASK:
             return texts, ((), ())
         return tuple(text.replace(MASK, own) for text in texts), [find_moves(text, own) for text in texts]
-
-
-def _encode(tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
-    if len(parts) == 1:
-        return [tokenizer.encode(*_pair(parts[0]))]
-    # A tuple of one text would be read as a pair.
-    return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 
 
 def _pair(texts: tuple[str, ...]) -> tuple[str, str | None]:

@@ -12,6 +12,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from bertscope_service.checkpoints.amino_acids import backend_of, check_amino_acids, is_amino_acids
 from bertscope_service.checkpoints.external_references import check_tokenizer
+from bertscope_service.checkpoints.tokenizer_growth import check_growth, parts_in, parts_of
+from bertscope_service.encoders.onnx.helper_process import HelperError
 from bertscope_service.encoders.refusals import shown
 from bertscope_service.errors import FailedPrecondition
 
@@ -22,8 +24,9 @@ SERIALIZED = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 
 
-def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any]:
-    """Returns the tokenizer that splits texts, without truncation, padding or dropout, and transformers' own with its settings.
+def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any, float]:
+    """Returns the tokenizer that splits texts, without truncation, padding or dropout, transformers' own with its settings, and
+    how much longer it makes texts; see `check_growth`.
 
     Raises FailedPrecondition if the folder has no usable one.
     """
@@ -33,21 +36,25 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any]:
         raise FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
     try:
         check_tokenizer(folder)
+        # Before it is read, which runs its steps on added tokens.
+        check_growth(folder, parts_in(folder / SERIALIZED))
         tokenizer = _read(folder)
         if is_amino_acids(tokenizer):
             check_amino_acids(tokenizer, folder)
             backend = backend_of(tokenizer)
         else:
             backend = tokenizer.backend_tokenizer
-    except FailedPrecondition:
+        # transformers may have put other steps into their place.
+        growth = check_growth(folder, parts_of(backend))
+    except (FailedPrecondition, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # a panic of Rust code is no Exception
         raise _unreadable(folder, error) from error
     backend.no_truncation()
     backend.no_padding()
     _end_dropout(backend, folder)
     _warn_of_lowering(backend, folder)
-    return backend, tokenizer
+    return backend, tokenizer, growth
 
 
 def reads_segments(folder: Path) -> bool:
@@ -76,13 +83,14 @@ def _read(folder: Path) -> Any:
     return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
 
 
-def _unreadable(folder: Path, error: Exception) -> FailedPrecondition:
-    why = shown(" ".join(str(error).split()))
+def _unreadable(folder: Path, error: BaseException) -> FailedPrecondition:
+    what = str(error) if isinstance(error, HelperError) else f"{type(error).__name__}: {error}"
+    why = shown(" ".join(what.split()))
     if (folder / SERIALIZED).is_file():
         remedy = f"its {SERIALIZED} must be one of the tokenizers library; save it again"
     else:
         remedy = f"it needs a {SERIALIZED}"
-    message = f"the tokenizer in {folder} can't be read ({type(error).__name__}: {why}): {remedy}"
+    message = f"the tokenizer in {folder} can't be read ({why}): {remedy}"
     return FailedPrecondition(message, "SOURCE_UNREADABLE", source=folder)
 
 

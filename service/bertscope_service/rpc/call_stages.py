@@ -146,7 +146,7 @@ class Call:
         if not self._calls.answering.is_set():
             await self._calls.answering.wait()
 
-    def fail(self, raised: Exception) -> SentStatus:
+    def fail(self, raised: BaseException) -> SentStatus:
         """Returns the status by which the client gets an error."""
         error = without_float64(without_memory(raised))
         status = sent_status(error, self._id)

@@ -18,7 +18,7 @@ from bertscope_service.observability.metrics import MethodMetrics
 from bertscope_service.rpc.call_stages import Call, Calls, Context
 from bertscope_service.rpc.malformed import Malformed
 from bertscope_service.rpc.parsing import parse_in_parts
-from bertscope_service.rpc.status import SentStatus
+from bertscope_service.rpc.status import WITHOUT_STATUS, SentStatus
 
 INLINE_BYTES = 128 * 1024
 """Smaller requests are parsed on the loop, in some milliseconds at most."""
@@ -148,11 +148,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 request = await self._parsed(handler, method, call, await _read(raw))
                 reply = call.hold(serialize(await handler.unary_unary(request, context)))
                 await call.may_answer()
-            except Exception as error:  # noqa: BLE001 - all become statuses here
-                return call.fail(error)
-            except BaseException:
+            except WITHOUT_STATUS:
                 call.cut_off()
                 raise
+            except BaseException as error:  # noqa: BLE001 - all become statuses here
+                return call.fail(error)
             else:
                 return reply
             finally:
@@ -184,11 +184,11 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         yield call.hold(reply, begun=begun)
                         begun = True
                 await call.may_answer()
-            except Exception as error:  # noqa: BLE001 - all become statuses here
-                status = call.fail(error)
-            except BaseException:
+            except WITHOUT_STATUS:
                 call.cut_off()
                 raise
+            except BaseException as error:  # noqa: BLE001 - all become statuses here
+                status = call.fail(error)
             finally:
                 call.end()
             if status is not None:

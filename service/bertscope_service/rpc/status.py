@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
 from functools import lru_cache
 from itertools import accumulate
@@ -47,6 +48,11 @@ DETAILS = "grpc-status-details-bin"
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
+WITHOUT_STATUS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""Errors that end a call, or the process, with nobody left to tell. All others become a status, also those that are no
+Exception, such as a panic of Rust code: grpc itself sends none for them, and the caller would wait for ever."""
+
+
 class SentStatus(NamedTuple):
     """A status in the parts that gRPC sends."""
 
@@ -55,7 +61,7 @@ class SentStatus(NamedTuple):
     trailing_metadata: Metadata
 
 
-def without_memory(error: Exception) -> Exception:
+def without_memory(error: BaseException) -> BaseException:
     """Returns the error itself, or the error for callers if the process had no memory for an allocation or another thread."""
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and str(error) == "can't start new thread"):
         message = "the server has not enough memory for this now; try again later, or ask for less at a time"
@@ -63,7 +69,7 @@ def without_memory(error: Exception) -> Exception:
     return error
 
 
-def without_float64(error: Exception) -> Exception:
+def without_float64(error: BaseException) -> BaseException:
     """Returns the error itself, or the error for callers if the device has no float64, which sums over many numbers take."""
     if isinstance(error, TypeError) and "MPS" in str(error) and "float64" in str(error):
         message = "this takes 64-bit numbers, which mps does not have; load the model with device cpu"
@@ -71,7 +77,7 @@ def without_float64(error: Exception) -> Exception:
     return error
 
 
-def sent_status(error: Exception, request_id: str) -> SentStatus:
+def sent_status(error: BaseException, request_id: str) -> SentStatus:
     """Returns the status of an error, with a google.rpc.Status and the request id, if it has one, in its metadata."""
     if isinstance(error, errors.Overloaded):
         wait = round(error.retry_after * 1000)
@@ -92,7 +98,7 @@ def _sent(status: status_pb2.Status) -> SentStatus:
     return SentStatus(STATUSES[status.code], status.message, ((DETAILS, status.SerializeToString()),))
 
 
-def to_status(error: Exception, request_id: str) -> status_pb2.Status:
+def to_status(error: BaseException, request_id: str) -> status_pb2.Status:
     """Returns the google.rpc.Status of an error. Anything but a ServiceError is INTERNAL, with the id to find it in the log."""
     if not isinstance(error, errors.ServiceError):
         message = f"internal error {request_id}; the server's log has the details under this id"

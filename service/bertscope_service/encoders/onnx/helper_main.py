@@ -28,6 +28,7 @@ from typing import Any
 
 TASKS = {
     "export": "bertscope_service.compression.onnx.export:export_task",
+    "tokenize": "bertscope_service.checkpoints.tokenizer_trial:growth_task",
     "try": "bertscope_service.encoders.onnx.foreign_trial:trial_task",
 }
 """The available tasks: functions from a request to a reply, both of JSON types."""
@@ -153,7 +154,9 @@ def _done(task: Callable[[Mapping[str, Any]], Any], caller: socket.socket) -> di
         return {"refusal": [type(error).__name__, error.message, error.reason, error.metadata]}
     except MemoryError:
         return {"memory": True}
-    except Exception as error:  # noqa: BLE001 - any error is sent to the caller
+    except OSError as error:
+        return {"system": [error.errno, error.strerror or str(error)]}
+    except BaseException as error:  # noqa: BLE001 - any error is sent to the caller, also a panic of Rust code
         return {"failure": [f"{type(error).__name__}: {error}", traceback.format_exc()]}
 
 

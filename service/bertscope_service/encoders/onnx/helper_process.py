@@ -1,7 +1,8 @@
 """Runs tasks in a separate process: tasks that change state shared by all threads, and tasks that may crash or hang.
 
 torch.onnx.export replaces methods of torch.nn.Module, for every thread, while it traces; a foreign graph may crash ONNX Runtime
-or run for ever. Neither belongs in a process that serves. Files are passed in folders; requests and replies are JSON.
+or run for ever, and a tokenizer may write gigabytes. None of them belongs in a process that serves. Files are passed in
+folders; requests and replies are JSON.
 
 >>> call("try", {"file": "/models/model.onnx", ...}, check=lambda: None, seconds=60)
 """
@@ -62,7 +63,7 @@ class Helper:
         the task, as `seconds` do once the task has begun. When this returns or raises, the task has ended.
 
         Raises FailedPrecondition for a task that crashed, ran out of memory or took too long; the task's error if it is a
-        ServiceError; HelperError for any other error.
+        ServiceError or an OSError, such as that of a full disk; HelperError for any other error.
         """
         for _ in range(ATTEMPTS):
             ours, theirs = socket.socketpair()
@@ -143,13 +144,16 @@ class Answer:
         """Waits until the task has ended. Returns False if it was never begun. Raises the errors of `check`, and
         FailedPrecondition if it takes too long."""
         self._channel.settimeout(CHECK_SECONDS)
-        with contextlib.suppress(OSError):  # the process is gone
-            self._channel.sendall(json.dumps(request).encode() + b"\n")
+        rest = json.dumps(request).encode() + b"\n"
         began: float | None = None
         while self._listen():
             self._check()
             if began is None and "began" in self._said:
                 began = time.monotonic()
+            # Nobody reads it before, and a large one has no room.
+            with contextlib.suppress(OSError):  # the process is busy, or gone
+                while rest and began is not None:
+                    rest = rest[self._channel.send(rest) :]
             if began is not None and self._seconds is not None and time.monotonic() > began + self._seconds:
                 raise self._failed(f"did not end within {self._seconds:.0f} s", "HELPER_TIMEOUT")
         return "began" in self._said
@@ -167,6 +171,8 @@ class Answer:
         if "refusal" in said:
             kind, message, reason, metadata = said["refusal"]
             raise _refusal(kind, message, reason, metadata)
+        if "system" in said:
+            raise OSError(*said["system"])
         if "failure" in said:
             words, trace = said["failure"]
             logger.error("a process that was to %s failed:\n%s", WORDS[self._task], trace.rstrip())
@@ -206,7 +212,7 @@ REMEDIES = {
 }
 """Remedies for failures of tasks, by reason."""
 
-WORDS = {"export": "export the model for ONNX Runtime", "try": "try the graph"}
+WORDS = {"export": "export the model for ONNX Runtime", "tokenize": "try the tokenizer", "try": "try the graph"}
 """Descriptions of the tasks, for errors."""
 
 

@@ -20,6 +20,7 @@ from bertscope_service.encoders.onnx import foreign as onnx_foreign
 from bertscope_service.encoders.onnx.foreign import ForeignOnnxEncoder
 from bertscope_service.encoders.onnx.helper_process import helper
 from bertscope_service.encoders.onnx.sessions import SessionSettings
+from bertscope_service.encoders.onnx.values import WEIGHTS
 from bertscope_service.errors import FailedPrecondition, LoadAbandonedError
 
 from tests.support.patience import granted
@@ -92,6 +93,20 @@ def test_the_next_task_after_a_crash_works(bert: Path, tmp_path: Path) -> None:
     assert [step.step for step in applied] == ["onnx"]
     assert details["shape"]["layers"] == 4
     assert {path.name for path in (tmp_path / "again").iterdir()} == {"analysis.onnx", "fast.onnx", "model.onnx", "weights.bin"}
+
+
+def test_a_full_disk_is_an_error_that_says_so(bert: Path, tmp_path: Path) -> None:
+    """The process beside the server writes there, and the server names the folder."""
+
+    def export() -> None:
+        with atomic_folder(tmp_path / "graphs") as beside:
+            (beside / WEIGHTS).symlink_to("/dev/full")
+            export_onnx(bert, "bert", beside)
+
+    with pytest.raises(FailedPrecondition, match="is full; make room") as caught:
+        export()
+    assert caught.value.reason == "DISK_FULL"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_task_that_nobody_waits_for_is_ended(bert: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A text that a hosted tokenizer fails on is an error of its model, in every call that tokenises; others are answered."""
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Any
 
 import grpc
 import pytest
-from bertscope.v1 import cloze_pb2
+from bertscope.v1 import cloze_pb2, model_pb2
+from bertscope_service.checkpoints import tokenizer_reading
 from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.message import Message
 
@@ -42,7 +44,7 @@ class Failing:
         def fail(*_: object, **__: object) -> None:
             raise self._error
 
-        return fail if name.startswith("encode") else getattr(self._backend, name)
+        return fail if name.startswith("encode") or name == "token_to_id" else getattr(self._backend, name)
 
 
 @pytest.fixture
@@ -81,3 +83,41 @@ def test_a_vocabulary_without_an_entry_for_what_is_unknown(loop: LoopThread, tmp
             host.cloze.FillMask(cloze_pb2.FillMaskRequest(texts=["猫 sat. The [MASK] sat."]), timeout=CALL_SECONDS)
     assert (failures[0].info.reason, failures[0].info.metadata["model"]) == ("TOKENIZER_FAILED", "models/ill")
     assert "Missing [UNK] token" in failures[0].message
+
+
+@pytest.mark.parametrize(("charsmap", "tried"), [(b"", True), (b"", False), (bytes(4), True), (bytes(4), False)])
+def test_a_tokenizer_whose_library_panics(
+    lab: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, charsmap: bytes, tried: bool
+) -> None:
+    """While it reads no map, and at the first text with an empty one: in a process of its own, and if not there, here."""
+    if not tried:
+        monkeypatch.setattr(tokenizer_reading, "check_growth", lambda *_: 1.0)
+    folder = write_checkpoint("bert", tmp_path / "damaged")
+    path = folder / "tokenizer.json"
+    normalizer = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()}
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"normalizer": normalizer}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    before = lab.names()
+    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+        list(lab.models.LoadModel(model_pb2.LoadModelRequest(model_id="damaged", source=str(folder)), timeout=CALL_SECONDS))
+    assert failures[0].info.reason == "SOURCE_UNREADABLE"
+    assert "PanicException" in failures[0].message
+    assert lab.names() == before
+    assert lab.cloze.FillMask(cloze_pb2.FillMaskRequest(texts=["The [MASK] sat."]), timeout=CALL_SECONDS).results
+
+
+@pytest.mark.parametrize(
+    "error", [PanicException("elsewhere"), BaseExceptionGroup("all", [GeneratorExit()])], ids=["panic", "group"]
+)
+def test_an_error_that_is_no_exception_has_a_status(lab: Host, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Wherever a library raises it: grpc would send none, and the caller would wait for ever."""
+
+    def read(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(lab.server.registry, "_read", read)
+    before = lab.names()
+    for _ in range(2):  # its name is free again
+        with refused(grpc.StatusCode.INTERNAL):
+            list(lab.models.LoadModel(model_pb2.LoadModelRequest(model_id="ill", source="embedded"), timeout=CALL_SECONDS))
+    assert lab.names() == before
