@@ -20,6 +20,7 @@ from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import cloze_pb2 as cloze
 from bertscope.v1 import common_pb2, site_pb2
 from bertscope.v1 import model_pb2 as model
+from bertscope_service.checkpoints.locked_folders import SAVING_PREFIX
 from bertscope_service.checkpoints.temporary_folder import PREFIX as SCRATCH
 from bertscope_service.models.kept_exports import LOCK
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -192,9 +193,12 @@ def test_a_stop_ends_in_time_behind_calls_that_compute_on_the_host(launch: Calla
 def test_a_killed_server_is_unavailable_and_not_a_hang(launch: Callable[..., Process], tmp_path: Path) -> None:
     remains = tmp_path / f"{SCRATCH}of-one-killed-before"
     remains.mkdir()
-    process = launch()
+    saving = tmp_path / "models" / f"{SAVING_PREFIX}by-one-killed-before"
+    saving.mkdir(parents=True)
+    process = launch("--model-root", str(tmp_path / "models"))
     process.wait_until_serving()
     assert not remains.exists()
+    wait_until(lambda: not saving.exists(), "what a killed save left is gone")
     stream = long_stream(process)
     next(stream)
     process.popen.kill()

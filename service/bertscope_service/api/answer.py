@@ -173,6 +173,7 @@ class Call:
 
         with ExitStack() as used:
             models = {name: used.enter_context(self.backend.registry.use(name)) for name in source_models(asked)}
+            large = large or any(model.tokenizer.growth > 1 for model in models.values())
             return await self.compute(work, large=large, priority=priority)
 
     async def compute(self, work: Callable[[], T], *, large: bool = True, priority: Priority = Priority.BULK) -> T:

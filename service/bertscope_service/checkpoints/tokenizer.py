@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import compress
@@ -62,9 +62,12 @@ class TextTokenizer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def load(cls, folder: Path, max_tokens: int, *, owner: str = "the model") -> TextTokenizer:
-        """Reads the tokenizer of a checkpoint folder. Raises FailedPrecondition if it has no usable one."""
-        backend, own, growth = read_tokenizer(folder)
+    def load(
+        cls, folder: Path, max_tokens: int, *, owner: str = "the model", check: Callable[[], None] = lambda: None
+    ) -> TextTokenizer:
+        """Reads the tokenizer of a checkpoint folder; `check` is called if that takes long, and may raise to abandon it. Raises
+        FailedPrecondition if it has no usable one."""
+        backend, own, growth = read_tokenizer(folder, check)
         longest = min(max_tokens, int(own.model_max_length))
         return cls(
             backend,
@@ -167,7 +170,8 @@ class TextTokenizer:
 
     def _encode_with(self, tokenizer: Tokenizer, parts: Sequence[tuple[str, ...]]) -> list[Encoding]:
         if len(parts) == 1 and self._size(parts[0]) <= LOCKED_CHARACTERS:
-            return [tokenizer.encode(*_pair(parts[0]))]
+            text, *pair = parts[0]
+            return [tokenizer.encode(text, pair[0] if pair else None)]
         # A tuple of one text would be read as a pair.
         return tokenizer.encode_batch([part[0] if len(part) == 1 else part for part in parts])
 
@@ -286,10 +290,6 @@ class TextTokenizer:
         if own is None or own == MASK:
             return texts, ((), ())
         return tuple(text.replace(MASK, own) for text in texts), [find_moves(text, own) for text in texts]
-
-
-def _pair(texts: tuple[str, ...]) -> tuple[str, str | None]:
-    return texts[0], texts[1] if len(texts) > 1 else None
 
 
 def check_length(tokenized: TokenizedText, field: str, max_tokens: int, *, cuttable: bool = True) -> None:

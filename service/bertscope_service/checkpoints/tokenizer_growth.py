@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -55,12 +54,12 @@ def parts_in(file: Path) -> Parts:
 def parts_of(tokenizer: Tokenizer) -> Parts:
     """Returns the parts of a tokenizer."""
     parts = {"normalizer": tokenizer.normalizer, "pre_tokenizer": tokenizer.pre_tokenizer, "decoder": tokenizer.decoder}
-    return {name: json.loads(part.__getstate__()) for name, part in parts.items() if part is not None}
+    return {name: None if part is None else json.loads(part.__getstate__()) for name, part in parts.items()}
 
 
-def check_growth(folder: Path, parts: Parts) -> float:
+def check_growth(folder: Path, parts: Parts, check: Callable[[], None] = lambda: None) -> float:
     """Returns the most letters that a tokenizer's steps write for a byte of a text, at least 1: for single letters, and for the
-    texts that the steps find and write. `folder` is where it is, for errors.
+    texts that the steps find and write. `folder` is where it is, for errors; `check` is called during a trial and may raise.
 
     Raises FailedPrecondition, naming the step, for a tokenizer that writes more than `MAX_GROWTH`, and for one whose trial
     crashes or does not end; HelperError for one whose trial fails.
@@ -74,16 +73,10 @@ def check_growth(folder: Path, parts: Parts) -> float:
             raise _grows(folder, field, step.get("type"), factor)
     if not chains:
         return 1.0
-    found = _tried(json.dumps(chains))
+    found = helper.call("tokenize", {"chains": chains}, check=check, seconds=TRIAL_SECONDS)
     if "excess" in found:
         raise _grows(folder, *found["excess"])
     return float(found["growth"])
-
-
-@lru_cache(64)
-def _tried(chains: str) -> Mapping[str, Any]:
-    """Returns what the trial says, kept because the same tokenizer is loaded again and again."""
-    return dict(helper.call("tokenize", {"chains": json.loads(chains)}, seconds=TRIAL_SECONDS))
 
 
 def _grows(folder: Path, field: str, kind: object, factor: float) -> FailedPrecondition:

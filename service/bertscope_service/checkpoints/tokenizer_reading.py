@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from bertscope_service.checkpoints.external_references import check_tokenizer
 from bertscope_service.checkpoints.tokenizer_growth import check_growth, parts_in, parts_of
 from bertscope_service.encoders.onnx.helper_process import HelperError
 from bertscope_service.encoders.refusals import shown
-from bertscope_service.errors import FailedPrecondition
+from bertscope_service.errors import FailedPrecondition, LoadAbandonedError
 
 logger = logging.getLogger(__name__)
 
@@ -24,9 +25,9 @@ SERIALIZED = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 
 
-def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any, float]:
+def read_tokenizer(folder: Path, check: Callable[[], None] = lambda: None) -> tuple[Tokenizer, Any, float]:
     """Returns the tokenizer that splits texts, without truncation, padding or dropout, transformers' own with its settings, and
-    how much longer it makes texts; see `check_growth`.
+    how much longer it makes texts; see `check_growth`, which calls `check`.
 
     Raises FailedPrecondition if the folder has no usable one.
     """
@@ -37,7 +38,8 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any, float]:
     try:
         check_tokenizer(folder)
         # Before it is read, which runs its steps on added tokens.
-        check_growth(folder, parts_in(folder / SERIALIZED))
+        written = parts_in(folder / SERIALIZED)
+        growth = check_growth(folder, written, check)
         tokenizer = _read(folder)
         if is_amino_acids(tokenizer):
             check_amino_acids(tokenizer, folder)
@@ -45,8 +47,9 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, Any, float]:
         else:
             backend = tokenizer.backend_tokenizer
         # transformers may have put other steps into their place.
-        growth = check_growth(folder, parts_of(backend))
-    except (FailedPrecondition, KeyboardInterrupt, SystemExit):
+        if (parts := parts_of(backend)) != written:
+            growth = check_growth(folder, parts, check)
+    except (FailedPrecondition, LoadAbandonedError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of Rust code is no Exception
         raise _unreadable(folder, error) from error

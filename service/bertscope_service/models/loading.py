@@ -109,7 +109,7 @@ def _read(spec: LoadSpec, source: Source, device: torch.device, report: Report, 
     report_reading()
     candidates = read_candidates(source, digest, asked, runtimes, report_reading)
     encoder, *alternatives = candidates.encoders
-    tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name)
+    tokenizer = TextTokenizer.load(source.folder, encoder.shape.max_tokens, owner=spec.name, check=report_reading)
     tokenizer.check(source.folder, encoder.shape.vocabulary_size, encoder.shape.segments)
     declared = read_declared_pooling(source.folder)
     # Checked again, because links may have changed during the reading.
