@@ -67,7 +67,7 @@ class Site:
         self.options: list[dict[str, Any]] = []
         self.planned: Any = None
         self.memory = ReplyMemory(Metrics())
-        tokenizer = SimpleNamespace(max_tokens=512, mask_id=4)
+        tokenizer = SimpleNamespace(max_tokens=512, mask_id=4, growth=1)
         self.model: Any = SimpleNamespace(name="models/m", encoder=FakeEncoder(), tokenizer=tokenizer)
         backend: Any = Backend(self, self, LIMITS, None, self.memory, RequestMemory(Metrics()))  # type: ignore[arg-type]
         self.backend: Backend = backend
