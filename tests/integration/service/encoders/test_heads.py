@@ -75,11 +75,12 @@ def test_a_head_equals_transformers(architecture: str, capability: str, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "capability"), list(zip(EXPORTABLE, cycle(KINDS), strict=False)))
+@pytest.mark.parametrize(("architecture", "capability"), list(zip(EXPORTABLE[::2], cycle(KINDS), strict=False)))
 @torch.inference_mode()
 def test_a_head_of_graphs_equals_transformers(architecture: str, capability: str, tmp_path: Path, export_cache: Path) -> None:
-    """One of its heads. Of texts alone, since some let a text see its padding, and of all together as each alone; gates act
-    before the head."""
+    """One head of every other architecture: a graph's head is PyTorch's, compared above, on layers that test_onnx_parity.py
+    compares. Of texts alone, since some let a text see its padding, and of all together as each alone; gates act before the
+    head."""
     if ARCHITECTURES[architecture].name_of(KINDS[capability]) is None:
         pytest.skip("transformers has no such head for it")
     written = HEADS[capability]
