@@ -32,14 +32,14 @@ DOCUMENTED = {
     grpc.StatusCode.UNAVAILABLE,
 }
 FAST = settings(
-    max_examples=40,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-FEW = settings(FAST, max_examples=20)
+FEW = settings(FAST, max_examples=15)
 """For requests of which few are good, and for methods whose good requests take a tenth of a second or more: they measure, train
 or make a model."""
 
