@@ -135,7 +135,8 @@ class Call:
         characters = size(request) * self.model.tokenizer.growth
         large = request_bytes(request) > INLINE_BYTES or characters > INLINE_CHARACTERS
         planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
-        check_places(conditions.changes, len(planned.rows))
+        if conditions.changes:
+            check_places(conditions.changes, len(planned.rows))
         # Reserved before the run, because computing a large reply takes as much memory.
         self.backend.reply_memory.hold(self.client, planned.reply_bytes)
         return planned, await self.edits(conditions)
