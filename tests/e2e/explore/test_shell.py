@@ -3,10 +3,12 @@
 import io
 import json
 import re
+import resource
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 
 import bertscope
@@ -149,3 +151,24 @@ def test_the_command(target: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(granted(30)) == 0
         assert process.stdout.read() == ""
+
+
+def test_a_burst_of_connections_locks_nobody_out_and_sigterm_is_the_end() -> None:
+    """All connect before the page accepts the first one; it has far fewer descriptors than there are connections."""
+    with printed("127.0.0.1:1") as (process, address), ExitStack() as held:
+        assert process.stdout is not None
+        process.stdout.readline()  # No server answers: it has begun.
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (160, 160))
+        host, _, key = address.removeprefix("http://").partition("/#key=")
+        process.send_signal(signal.SIGSTOP)
+        name, port = host.split(":")
+        for _ in range(600):
+            held.enter_context(socket.create_connection((name, int(port)), timeout=granted(60)))
+        process.send_signal(signal.SIGCONT)
+        headers = {"Authorization": f"Bearer {key}", "Origin": f"http://{host}", "Content-Type": "application/json"}
+        owner = held.enter_context(closing(HTTPConnection(host, timeout=granted(60))))
+        owner.request("POST", "/api/server", b"{}", headers)
+        assert json.loads(owner.getresponse().read()) == {"target": "127.0.0.1:1"}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(granted(30)) == 0
+        assert process.stdout.read() == ""  # Without a word of descriptors that are used up.

@@ -19,13 +19,22 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bertscope_workbench.agents.calls import Calls
+from bertscope_workbench.local_http.connections import BoundedConnection, BoundedServer
 
 PATH = "/mcp"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 SHUTDOWN_SECONDS = 1
 """Calls that still run then are cancelled."""
 
-MAX_CONNECTIONS = 256
+MAX_SESSIONS = 256
+"""Sessions at a time; one that is not used for half an hour ends."""
+
+
+class McpConnection(BoundedConnection):
+    """A connection whose answers to any method may take long: a session's own stream is a GET."""
+
+    max_connections = MAX_SESSIONS
+    questions = ("GET", "POST", "DELETE")
 
 
 @dataclass(frozen=True)
@@ -67,20 +76,21 @@ def listen(host: str, port: int) -> socket.socket:
 async def serve_http(
     server: Server[Any], calls: Calls, listener: socket.socket, http: HttpOptions, started: Callable[[str], object]
 ) -> None:
-    """Answers on a socket until Ctrl-C or SIGTERM; `started` gets the address. Ctrl-C raises KeyboardInterrupt."""
+    """Answers on a socket until Ctrl-C or SIGTERM; `started` gets the address."""
     names = [*LOOPBACK, *(name for name in (http.host, *http.names) if name not in LOOPBACK)]
-    scheme = "https" if http.certificate else "http"
+    scheme, port = "https" if http.certificate else "http", listener.getsockname()[1]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=[pattern for name in names for pattern in (name, f"{name}:*")],
-        allowed_origins=[f"{scheme}://{name}{end}" for name in names for end in ("", ":*")],
+        # Another port of this machine is another origin: what listens there may be anybody's.
+        allowed_origins=[f"{scheme}://{name}:{port}" for name in names] + [f"{scheme}://{name}" for name in http.names],
     )
-    app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    app: ASGIApp = server.streamable_http_app(streamable_http_path=PATH, transport_security=security, max_sessions=MAX_SESSIONS)
     config = uvicorn.Config(
         app if http.token is None else Bearer(app, http.token),
         access_log=False,
         log_config=None,
-        limit_concurrency=MAX_CONNECTIONS,
+        http=McpConnection,
         server_header=False,
         ssl_certfile=http.certificate,
         ssl_keyfile=http.key,
@@ -88,8 +98,8 @@ async def serve_http(
         ws="none",
     )
     async with calls:
-        started(f"{scheme}://{http.host}:{listener.getsockname()[1]}{PATH}")
-        await uvicorn.Server(config).serve(sockets=[listener])
+        address = f"{scheme}://{http.host}:{port}{PATH}"
+        await BoundedServer(config, lambda: started(address)).serve(sockets=[listener])
 
 
 class Bearer:

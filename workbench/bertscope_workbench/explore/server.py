@@ -11,7 +11,7 @@ import uvicorn
 from bertscope import AsyncClient, BertscopeError
 
 from bertscope_workbench.explore.app import make_app
-from bertscope_workbench.explore.connections import MAX_HEAD_BYTES, BoundedConnection
+from bertscope_workbench.local_http.connections import MAX_HEAD_BYTES, BoundedConnection, BoundedServer
 
 HOST = "127.0.0.1"
 FIRST_ANSWER_SECONDS = 5
@@ -34,8 +34,10 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvicorn.Server:
-    """Returns the HTTP server of the page, to be run on a socket that listens on `port`."""
+def make_server(
+    client: AsyncClient, *, target: str, key: str, port: int, started: Callable[[], object] = lambda: None
+) -> BoundedServer:
+    """Returns the HTTP server of the page, to run on a socket that listens on `port`; `started` is called when it answers."""
     config = uvicorn.Config(
         make_app(client, target=target, key=key, port=port),
         access_log=False,
@@ -47,7 +49,7 @@ def make_server(client: AsyncClient, *, target: str, key: str, port: int) -> uvi
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    return uvicorn.Server(config)
+    return BoundedServer(config, started)
 
 
 async def serve(
@@ -61,7 +63,6 @@ async def serve(
     """Answers on the socket until Ctrl-C or SIGTERM, then closes the client.
 
     `started` gets the address to open, with its key; `unanswered` why the server at `target` does not answer, if it doesn't.
-    Ctrl-C raises KeyboardInterrupt.
     """
 
     async def look() -> None:
@@ -72,9 +73,10 @@ async def serve(
 
     key, port = secrets.token_urlsafe(32), listener.getsockname()[1]
     async with client:
-        started(f"http://{HOST}:{port}/#key={key}")
+        address = f"http://{HOST}:{port}/#key={key}"
+        server = make_server(client, target=target, key=key, port=port, started=lambda: started(address))
         looking = asyncio.create_task(look())
         try:
-            await make_server(client, target=target, key=key, port=port).serve(sockets=[listener])
+            await server.serve(sockets=[listener])
         finally:
             looking.cancel()

@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from bertscope_workbench.explore.connections import BoundedConnection
+from bertscope_workbench.local_http.connections import BoundedConnection
 
 from tests.support.fake_server import Waiting, start
 from tests.support.page import Page

@@ -72,8 +72,9 @@ def mcp(
         raise Failure(f"{where}: {error.strerror}") from error
     made = make_server(Tools(calls, offered, kept, budget), target=server.target, folder=str(kept.folder), most=budget)
     if listener is None:
-        # Python's own handler would wait for the thread that reads standard input. The server hears of it by the connection.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # An end in order would wait for the thread that reads standard input. The server hears of it by the connection.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: os._exit(0))
         print_failure(f"{len(offered)} tools of {server.target} on stdin and stdout; full results go to {kept.folder}")
         serving.run(serving.serve_stdio(made, calls))
         return

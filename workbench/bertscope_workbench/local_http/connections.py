@@ -1,23 +1,55 @@
-"""Bounds what a connection to the page may hold: there are not too many, and none waits for the rest of a request for ever.
+"""Bounds what connections may hold: there are not too many, and none waits for the rest of a request for ever.
 
-Programs without the key can connect, too. Without bounds, whatever connects and sends nothing takes a file descriptor until the
-page has none left, and then its owner gets no answer.
+Programs without a key can connect, too. Without bounds, whatever connects and sends nothing takes a file descriptor until the
+server has none left, and then its owner gets no answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable, Collection
+from types import FrameType
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MAX_CONNECTIONS = 64
 """A browser opens six for each host."""
+ACCEPTED_AT_ONCE = 8
+"""Connections that are accepted before one can be ended: for asyncio the length of the queue."""
+MAX_WAITING = 1024
+"""Connections that the system keeps until they are accepted."""
 REQUEST_SECONDS = 20.0
-"""How long a request may take to arrive, head and body, and a file of the page to be read."""
+"""How long a request may take to arrive, head and body, and an answer that is not waited for to be read."""
 MAX_HEAD_BYTES = 1 << 20
 """A browser sends the cookies of every server on this machine to this one, too: up to 180 of 4 KiB."""
+
+
+class BoundedServer(uvicorn.Server):
+    """A server that accepts few connections at a time, so that a burst takes no more descriptors than there may be connections.
+
+    SIGTERM and Ctrl-C end it in order: `serve` returns, and the process goes on to its own end.
+    """
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], object] = lambda: None) -> None:
+        """Takes uvicorn's options; `started` is called when connections are answered."""
+        config.backlog = ACCEPTED_AT_ONCE
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept; the system's queue stays long."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(MAX_WAITING)
+        self._started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ends the server; a second signal cuts off what still runs. (uvicorn's own would raise the signal again at last.)"""
+        self.force_exit, self.should_exit = self.should_exit, True
 
 
 class BoundedConnection(H11Protocol):
@@ -28,6 +60,8 @@ class BoundedConnection(H11Protocol):
 
     max_connections = MAX_CONNECTIONS
     request_seconds = REQUEST_SECONDS
+    questions: Collection[str] = ("POST",)
+    """The methods of requests whose answers may take as long as they take."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Takes what uvicorn gives its protocols."""
@@ -40,8 +74,9 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._since = self.loop.time()
         self._watch()
-        if len(self.connections) > self.max_connections:
-            waiting = [each for each in self.connections if isinstance(each, BoundedConnection) and not each.is_asking()]
+        open_ones = [each for each in self.connections if not each.transport.is_closing()]
+        if len(open_ones) > self.max_connections:
+            waiting = [each for each in open_ones if isinstance(each, BoundedConnection) and not each.is_asking()]
             min(waiting, key=lambda each: each._since).transport.abort()  # This one waits, so that there is one.
 
     def data_received(self, data: bytes) -> None:
@@ -64,7 +99,7 @@ class BoundedConnection(H11Protocol):
     def is_asking(self) -> bool:
         """Says whether a whole question has arrived whose answer is not complete: it may take as long as it takes."""
         whole = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
-        return whole and self.cycle is not None and not self.cycle.response_complete and self.scope["method"] == "POST"
+        return whole and self.cycle is not None and not self.cycle.response_complete and self.scope["method"] in self.questions
 
     def _watch(self) -> None:
         """Begins to count when a request is awaited, and stops once it is a whole question: parts do not prolong its time."""
