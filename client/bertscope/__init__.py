@@ -262,6 +262,7 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place, UnitContexts
     from bertscope.questions.representations.embeddings import EmbeddedText, EmbeddedTexts
     from bertscope.questions.representations.geometry import GeometryDescription
+    from bertscope.questions.representations.kept_contexts import load_contexts, save_contexts
     from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
     from bertscope.questions.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
     from bertscope.questions.representations.retrieval import RetrievedSentences
@@ -593,6 +594,7 @@ _PLACES = {
     "half": "bertscope.questions.compression.steps",
     "int8": "bertscope.questions.compression.steps",
     "keep_layers": "bertscope.questions.compression.steps",
+    "load_contexts": "bertscope.questions.representations.kept_contexts",
     "load_lens": "bertscope.questions.representations.tuned_lens",
     "load_probe": "bertscope.questions.probes.kept_probes",
     "magnitude": "bertscope.questions.compression.steps",
@@ -604,6 +606,7 @@ _PLACES = {
     "reduce_vocabulary": "bertscope.questions.compression.steps",
     "remove_feed_forward": "bertscope.questions.compression.steps",
     "remove_heads": "bertscope.questions.compression.steps",
+    "save_contexts": "bertscope.questions.representations.kept_contexts",
     "scale": "bertscope.values.interventions",
     "scale_site": "bertscope.values.site_changes",
     "score_alignments": "bertscope.questions.representations.alignment",
@@ -997,6 +1000,7 @@ __all__ = [
     "half",
     "int8",
     "keep_layers",
+    "load_contexts",
     "load_lens",
     "load_probe",
     "magnitude",
@@ -1008,6 +1012,7 @@ __all__ = [
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
+    "save_contexts",
     "scale",
     "scale_site",
     "score_alignments",

@@ -1,10 +1,12 @@
 """Commands that are disturbed in every way end with the files of an undisturbed run, byte for byte, or with none."""
 
+import csv
 import json
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,3 +219,45 @@ def test_states_whose_client_is_ended_are_no_file_and_the_next_run_writes_a_whol
     assert (done.returncode, said) == (0, [])
     assert f"rows of {SENTENCES} texts" in done.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["out.npy", "out.npy.json", "out.npy.jsonl"]
+
+
+def number(cell: str) -> Any:
+    """Sums over parts differ in their last digits."""
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+LONG = {
+    "trace": ("--pairs", "{folder}/pairs.tsv", "--together"),
+    "find": ("{folder}/texts.txt", "--unit", "heads", "--nearest", "2:the *cats* sat", "--sample", "20"),
+}
+"""Long work that keeps what it has found, and what it is about."""
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_work_that_is_killed_goes_on_to_the_result_of_an_unbroken_run(steady: Process, tmp_path: Path, name: str) -> None:
+    pairs = "".join(
+        f"the {number} cats sat on the [MASK] .\tthe {number} dogs sat on the [MASK] .\tof\n" for number in range(600)
+    )
+    (tmp_path / "pairs.tsv").write_text("clean\tcorrupted\tanswer\n" + pairs)
+    (tmp_path / "texts.txt").write_text("".join(f"the {number} cats sat\n" for number in range(700)))
+    command = [*COMMAND, name, *(part.format(folder=tmp_path) for part in LONG[name]), "--target", steady.target]
+
+    def run(*more: str) -> None:
+        done = subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, timeout=granted(300))
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def kept() -> list[Path]:
+        return [*tmp_path.glob("cut.partial.*")]
+
+    run("--output", "whole.csv")
+    with subprocess.Popen([*command, "--output", "cut.csv"], cwd=tmp_path, stdout=subprocess.DEVNULL) as client:
+        wait_until(lambda: any(path.suffix != ".part" for path in kept()) or client.poll() is not None, "something is kept")
+        client.kill()
+    assert client.returncode == -signal.SIGKILL
+    run("--output", "cut.csv", "--resume", "cut.partial.csv")  # It finds the file that a table would have beside it.
+    rows, whole = (list(csv.reader((tmp_path / f"{name}.csv").open())) for name in ("cut", "whole"))
+    assert [[number(cell) for cell in row] for row in rows] == [pytest.approx([number(cell) for cell in row]) for row in whole]
+    assert not [path for path in kept() if path.suffix != ".part"]

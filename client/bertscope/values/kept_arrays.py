@@ -63,11 +63,11 @@ def kept_file(path: object, holds: str, otherwise: str) -> Iterator[None]:
         raise invalid_argument(str(path), otherwise) from error
 
 
-def read_npz(file: IO[bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Returns those of the named arrays that an .npz file has, as numpy.savez writes it. Raises InvalidArgument for an array of
-    anything but real numbers, and DAMAGED for other contents."""
+def read_npz(file: IO[bytes], names: Iterable[str], most: int = MAX_ARRAYS) -> dict[str, NDArray[Any]]:
+    """Returns those of the named arrays that an .npz file has among its first, as numpy.savez writes it. Raises InvalidArgument
+    for an array of anything but real numbers, and DAMAGED for other contents."""
     with zipfile.ZipFile(file) as archive:
-        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()[:MAX_ARRAYS]}
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()[:most]}
         found = {}
         for name in names:
             if (member := members.get(name)) is None:

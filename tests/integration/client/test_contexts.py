@@ -8,7 +8,7 @@ from typing import Any
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations import context_calls
+from bertscope.client import representations_context as context_calls
 
 from tests.support.harness import Host, LoopThread, launched
 from tests.support.relations import LINKED
@@ -183,3 +183,38 @@ def test_neighbours_merge_into_one_range_that_no_other_may_share(client: bertsco
 def test_what_can_t_be_sent_is_refused_at_once(client: bertscope.Client, ask: Any, told: str) -> None:
     with pytest.raises(bertscope.InvalidArgument, match=told):
         ask(client)
+
+
+def test_a_search_that_is_cut_short_goes_on(client: bertscope.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From a file, to the same result, telling of the same texts; what it was not asked is refused."""
+    monkeypatch.setattr(context_calls, "KEPT_TEXTS", 3)
+    texts, rejected, again = [*TEXTS[:7], " ".join(SENTENCES * 20), *TEXTS[7:]], list[int](), list[int]()
+    near = bertscope.NearestTo(SENTENCES[0], (0, len(SENTENCES[0].split()[0])), 1)
+    asked = ASKED | {"nearest": near}
+    whole = client.find_contexts(texts, on_rejected=lambda index, _: rejected.append(index), **asked)
+    path = tmp_path / "kept.npz"
+
+    def keep(found: bertscope.Contexts) -> None:
+        bertscope.save_contexts(found, path)
+        if found.texts == 6:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        client.find_contexts(texts, on_found=keep, on_rejected=lambda *_: None, **asked)
+    more = {"start_from": path, "on_rejected": lambda index, _: again.append(index)}
+    found = client.find_contexts(iter(texts), on_found=lambda _: None, **more, **asked)
+    assert_same(found, whole)
+    assert again == rejected == [7]
+    assert client.find_contexts(texts, start_from=found, **asked) is found
+    for wrong, fields, told in (
+        (texts, {"seed": 8}, "other units, places, sample, seed"),
+        (["Another.", *texts[1:]], {}, "another text 0"),
+        (texts[:2], {}, "has read 6 texts, and these are 2"),
+        (texts, {"first_index": 1}, "does not begin at text 1"),
+        (texts, {"start_from": 3}, "must be Contexts or their file"),
+    ):
+        with pytest.raises(bertscope.InvalidArgument, match=told):
+            client.find_contexts(wrong, **asked | more | fields)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(bertscope.InvalidArgument, match="is not a file of contexts"):
+        bertscope.load_contexts(path)

@@ -77,7 +77,8 @@ def reply(texts: Sequence[int], best: int = BEST, sample: int = SAMPLE) -> list[
 
 
 def read(texts: Sequence[int], messages: Sequence[pb.FindContextsResponse], best: int = BEST, sample: int = SAMPLE) -> Any:
-    reader = ContextReader(dict.fromkeys(texts, "a b c d"), [range(UNITS)], best)
+    asked = {(HEAD, 2): range(UNITS), (NEURON, 1): ()}
+    reader = ContextReader(dict.fromkeys(texts, "a b c d"), [range(UNITS)], best, asked)
     for message in messages:
         reader.add(message)
     names = [(f"d{number}", 3) for number in range(UNITS)]

@@ -2,9 +2,11 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.items import stopped_in_one_line
 from bertscope_workbench.command.options.signals import Ended, ended_by_signals
 from bertscope_workbench.command.views.output import Interrupted, Terminated
@@ -73,3 +75,21 @@ def test_a_signal_that_the_process_ignores_stays_ignored() -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         check()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize("number", KINDS, ids=lambda number: number.name)
+def test_long_work_that_is_ended_gives_what_it_found(tmp_path: Path, number: signal.Signals) -> None:
+    kept = KeptFile[str](tmp_path / "kept", lambda found, path: path.write_text(found))
+
+    def work(came: Callable[[], None]) -> str:
+        came()
+        os.kill(os.getpid(), number)
+        sum(range(1000))
+        return "all"
+
+    found, stopped = until_ended(work, lambda why: f"some: {why}", kept)
+    assert isinstance(stopped, KeyboardInterrupt if number == signal.SIGINT else Terminated)
+    assert found == ("some: interrupted" if number == signal.SIGINT else f"some: ended by {number.name}")
+    assert (tmp_path / "kept").read_text() == "some: the process was killed"
+    kept.drop(tmp_path / "output")
+    assert not [*tmp_path.iterdir()]

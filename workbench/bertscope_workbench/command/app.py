@@ -140,4 +140,4 @@ def _usage_message(error: Exception) -> str:
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
     hint = f" (try: {context.command_path} --help)" if context else ""
-    return f"{message.rstrip('.')}{hint}"
+    return f"{message if message.endswith('...') else message.removesuffix('.')}{hint}"

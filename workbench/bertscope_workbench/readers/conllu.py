@@ -142,8 +142,10 @@ def decoded(number: int, raw: bytes) -> str:
 
 def _columns(number: int, line: str) -> list[str]:
     row = line.rstrip("\t").split("\t")
-    if len(row) < COLUMNS or not all(row[:2]):
+    if len(row) < COLUMNS:
         raise BadLine(number, f"has {len(row)} of the {COLUMNS} columns of a word, with tabs between them")
+    if not all(row[:2]):
+        raise BadLine(number, "has no number or no word; the first two columns must have them")
     return row
 
 

@@ -102,7 +102,7 @@ def _json_items(
     required: tuple[str, ...],
     broken: Broken = raised,
 ) -> Items[T]:
-    return collected(Items[T](), made(path, json_lines(path, broken, ()), item, broken), limit, path, no_line(required))
+    return collected(Items[T](), made(path, json_lines(path, broken, required), item, broken), limit, path, no_line(required))
 
 
 def _fact(row: Mapping[str, Any], relation: str | None, stem: str) -> Fact:

@@ -53,8 +53,16 @@ def read_stereoset(part: Part, path: Path, found: Read) -> Iterator[Item]:
         examples = json.loads(path.read_text("utf-8"))["data"]["intrasentence"]
         for number, example in enumerate(examples, start=1):
             yield from _association(f"{path}, data.intrasentence {number}", example, found)
-    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise invalid_argument(str(path), f"is not StereoSet's file: {type(error).__name__} {error}") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise invalid_argument(str(path), f"is not JSON in UTF-8 ({error}); give dev.json or test.json of StereoSet") from None
+    except KeyError as error:
+        raise invalid_argument(
+            str(path), f"is not StereoSet's file: it has no {error}; give its dev.json or test.json"
+        ) from None
+    except (TypeError, AttributeError, RecursionError):
+        raise invalid_argument(
+            str(path), "is not StereoSet's file: it has another form; give its dev.json or test.json"
+        ) from None
 
 
 def shared_words(one: str, other: str) -> tuple[Parts, Parts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bertscope._version import __version__
-from bertscope.errors import InvalidReply
+from bertscope.errors import InvalidArgument, InvalidReply
 from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
 from bertscope.v1.representation_codes_pb2 import CodesChunk, TrainCodesReport, TrainCodesResponse
 from bertscope.v1.representation_probes_pb2 import ProbeProgress as ProgressMessage
@@ -59,15 +59,18 @@ def _codes(report: TrainCodesReport, numbers: np.ndarray[tuple[int], np.dtype[np
         losses=losses,
     )
     source = wire.provenance(report.provenance)
-    return SparseCodes(
-        encoder.reshape(codes, size),
-        biases,
-        np.full(codes, report.threshold, np.float32),
-        decoder.reshape(codes, size),
-        mean,
-        report.layer,
-        source.model,
-        source.weights_digest,
-        fit,
-        versions=dict(source.library_versions) | {"bertscope": __version__},
-    )
+    try:
+        return SparseCodes(
+            encoder.reshape(codes, size),
+            biases,
+            np.full(codes, report.threshold, np.float32),
+            decoder.reshape(codes, size),
+            mean,
+            report.layer,
+            source.model,
+            source.weights_digest,
+            fit,
+            versions=dict(source.library_versions) | {"bertscope": __version__},
+        )
+    except InvalidArgument as error:
+        raise InvalidReply(f"the server sent codes that can't be used: {error}") from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ KINDS = {
     contexts_pb2.ContextUnits.KIND_ACTIVATION: "neuron",
     contexts_pb2.ContextUnits.KIND_DIRECTION: "direction",
 }
+DIRECTION = contexts_pb2.ContextUnits.KIND_DIRECTION
 JOINED = ("units", "directions", "sums", "squares", "histograms", "best_values", "best_words", "best_partners")
 JOINED_SAMPLE = ("sample_values", "sample_partners")
 
@@ -85,10 +87,18 @@ class Found:
 
 class ContextReader:
     """Reads the messages of one call. `texts`: those that were sent, by their numbers; `sets`: of each set of directions in the
-    request, the indices of its directions among those given."""
+    request, the indices of its directions among those given; `asked`: the numbers of the heads or neurons that were requested,
+    by kind and layer, none for all of it."""
 
-    def __init__(self, texts: Mapping[int, TextOrPair], sets: Sequence[Sequence[int]], best: int) -> None:
+    def __init__(
+        self,
+        texts: Mapping[int, TextOrPair],
+        sets: Sequence[Sequence[int]],
+        best: int,
+        asked: Mapping[tuple[int, int], Collection[int]] = MappingProxyType({}),
+    ) -> None:
         self._texts, self._sets, self._best = texts, [np.array(one, np.int64) for one in sets], best
+        self._asked = dict(asked) | {(DIRECTION, index): range(len(one)) for index, one in enumerate(sets)}
         self.summary: contexts_pb2.ContextsSummary | None = None
         self._places: list[Places] = []
         self._words: list[Integers] = []
@@ -118,12 +128,23 @@ class ContextReader:
             raise InvalidReply("the server ended the search without its result")
         words = np.concatenate(self._words) if self._words else np.zeros((0, 4), np.int64)
         sets = [_joined(parts) for parts in self._units.values()]
+        self._check_units(sets)
         named = [getattr(one, name) for one in sets for name in ("best_words", "best_partners", "sample_partners")]
         named += [array for one in self._places for array in (one.words, one.partners)]
         if any(array.size and array.max() >= len(words) for array in named):
             raise InvalidReply("the server sent a unit with a word that it did not send")
         used = {number: self._texts[number] for number in np.unique(words[:, 0]).tolist()}
         return Found(sets, self._places, words, used)
+
+    def _check_units(self, sets: Sequence[UnitArrays]) -> None:
+        """Raises InvalidReply unless each unit that was requested came once."""
+        found = {key: np.sort(one.units) for key, one in zip(self._units, sets, strict=True)}
+        for key, units in found.items():
+            wanted = sorted(self._asked.get(key, ())) or range(len(units))
+            if not np.array_equal(units, wanted):
+                raise InvalidReply("the server sent a unit twice, or not all units that were requested")
+        if missing := self._asked.keys() - found.keys():
+            raise InvalidReply(f"the server sent no unit of {len(missing)} layers or sets that were requested")
 
     def _read(self, message: contexts_pb2.ContextUnits) -> UnitArrays:
         kind = KINDS.get(message.kind)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from hashlib import sha256
+from itertools import chain
+from os import PathLike
 from typing import SupportsIndex
 
 from bertscope.errors import BertscopeError, InvalidReply, invalid_argument
@@ -21,6 +23,7 @@ from bertscope.questions.representations.context_requests import (
     with_directions,
 )
 from bertscope.questions.representations.contexts import SUMS, Contexts
+from bertscope.questions.representations.kept_contexts import begun, unread
 from bertscope.questions.representations.state_calls import AsyncStatesCalls
 from bertscope.questions.representations.states import StatesInput
 from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
@@ -36,6 +39,8 @@ from bertscope.values.results import TextsProgress
 
 CALL_TEXTS = 4000
 """Texts in a call, which streams its progress: a reply takes as much as the units do, whatever the texts are."""
+KEPT_TEXTS = 500
+"""The same where what is found is kept: what a run that is killed loses."""
 BEST, SAMPLE = 10, 100
 
 
@@ -62,6 +67,8 @@ class AsyncContextCalls(AsyncStatesCalls):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
+        start_from: Contexts | str | PathLike[str] | None = None,
+        on_found: Callable[[Contexts], object] | None = None,
         on_progress: OnTexts | None = None,
         on_rejected: OnRejected | None = None,
         timeout: float | None = None,
@@ -82,8 +89,12 @@ class AsyncContextCalls(AsyncStatesCalls):
         histograms are over all places. States and maps stay on the server.
 
         Texts go in calls of 4,000. A corpus that is divided among servers gets `first_index`, the number of the first text of
-        each part, and `Contexts.merge`. An error gets what earlier calls found, as `partial`. `on_progress` is called with a
-        `TextsProgress` as texts run; `on_rejected` is as in `describe_geometry`; `timeout` is for each call.
+        each part, and `Contexts.merge`. An error gets what earlier calls found, as `partial`.
+
+        `on_found` is called with what was found so far after each call, then of 500 texts; `save_contexts` keeps it, and
+        `start_from`, such contexts or their file, goes on after them. Raises InvalidArgument unless that was asked the same
+        about the first of the texts. `on_progress` is called with a `TextsProgress` as texts run; `on_rejected` is as in
+        `describe_geometry`; `timeout` is for each call.
         """
         request = find_contexts_request(
             heads=heads,
@@ -102,21 +113,30 @@ class AsyncContextCalls(AsyncStatesCalls):
         )
         asked = asked_contexts(texts, first_index, relation)
         given, near = directions_of(directions), validation.instances("nearest", nearest, NearestTo)
+        digest = _digest(request, given, near, relation, backward)
+        whole = await computed(lambda: begun(start_from, digest, int(first_index)))
         if heads is None and neurons is None and not given and not near:
             raise invalid_argument("heads", "and neurons, directions and nearest are all left out; name at least one unit")
         for index, one in enumerate(near):
             name = f"nearest {index} {one.word}" if index else f"nearest {one.word}"
             given.append(await self._toward(one, name, model, interventions, reference_texts, timeout))
         sets = with_directions(request, directions_of(given))
-        search = _Search(request, relation, backward, sets, [(one.name, int(one.layer)) for one in given])
-        limit = Limit()
-        limit.texts = CALL_TEXTS
-        parts = Parts(asked.items, asked.total, limit, large=True, on_rejected=on_rejected)
-        whole: Contexts | None = None
+        search = _Search(request, relation, backward, sets, [(one.name, int(one.layer)) for one in given], digest)
+        limit, items, done = Limit(), asked.items, 0
+        limit.texts = CALL_TEXTS if on_found is None else KEPT_TEXTS
+        if whole is not None:
+            rest = unread(items, whole)
+            if (first := next(rest, None)) is None:
+                return whole
+            items, done = chain([first], rest), first.number - whole._kept()[1]["ranges"][0][0]
+        parts = Parts(items, asked.total, limit, large=True, on_rejected=on_rejected, numbers=range(done, 1 << 60))
         try:
-            async with aclosing(self._search_parts(search, parts, asked.total, on_progress, timeout)) as found:
+            async with aclosing(self._search_parts(search, parts, asked.total, done, on_progress, timeout)) as found:
                 async for part in found:
-                    whole = part if whole is None else await computed(lambda: Contexts.merge([whole, part]))  # type: ignore[list-item]  # noqa: B023
+                    before = whole
+                    whole = part if before is None else await computed(lambda: Contexts.merge([before, part]))  # noqa: B023
+                    if on_found is not None:
+                        on_found(whole)
         except BertscopeError as error:
             error.partial = whole
             raise
@@ -153,11 +173,11 @@ class AsyncContextCalls(AsyncStatesCalls):
         search: _Search,
         parts: Parts[AskedText],
         total: int | None,
+        done: int,
         on_progress: OnTexts | None,
         timeout: float | None,
     ) -> AsyncGenerator[Contexts, None]:
-        """Yields what each call found."""
-        done = 0
+        """Yields what each call found; `done` texts were read before."""
         while (part := parts.take()) is not None:
             reader = search.reader(part)
             try:
@@ -181,6 +201,22 @@ class AsyncContextCalls(AsyncStatesCalls):
         parts.end()
 
 
+def _digest(
+    request: contexts_pb2.FindContextsRequest,
+    directions: Sequence[SiteDirection],
+    near: Sequence[NearestTo],
+    relation: str | None,
+    backward: bool,
+) -> str:
+    """Returns the same for searches that are asked the same, of any model. The states of `near` words are not compared: they
+    differ in their last digits from call to call."""
+    same = type(request)()
+    same.CopyFrom(request)
+    same.ClearField("model")
+    with_directions(same, directions)
+    return sha256(f"{relation}:{backward}:{near!r}:".encode() + same.SerializeToString(deterministic=True)).hexdigest()
+
+
 class _Search:
     """One search, whose calls differ in their texts. names: name and layer of each direction."""
 
@@ -191,14 +227,10 @@ class _Search:
         backward: bool,
         sets: Sequence[Sequence[int]],
         names: Sequence[tuple[str, int]],
+        asked: str,
     ) -> None:
-        self._request, self._sets, self._names = request, sets, names
+        self._request, self._sets, self._names, self._asked = request, sets, names, asked
         self._message = partial(context_message, relation=relation, backward=backward, pieces=request.pieces)
-        same = type(request)()
-        same.CopyFrom(request)
-        same.ClearField("model")
-        asked = f"{relation}:{backward}:".encode() + same.SerializeToString(deterministic=True)
-        self._asked = sha256(asked).hexdigest()
         self._best, self._sample = request.best or BEST, request.sample or SAMPLE
 
     def about(self, texts: Sequence[AskedText]) -> contexts_pb2.FindContextsRequest:
@@ -206,7 +238,10 @@ class _Search:
         return with_items(self._request, "texts", map(self._message, texts))
 
     def reader(self, part: Part[AskedText]) -> ContextReader:
-        return ContextReader({text.number: text.plain for text in part.items}, self._sets, self._best)
+        kinds, request = contexts_pb2.ContextUnits, self._request
+        asked = {(int(kinds.KIND_HEAD), each.layer): each.heads for each in request.heads.heads}
+        asked |= {(int(kinds.KIND_ACTIVATION), each.layer): each.units for each in request.activations.layers}
+        return ContextReader({text.number: text.plain for text in part.items}, self._sets, self._best, asked)
 
     def read(self, reader: ContextReader, part: Part[AskedText]) -> Contexts:
         """Returns what a call about some texts found, when its stream has ended."""

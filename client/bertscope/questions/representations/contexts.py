@@ -150,6 +150,11 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
     def __len__(self) -> int:
         return len(self.units)
 
+    def _kept(self) -> tuple[Found, dict[str, Any]]:
+        """Returns what a file of them keeps: what was found, and the rest in JSON types but for the provenance."""
+        about = {"names": self._directions, "asked": self._asked, "ranges": self._ranges}
+        return self._found, about | {name: getattr(self, name) for name in ("best", "sample", *SUMS)}
+
     def _heading(self) -> str:
         return f"<Contexts of {counted('unit', len(self))} in {counted('text', self.texts)}, {self.provenance.model}>"
 

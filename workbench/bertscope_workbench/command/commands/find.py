@@ -1,10 +1,10 @@
 """Search a corpus for the words at which heads, neurons, directions or sparse codes are largest.
 
 Each unit is shown with its best places and with words drawn by chance. --pos and --relation count the tags of a treebank at the
-best places of all units: what does a head look at?
+best places of all units: what does a head look at? A search that is ended keeps what it found, and --resume goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
@@ -17,13 +17,17 @@ from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
+from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.searched import nearest, searched
 from bertscope_workbench.command.options.sources import Source, source_of
+from bertscope_workbench.command.views import files as written_files
 from bertscope_workbench.command.views.contexts import print_contexts
-from bertscope_workbench.command.views.output import Failure, UsageError
+from bertscope_workbench.command.views.files import partial_name
+from bertscope_workbench.command.views.output import Failure, UsageError, console
 from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.sweep_files import resumption_named
 from bertscope_workbench.readers import files, treebanks
 
 MANY_PLACES, MANY_DRAWN = 100, 1000
@@ -68,6 +72,7 @@ def find(
     limit: options.LimitOfEach = None,
     out: Annotated[OutputOptions, Offered("output", output="Write a row for each place: .csv, .tsv, .jsonl, .parquet, .tex.")],
     summary: SummaryOptions,
+    resume: Annotated[Path | None, option("--resume FILE", "Go on from a search that was cut short: its .npz.")] = None,
     call: options.LongCallOptions,
 ) -> None:
     tagged = pos or relation
@@ -81,8 +86,16 @@ def find(
         raise UsageError("--pos does not go with --relation; count one at a time")
     asked = searched(unit, direction, probe, to.codes, near)
     source = texts_of(file, limit)
-    with to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
-        found = client.find_contexts(
+    earlier = None if resume is None else _earlier(resume)
+    kept = KeptFile(None if out.output is None else _kept_path(out.output), bertscope.save_contexts)
+    latest = list[Contexts]()
+
+    def search(came: Callable[[], None]) -> Contexts:
+        def note(so_far: Contexts) -> None:
+            latest[:] = [so_far]
+            came()
+
+        return client.find_contexts(
             source.items,
             **asked,
             nearest=nearest("--nearest", near),
@@ -93,11 +106,26 @@ def find(
             seed=seed,
             pieces=pieces,
             words=word or (),
+            start_from=earlier,
+            on_found=note,
             on_progress=show,
             on_rejected=source.reject,
             **to.arguments(),
             **call.arguments(),
         )
+
+    def so_far(why: str) -> Contexts:
+        if not latest:
+            raise bertscope.Cancelled(f"nothing was found yet: {why}")
+        return latest[0]
+
+    with resumption_named(), to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
+        found, stopped = until_ended(search, so_far, kept)
+    if stopped is not None:
+        path = _kept_path(out.output or Path(f"find-{file.stem}"))
+        written_files.kept(partial(bertscope.save_contexts, found), path)
+        console(stderr=True).print(f"the rest: the same command with --resume {path}", soft_wrap=True)
+        raise stopped
     if found.units and not any(one.count for one in found):
         raise Failure(nothing(source.items, pairs))
     counts = None
@@ -109,6 +137,19 @@ def find(
         written += summary.write(TAG_COLUMNS, rows=(row.values() for row in counts.rows()))
     shown = partial(print_contexts, counts=counts)
     print_result(found, partial(described, counts=counts), shown, json=call.json, written=written, source=source)
+    kept.drop(out.output)
+
+
+def _kept_path(output: Path) -> Path:
+    """Returns the file that has what was found while it is searched for."""
+    return partial_name(output).with_suffix(".npz")
+
+
+def _earlier(path: Path) -> Contexts:
+    """Reads the file of --resume, or of a table of places the one beside it. Raises Failure for one that can't be read."""
+    kept = path if path.suffix.lower() == ".npz" else _kept_path(path)
+    with written_files.reading(kept):
+        return bertscope.load_contexts(kept)
 
 
 def described(found: Contexts, counts: TagCounts | None) -> dict[str, Any]:

@@ -7,11 +7,12 @@ and --resume measures the rest.
 from pathlib import Path
 from typing import Annotated, Literal
 
-from bertscope import BertscopeError, Greedy, Metric, Order, SweepTable
+from bertscope import Greedy, Metric, Order, SweepTable
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import DASHED, Offered, option
 from bertscope_workbench.command.options import specifications
+from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.objectives import ObjectiveOptions
@@ -62,7 +63,7 @@ def sweep(
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     curve = None if greedy is None else Greedy(greedy, step=step or 1, max_removed=max_removed, metric=metric)
     earlier = None if resume is None else sweep_files.read_partial(resume, SweepTable)
-    stopped: BaseException | None = None
+    kept: KeptFile[SweepTable] = KeptFile(sweep_files.kept_path(output), lambda table, path: table.save(path))
     with (
         objective.lines_named(),
         sweep_files.resumption_named(),
@@ -88,12 +89,9 @@ def sweep(
             measured = running.start.baseline
         if metric is not None and metric not in measured:
             raise UsageError(f"--metric {metric.replace('_', '-')}: this sweep measures {', '.join(measured)}")
-        try:
-            found = watch(running, earlier)
-        except (BertscopeError, KeyboardInterrupt) as error:
-            found, stopped = running.partial(str(error) or "interrupted"), error
-            if found.count == (earlier.count if earlier else 0):
-                raise
+        found, stopped = until_ended(lambda came: watch(running, earlier, came), running.partial, kept)
+        if stopped is not None and found.count == (earlier.count if earlier else 0):
+            raise stopped
     try:
         if call.json:
             print_json(sweep_files.document(found))
@@ -102,5 +100,7 @@ def sweep(
     finally:  # Also when nobody reads what it prints.
         written = drawn.write((), lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
         sweep_files.write(found, output, written, quiet=call.json)
+    if found.complete:
+        kept.drop(output)
     if stopped is not None:
         raise stopped

@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertscope import BertscopeError, MaskedWords, NoisyWords, PatchDirection, Trace
+from bertscope import MaskedWords, NoisyWords, PatchDirection, Trace
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import DASHED, Offered, argument, option, refuse
 from bertscope_workbench.command.options import sites, specifications
+from bertscope_workbench.command.options.going_on import KeptFile, until_ended
 from bertscope_workbench.command.options.interventions import InterventionOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions
@@ -89,7 +90,7 @@ def trace(
     output_files.require_output(output, sweep_files.OUTPUT_FORMATS)
     asked = _asked(texts or [], pairs, limit, noise, masked, seed, target)
     earlier = None if resume is None else sweep_files.read_partial(resume, Trace)
-    stopped: BaseException | None = None
+    kept: KeptFile[Trace] = KeptFile(sweep_files.kept_path(output), lambda table, path: table.save(path))
     groups = None if all(each.groups is None for each in asked) else [each.groups or {} for each in asked]
     with (
         sweep_files.resumption_named(),
@@ -113,12 +114,9 @@ def trace(
             timeout=call.timeout,
         ) as running,
     ):
-        try:
-            found = tracing(running)
-        except (BertscopeError, KeyboardInterrupt) as error:
-            found, stopped = running.partial(str(error) or "interrupted"), error
-            if len(found.pairs) == (len(earlier.pairs) if earlier else 0):
-                raise
+        found, stopped = until_ended(lambda came: tracing(running, came), running.partial, kept)
+        if stopped is not None and len(found.pairs) == (len(earlier.pairs) if earlier else 0):
+            raise stopped
     try:
         if call.json:
             print_json(sweep_files.document(found))
@@ -127,6 +125,8 @@ def trace(
     finally:  # Also when nobody reads what it prints.
         written = drawn.write((), partial(save_trace, found), partial=not found.complete)
         sweep_files.write(found, output, written, quiet=call.json)
+    if found.complete:
+        kept.drop(output)
     if stopped is not None:
         raise stopped
 

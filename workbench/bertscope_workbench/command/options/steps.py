@@ -160,7 +160,7 @@ WITH_ARGUMENT: dict[str, tuple[Callable[[_Writing], Step], str]] = {
 
 def _whole(step: _Writing, part: str) -> int:
     if not (part.isascii() and part.isdecimal()):
-        step.fail(f"{part or 'nothing'!r} is not a number from 0")
+        step.fail(f"{part!r} is not a number from 0" if part else "a number from 0 is missing")
     return int(part)
 
 
@@ -175,4 +175,4 @@ def _number(step: _Writing, part: str) -> float:
     try:
         return float(part)
     except ValueError:
-        step.fail(f"{part or 'nothing'!r} is not a number")
+        step.fail(f"{part!r} is not a number" if part else "a number is missing")

@@ -56,23 +56,26 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def watch(sweep: HeadSweep, earlier: SweepTable | None = None) -> SweepTable:
+def watch(sweep: HeadSweep, earlier: SweepTable | None = None, came: Callable[[], object] = lambda: None) -> SweepTable:
     """Waits for the end of a sweep, and shows how many effects have come, including those of the earlier sweep that it
-    resumes."""
+    resumes; calls `came` at each."""
     with _progress(*COUNTED) as progress:
         task = progress.add_task("sweeping", total=sweep.start.total, completed=earlier.count if earlier else 0)
         for _ in sweep:
             progress.advance(task)
+            came()
         return sweep.table()
 
 
-def tracing(sweep: SiteSweep) -> Trace:
-    """Waits for the end of a trace, and shows how many pairs are done, of one pair how many effects have come."""
+def tracing(sweep: SiteSweep, came: Callable[[], None]) -> Trace:
+    """Waits for the end of a trace, and shows how many pairs are done, of one pair how many effects have come; calls `came`
+    at each effect."""
     with _progress(*COUNTED) as progress:
         total = sweep.start.total if sweep.total_pairs == 1 else sweep.total_pairs
         task = progress.add_task("tracing", total=total)
         for number, _ in enumerate(sweep, 1):
             progress.update(task, completed=number if sweep.total_pairs == 1 else sweep.done_pairs)
+            came()
         return sweep.table()
 
 

@@ -52,6 +52,12 @@ def write_partial(table: SweepTable | Trace, output: Path | None) -> tuple[list[
     return [path, rest], rest
 
 
+def kept_path(output: Path | None) -> Path | None:
+    """Returns the file that has what was measured while it is measured, from which another one can resume; None without an
+    output."""
+    return None if output is None else partial_name(output).with_suffix(".json")
+
+
 def digest(table: SweepTable | Trace) -> str:
     """Returns a few digits that distinguish those of the same folder."""
     pairs = list(table.digests) if isinstance(table, Trace) else []
@@ -60,7 +66,11 @@ def digest(table: SweepTable | Trace) -> str:
 
 
 def read_partial(path: Path, kind: type[Kept]) -> Kept:
-    """Reads the file of --resume. Raises Failure for a file that can't be read, or has other contents."""
+    """Reads the file of --resume; of a table of effects the one that is written beside it. Raises Failure for a file that can't
+    be read, or has other contents."""
+    beside = kept_path(path)
+    if beside is not None and path.suffix.lower() != ".json" and beside.is_file():
+        path = beside
     try:
         return kind.load(path)
     except InvalidArgument as error:
