@@ -1,5 +1,6 @@
 """`bertscope classify`, `sweep`, `rank` and `prune` against a server on a socket."""
 
+import dataclasses
 import json
 import shlex
 import signal
@@ -8,12 +9,15 @@ from pathlib import Path
 
 import grpc
 import pytest
+from bertscope import SweepTable
 from bertscope.questions.ablation.assembly import SweepAssembler
+from bertscope_workbench.command.views.sweep_files import document, read_partial, write_partial
 from bertscope_workbench.plots.theme import DARK
 from google.rpc import code_pb2
 
 from tests.support.fake_server import difference_of
 from tests.support.patience import granted
+from tests.support.swept_tables import table_of
 
 
 @pytest.fixture
@@ -137,6 +141,15 @@ def test_an_interrupted_sweep_ends_on_the_server(command, server, prompts, wait_
     assert f"--resume {kept.name}" in out
     assert len(json.loads(kept.read_text())["effects"]) == 2
     assert server.ended.wait(granted(30))
+
+
+def test_the_table_of_a_sweep_that_was_cut_short_is_resumed_too(tmp_path):
+    """By the file that is written beside it."""
+    cut = dataclasses.replace(table_of({(0, 1): 0.5}), interrupted="interrupted")
+    (table, beside), rest = write_partial(cut, tmp_path / "effects.csv")
+    assert (table.suffix, rest) == (".csv", beside)
+    for given in (table, beside, tmp_path / "effects.csv"):
+        assert document(read_partial(given, SweepTable)) == document(cut)
 
 
 def test_rank(command, server, prompts, stored):

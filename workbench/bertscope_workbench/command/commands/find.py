@@ -122,7 +122,7 @@ def find(
     with resumption_named(), to.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
         found, stopped = until_ended(search, so_far, kept)
     if stopped is not None:
-        path = _kept_path(out.output or Path(f"find-{file.stem}"))
+        path = _kept_path(out.output or Path(f"find-{file.stem}.npz"))
         written_files.kept(partial(bertscope.save_contexts, found), path)
         console(stderr=True).print(f"the rest: the same command with --resume {path}", soft_wrap=True)
         raise stopped
