@@ -27,6 +27,9 @@ from bertscope_service.rpc.load_shedding import Admitted, LoadShedder, RefusalLo
 from bertscope_service.rpc.status import SentStatus, sent_status, without_float64, without_memory
 from bertscope_service.security import callers
 
+LARGE_REPLY_BYTES = 1024 * 1024
+"""Larger replies are serialised in a thread, in parts."""
+
 logger = logging.getLogger("bertscope.requests")
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -134,6 +137,11 @@ class Call:
         if large:
             self._calls.request_memory.receive(self.client, len(request))
         return self._counts.received(request)
+
+    @property
+    def large_reply(self) -> bool:
+        """True if the reply takes longer to serialise than the loop may be held."""
+        return self._calls.reply_memory.held() > LARGE_REPLY_BYTES
 
     def hold(self, reply: bytes, *, begun: bool = False) -> bytes:
         """Counts a reply that is about to be sent against the memory for replies. Raises Overloaded; not if the reply of a

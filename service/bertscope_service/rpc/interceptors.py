@@ -17,7 +17,7 @@ from bertscope_service.errors import InvalidArgument
 from bertscope_service.observability.metrics import MethodMetrics
 from bertscope_service.rpc.call_stages import Call, Calls, Context
 from bertscope_service.rpc.malformed import Malformed
-from bertscope_service.rpc.parsing import parse_in_parts
+from bertscope_service.rpc.message_parts import parse_in_parts, serialize_in_parts
 from bertscope_service.rpc.status import WITHOUT_STATUS, SentStatus
 
 INLINE_BYTES = 128 * 1024
@@ -146,7 +146,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 await call.admit()
                 request = await self._parsed(handler, method, call, await _read(raw))
-                reply = call.hold(serialize(await handler.unary_unary(request, context)))
+                reply = call.hold(await self._serialized(call, serialize, await handler.unary_unary(request, context)))
                 await call.may_answer()
             except WITHOUT_STATUS:
                 call.cut_off()
@@ -168,6 +168,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             return self._malformed.parse(handler, raw)
         with self._malformed.parsing():
             return await self._compute(partial(parse_in_parts, method.request, raw), client=call.client, deadline=call.deadline)
+
+    async def _serialized(self, call: Call, serialize: Callable[[Any], bytes], reply: Any) -> bytes:
+        """Returns the bytes of a reply."""
+        if not call.large_reply or isinstance(reply, bytes):
+            return serialize(reply)
+        found: bytes = await self._compute(partial(serialize_in_parts, reply), client=call.client, deadline=call.deadline)
+        return found
 
     def _streaming(self, handler: Handler, method: Method) -> Callable[[Raw, Context], AsyncIterator[bytes]]:
         counts, serialize = MethodMetrics(self.calls.metrics, method.name), handler.response_serializer or bytes

@@ -1,5 +1,5 @@
-"""Parses large requests in parts. Protobuf's parser keeps the interpreter, also in another thread: a message of 16 MB that has
-many small entries would hold the event loop for half a second."""
+"""Parses large requests, and serialises large replies, in parts. Protobuf keeps the interpreter meanwhile, also in another
+thread: 16 MB of many small entries would hold the event loop for half a second."""
 
 from __future__ import annotations
 
@@ -24,6 +24,38 @@ def parse_in_parts(kind: type[T], raw: bytes) -> T:
     message = kind()
     _merge(message, raw, 0, len(raw))
     return message
+
+
+def serialize_in_parts(message: Message) -> bytes:
+    """Returns the bytes of a message, as its SerializeToString does; between the entries of its lists other threads run. See
+    `cancellation.check`."""
+    rest, parts = type(message)(), list[bytes]()
+    for field, value in message.ListFields():
+        if _inside(message, field.number) is None:
+            _set(rest, field.name, value)
+            continue
+        for entry in value if field.is_repeated else [value]:
+            cancellation.check()
+            data = entry.SerializeToString() if field.is_repeated else serialize_in_parts(entry)
+            parts += [_written(field.number << 3 | DELIMITED), _written(len(data)), data]
+    return b"".join([rest.SerializeToString(), *parts])
+
+
+def _set(message: Message, name: str, value: Any) -> None:
+    """Sets a field that holds no messages."""
+    if isinstance(value, (str, bytes, bool, int, float)):
+        setattr(message, name, value)
+    else:
+        getattr(message, name).MergeFrom(value)
+
+
+def _written(number: int) -> bytes:
+    """Returns a number as a varint."""
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])
 
 
 def _merge(message: Message, raw: bytes, begin: int, end: int) -> None:

@@ -1,4 +1,4 @@
-"""Large requests are parsed in parts, to the same messages as at once."""
+"""Large messages are parsed and serialised in parts, to the same as at once."""
 
 import random
 
@@ -6,8 +6,8 @@ import pytest
 from bertscope.v1 import ablation_pb2, attention_relations_pb2, cloze_pb2, common_pb2, site_pb2
 from bertscope_service import cancellation
 from bertscope_service.cancellation import Cancellation, WorkCancelledError
-from bertscope_service.rpc import parsing
-from bertscope_service.rpc.parsing import parse_in_parts
+from bertscope_service.rpc import message_parts
+from bertscope_service.rpc.message_parts import parse_in_parts, serialize_in_parts
 from google.protobuf.message import DecodeError, Message
 
 
@@ -28,7 +28,7 @@ def nested() -> cloze_pb2.FillMaskRequest:
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsing, "PART_BYTES", 100)
+    monkeypatch.setattr(message_parts, "PART_BYTES", 100)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -36,6 +36,8 @@ def test_a_message_is_the_same_in_parts() -> None:
     request = nested()
     raw = request.SerializeToString()
     assert parse_in_parts(cloze_pb2.FillMaskRequest, raw) == request
+    assert cloze_pb2.FillMaskRequest.FromString(serialize_in_parts(request)) == request
+    assert serialize_in_parts(cloze_pb2.FillMaskRequest()) == b""
     assert parse_in_parts(cloze_pb2.FillMaskRequest, b"") == cloze_pb2.FillMaskRequest()
     # What is there twice is merged, and of a choice the last counts.
     other = site_pb2.SiteIntervention(layer=3)
