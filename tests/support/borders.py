@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from bertscope_service.api.limits import RequestLimits
-from google.protobuf.symbol_database import Default
+from google.protobuf import descriptor_pool
+from google.protobuf.message_factory import GetMessageClass
 
 from tools.protos.rules import NUMBERS, Contract, Field, Rules
 
@@ -37,7 +38,7 @@ class Borders:
 
     def smallest(self, name: str) -> Any:
         """Returns a message that keeps its rules."""
-        message = Default().pool.FindMessageTypeByName(name)._concrete_class()
+        message: Any = GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(name))()
         for field in self.contract.messages[name].fields:
             if field.items is not None:
                 getattr(message, field.name).extend(self._entry(field, number) for number in range(int(field.rules.least or 0)))
