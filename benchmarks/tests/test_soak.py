@@ -1,14 +1,18 @@
 """What the soak counts, expects of a model that comes and goes, and says of memory; and two minutes of it, in which models are
 made in parallel on a server of its own, on both runtimes, beside checked calls."""
 
+import re
+
 import numpy as np
 import pytest
+from bertscope_service.observability.loop_monitor import HELD_SECONDS
 
 from benchmarks.soak.command import run
 from benchmarks.soak.guest import Guest
 from benchmarks.soak.run import Plan
 from benchmarks.soak.samples import Sample, memory_trend, trend
 from benchmarks.soak.tally import ALWAYS, Tally
+from tests.support.patience import granted
 
 
 def test_a_trend_is_the_least_squares_line_with_its_standard_error() -> None:
@@ -78,10 +82,13 @@ SECONDS = 120.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_models_are_made_in_parallel_beside_checked_calls() -> None:
+def test_models_are_made_in_parallel_beside_checked_calls(capfd: pytest.CaptureFixture[str]) -> None:
     # What is right on a fast machine is right on a slow one, where a sweep among seven others may wait for over a minute.
     outcome = run(Plan(SECONDS, callers=4, operators=3, patience=900), [])
     assert outcome.tally.faults == []
+    said = capfd.readouterr().err
+    held = [float(seconds) for seconds in re.findall(r"the event loop goes on: it was held for ([\d.]+) s", said)]
+    assert max(held, default=0.0) < granted(HELD_SECONDS), said
     assert outcome.tally.clean
     counts = outcome.tally.counts
     made = {kind.partition(",")[0] for (kind, code), count in counts.items() if code == "OK" and count}
