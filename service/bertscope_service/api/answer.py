@@ -132,8 +132,8 @@ class Call:
             check_tokens((sequence for sequence, _ in planned.rows), field, limits)
             return planned
 
-        characters = size(request) * self.model.tokenizer.growth
-        large = request_bytes(request) > INLINE_BYTES or characters > INLINE_CHARACTERS
+        # In this order: the sum of the characters of a million entries takes a tenth of a second.
+        large = request_bytes(request) > INLINE_BYTES or size(request) * self.model.tokenizer.growth > INLINE_CHARACTERS
         planned, conditions = await self.read(request, bounded, large=large, priority=Priority.INTERACTIVE)
         if conditions.changes:
             check_places(conditions.changes, len(planned.rows))
