@@ -6,9 +6,7 @@ import threading
 from collections.abc import Container, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from socketserver import BaseServer
 from typing import Any, TypeVar
-from unittest import mock
 
 import grpc
 import numpy as np
@@ -109,15 +107,13 @@ def launched(loop: LoopThread, *, load: bool = True, **settings: Any) -> Iterato
 
     settings.setdefault("runtime", "torch")  # an export takes seconds
     chosen = Settings(port=0, metrics_port=0, threads=1, **settings)
-    # Scrapes are served by a thread that looks so often whether it is to end: by default, every half second.
-    with mock.patch.object(BaseServer.serve_forever, "__defaults__", (0.01,)):
-        host = Host(loop, loop.run(make()), chosen)
-        try:
-            if load:
-                loop.run(host.server.load_models())
-            yield host
-        finally:
-            host.stop()
+    host = Host(loop, loop.run(make()), chosen)
+    try:
+        if load:
+            loop.run(host.server.load_models())
+        yield host
+    finally:
+        host.stop()
 
 
 class Held:
