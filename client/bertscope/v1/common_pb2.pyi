@@ -314,7 +314,8 @@ class Token(_message.Message):
     """Number of the word in its text, from 0; unset for special tokens.
 
     A word ends where the tokenizer splits the text, at blanks or more finely, and at a piece that ends beside punctuation, a symbol
-    or a character of a script that is written without blanks.
+    or a character of a script that is written without blanks. Marks and joiners belong to the word before them, although byte-level
+    tokenizers split them off.
     """
     segment: _builtins.int
     """0 for the text, 1 for the second text of a pair; start, end and word count within that text."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from bertscope_service.analyses.cloze import MAX_ROW_TOKENS
+from bertscope_service.analyses.texts import character_at
 from bertscope_service.checkpoints.mask_names import MASK
 
 SUBJECT, OBJECT = "[X]", "[Y]"
@@ -28,13 +29,13 @@ class Template:
     negated: bool = False
 
     def write(self, subject: str, prime: str | None = None) -> tuple[str, str]:
-        """Returns the sentence with a mask for the object, and the character before that mask ("" at the start of the text, " "
-        for any blank). `prime` goes before it (Kassner and Schütze 2020)."""
+        """Returns the sentence with a mask for the object, and the character before that mask; see `character_at`. `prime`
+        goes before it (Kassner and Schütze 2020)."""
         ahead, behind = self.text.split(OBJECT)
         ahead, behind = (part.replace(SUBJECT, subject) for part in (ahead, behind))
         if prime is not None:
             ahead = f"{prime}? {ahead}"
-        return f"{ahead}{MASK}{behind}", " " if ahead[-1:].isspace() else ahead[-1:]
+        return f"{ahead}{MASK}{behind}", character_at(ahead, len(ahead))
 
     @property
     def subject_first(self) -> bool:

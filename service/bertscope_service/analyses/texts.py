@@ -16,6 +16,7 @@ from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.mask_names import MASK
 from bertscope_service.checkpoints.tokenized_text import TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
+from bertscope_service.checkpoints.word_bounds import place_of_base
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import FailedPrecondition, InvalidArgument
 
@@ -152,10 +153,14 @@ def with_masks(sequence: TokenSequence, position: int, length: int) -> TokenSequ
 
 
 def character_before(tokenized: TokenizedText, position: int) -> str:
-    """Returns the character before a token, for TextTokenizer.pieces_in_context: "" at the start of a text, " " for any
-    blank."""
-    start, _ = tokenized.span(position)
-    before = tokenized.texts[tokenized.segment(position)][start - 1 : start] if start else ""
+    """Returns the character before a token; see `character_at`."""
+    return character_at(tokenized.texts[tokenized.segment(position)], tokenized.span(position)[0])
+
+
+def character_at(text: str, end: int) -> str:
+    """Returns the last character before a place, with the marks and the invisible characters behind it, for
+    TextTokenizer.pieces_in_context: "" at the start of a text, " " for any blank."""
+    before = text[max(0, place_of_base(text, end)) : end]
     return " " if before.isspace() else before
 
 

@@ -76,7 +76,7 @@ def write_in_place(
     if _begins_word(tokenizer, phrase[0], before[-1:], written[:1]):
         return WrittenEntries(written if blanks or not before else f" {written}", 0)
     # A blank that is a piece of its own stays.
-    kept = position > 0 and tokenized.encoding.tokens[position - 1] in BLANK_PIECES
+    kept = position > 0 and tokenizer.piece(tokenized.sequence.ids[position - 1]) in BLANK_PIECES
     return WrittenEntries(written, blanks if before.strip() and not kept and _can_continue(tokenizer, phrase[0]) else 0)
 
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tokenizers import Encoding, Tokenizer
 
 from bertscope_service.checkpoints.mask_names import Moves, unmove
-from bertscope_service.checkpoints.word_bounds import part_words
+from bertscope_service.checkpoints.word_bounds import part_words_at
 
 Mark: TypeAlias = tuple[int, int, int]
 """A marked word: the number of its text, its first code point, and one past its last."""
@@ -33,6 +33,11 @@ class PartedEncoding:
     sequence_ids: list[int | None]
     word_ids: list[int | None]
     offsets: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, encoding: Encoding) -> PartedEncoding:
+        """Copies an encoding, whose members are made anew each time that they are read."""
+        return cls(encoding.ids, encoding.type_ids, encoding.tokens, encoding.sequence_ids, encoding.word_ids, encoding.offsets)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -101,8 +106,7 @@ class _TextWords:
         """Returns whether a word ends at a place: at a blank or punctuation, or where two marked ones meet."""
         if not 0 < place < len(self._text) or self._uses[place] > 1:
             return True
-        before, after = self._text[place - 1], self._text[place]
-        return before.isspace() or after.isspace() or part_words(before, after)
+        return self._text[place - 1].isspace() or self._text[place].isspace() or part_words_at(self._text, place)
 
     def lacks_piece(self, spans: Sequence[tuple[int, int]]) -> bool:
         """Returns whether no token begins in one of the words. spans: those of the tokens, ascending."""
@@ -133,11 +137,11 @@ def part_encoding(
     whole: that of the unparted texts, special tokens included. written: the texts with the model's own mask. first, following:
     the tokenizers of a text's first part, and of parts behind which no blank is added.
     """
-    found = PartedEncoding([], [], [], [], [], [])
-    for index, (text, type_id) in enumerate(zip(whole.sequence_ids, whole.type_ids, strict=True)):
+    found, source = PartedEncoding([], [], [], [], [], []), PartedEncoding.of(whole)
+    for index, (text, type_id) in enumerate(zip(source.sequence_ids, source.type_ids, strict=True)):
         if text is None or text not in places:
-            _add(found, whole, index, text, type_id, whole.word_ids[index], 0)
-        elif index == 0 or whole.sequence_ids[index - 1] != text:
+            _add(found, source, index, text, type_id, source.word_ids[index], 0)
+        elif index == 0 or source.sequence_ids[index - 1] != text:
             cuts = [0, *(unmove(place, moves[text]) for place in places[text]), len(written[text])]
             words = 0
             for start, part in _parts(written[text], cuts, first, following):
@@ -147,13 +151,13 @@ def part_encoding(
     return found
 
 
-def _parts(text: str, cuts: Sequence[int], first: Tokenizer, following: Tokenizer) -> Iterator[tuple[int, Encoding]]:
+def _parts(text: str, cuts: Sequence[int], first: Tokenizer, following: Tokenizer) -> Iterator[tuple[int, PartedEncoding]]:
     for number, (start, end) in enumerate(pairwise(cuts)):
-        yield start, (following if number else first).encode(text[start:end], add_special_tokens=False)
+        yield start, PartedEncoding.of((following if number else first).encode(text[start:end], add_special_tokens=False))
 
 
 def _add(
-    found: PartedEncoding, source: Encoding, index: int, text: int | None, type_id: int, word: int | None, shift: int
+    found: PartedEncoding, source: PartedEncoding, index: int, text: int | None, type_id: int, word: int | None, shift: int
 ) -> None:
     start, end = source.offsets[index]
     found.ids.append(source.ids[index])

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from tokenizers.models import BPE, Model, WordPiece
 
+from bertscope_service.checkpoints.word_bounds import BLANK_PIECES
+
 Pieces = tuple[int, ...]
 
 KEPT_VOCABULARIES = 8
@@ -31,8 +33,10 @@ class Speller:
         """Returns the ids of each word's pieces after the character `before` ("" at the start of a text).
 
         In byte-level and sentence-piece vocabularies "Paris" and " Paris" are different entries, and in WordPiece "er" and
-        "##er", so the character before matters. Empty if a word has no pieces of its own (blanks, control characters).
+        "##er", so the character before matters, with the marks that are written on it. Empty if a word has no pieces of its own
+        (blanks, control characters).
         """
+        before = self._as_read(before)
         found: list[list[int] | None] = self._after(words, before) if before else [None] * len(words)
         others = [place for place, pieces in enumerate(found) if pieces is None]
         if others:
@@ -40,6 +44,13 @@ class Speller:
             for place, pieces in zip(others, spell([words[place] for place in others]), strict=True):
                 found[place] = pieces
         return [tuple(pieces or ()) if word.strip() else () for word, pieces in zip(words, found, strict=True)]
+
+    def _as_read(self, before: str) -> str:
+        """Returns the character before a word, without invisible ones that the tokenizer leaves out or reads as a blank."""
+        if self._tokenizer.normalizer is None or not before.strip():
+            return before
+        read = self._tokenizer.normalizer.normalize_str(before)
+        return "" if not read else " " if read[-1].isspace() or read[-1] in BLANK_PIECES else before
 
     def _after(self, words: Sequence[str], before: str) -> list[list[int] | None]:
         """Returns the pieces of each word in a text where `before` precedes it; None for a word that merges with what precedes
@@ -51,9 +62,10 @@ class Speller:
             rest = encoding.ids[len(ahead) :]
             if not rest or encoding.ids[: len(ahead)] != ahead:
                 return None
-            # An unknown piece may be the one ahead and still hold characters of the word.
+            # An unknown piece may be the one ahead and still hold characters of the word, its first part or all of it.
+            _, end = encoding.token_to_chars(len(ahead) - 1) or (0, 0)
             start, _ = encoding.token_to_chars(len(ahead)) or (0, 0)
-            return rest if start >= len(head) else None
+            return rest if end <= len(head) <= start else None
 
         return list(map(after, _encode(self._tokenizer, [f"x{before}{word}" for word in words])))
 

@@ -5,7 +5,6 @@ Positions are Unicode code points of the caller's text, also if "[MASK]" became 
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from bertscope_service.checkpoints.marked_words import AnyEncoding
 from bertscope_service.checkpoints.mask_names import Moves, move
-from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, part_words
+from bertscope_service.checkpoints.word_bounds import BLANK_PIECES, is_mark, join_parts, part_words_at
 from bertscope_service.encoders.sequences import TokenSequence
 
 if TYPE_CHECKING:
@@ -62,10 +61,12 @@ class TokenizedText:
     def words(self) -> list[int | None]:
         """The number of each token's word in its text, from 0; None for special tokens.
 
-        The tokenizer splits a text at blanks or more finely, and a word never holds more than one of its parts. BERT's splits
-        off punctuation and ideographs; sentence pieces don't, so where a piece ends beside one, a word ends as well.
+        The tokenizer splits a text at blanks or more finely. BERT's splits off punctuation and ideographs; sentence pieces
+        don't, so where a piece ends beside one, a word ends as well. A word holds more than one part only where byte-level ones
+        split off marks and joiners: the accents of an NFD text, the vowel signs of Hindi.
         """
         found, number = list[int | None](), -1
+        tokens = self.encoding.tokens  # each time a new list of all
         previous: tuple[int, int] | None = None
         for index, (part, which) in enumerate(zip(self.encoding.word_ids, self.encoding.sequence_ids, strict=True)):
             if which is None or part is None:
@@ -73,19 +74,25 @@ class TokenizedText:
                 continue
             if previous is None or previous[0] != which:
                 number = 0
-            elif previous != (which, part) or self._parted(index, which):
+            elif self._ends_word(index, which, part_of=tokens[index - 1] if previous == (which, part) else None):
                 number += 1
             previous = which, part
             found.append(number)
         return found
 
-    def _parted(self, index: int, which: int) -> bool:
-        """Returns whether a word ends between a token and the one before it, which the tokenizer did not part."""
-        if self.encoding.tokens[index - 1] in BLANK_PIECES:
-            return False
-        place = self.span(index)[0]
+    def _ends_word(self, index: int, which: int, *, part_of: str | None) -> bool:
+        """Returns whether a word ends between a token and the one before it. part_of: that one's entry, None if the tokenizer
+        parts them."""
         text = self.texts[which]
-        return place < len(text) and self.span(index - 1)[1] <= place and part_words(text[place - 1 : place], text[place])
+        if part_of is None and text.isascii():
+            return True
+        if part_of in BLANK_PIECES:
+            return False
+        place, end = self.span(index)[0], self.span(index - 1)[1]
+        inside = 0 < place < len(text)
+        if part_of is None and not (inside and end == place and join_parts(text[place - 1], text[place])):
+            return True
+        return inside and end <= place and part_words_at(text, place)
 
     def pieces(self, tokenizer: TextTokenizer) -> list[Piece]:
         """Returns all tokens, in order."""
@@ -112,10 +119,10 @@ def span(encoding: AnyEncoding, texts: tuple[str, ...], moves: Sequence[Moves], 
     covered = text[start:end]
     start += len(covered) - len(covered.lstrip())
     end = start + len(covered.strip())
-    if start < end < len(text) and text[end - 1].isalpha() and unicodedata.combining(text[end]):
-        # An accent that was stripped belongs to its letter; one that was kept, to its own piece.
+    if start < end < len(text) and is_mark(text[end]):
+        # An accent or a vowel sign that was stripped belongs to its letter; one that was kept, to its own piece.
         limit = _next_start(encoding, moves[which], index, which)
-        while end < (len(text) if limit is None else limit) and unicodedata.combining(text[end]):
+        while end < (len(text) if limit is None else limit) and is_mark(text[end]):
             end += 1
     return start, end
 

@@ -74,6 +74,15 @@ UNCASED = wordpiece("x", "t", "##t", "xe", "##e", "xet", "ts", "##ts", "##es", l
         pytest.param(CASED, "ø", "t", ["##t"], id="WordPiece: behind an unknown letter"),
         pytest.param(CASED, "-", "t", ["t"], id="WordPiece: behind a mark a word begins"),
         pytest.param(CASED, "国", "都", ["都"], id="WordPiece: each ideograph is a word"),
+        pytest.param(
+            CASED, "😀", "t-in", ["##t", "-", "in"], id="WordPiece: an unknown character takes in the word's start alone"
+        ),
+        pytest.param(CHINESE, "龘", "龘都", ["<unk>", "都"], id="Chinese: of two unknown characters one is the word's"),
+        pytest.param(UNCASED, "e\u0301", "t", ["##t"], id="WordPiece: an accent with its letter"),
+        pytest.param(UNCASED, "e\u00ad", "t", ["##t"], id="WordPiece: a soft hyphen is left out"),
+        pytest.param(UNCASED, "\u200f", "t", ["t"], id="WordPiece: a text's start, behind a mark of direction"),
+        pytest.param(UNCASED, " \u200b", "t", ["t"], id="WordPiece: behind a blank and one of no width"),
+        pytest.param(CHINESE, " \u0301", "都", ["都"], id="sentence pieces keep what others leave out"),
         pytest.param(UNCASED, "é", "t", ["##t"], id="WordPiece: accents are stripped before it merges"),
         pytest.param(UNCASED, "é", "TS", ["##ts"], id="WordPiece: lowered"),
     ],

@@ -1,11 +1,13 @@
 """Words of a text for tokenizers that part it at blanks alone: sentence pieces, and scripts without blanks."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from bertscope_service.checkpoints.marked_words import Mark
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 
 def sentence_pieces(*pieces: str) -> TextTokenizer:
@@ -63,6 +65,35 @@ def test_sentence_pieces_end_a_word_at_marks_and_ideographs(pieces: Sequence[str
     assert words(sentence_pieces(*pieces), text) == expected
 
 
+def test_marks_of_direction_join_no_words() -> None:
+    assert words(sentence_pieces("▁(", "\u200f", "Paris", ")"), "(\u200fParis)") == ["(\u200f", "Paris", ")"]
+
+
+@pytest.mark.parametrize("marks", [[], [(0, 1, 2), (0, 2, 3)]])
+def test_lists_of_tokens_are_made_once(marks: Sequence[Mark], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library makes them anew each time: a long text would take minutes."""
+    made = Counter[str]()
+
+    class Counted:
+        def __init__(self, encoding: Encoding) -> None:
+            self.encoding = encoding
+
+        def __len__(self) -> int:
+            return len(self.encoding)
+
+        def __getattr__(self, name: str) -> object:
+            made[name] += 1
+            return getattr(self.encoding, name)
+
+    tokenizer = sentence_pieces("▁(", "),", ")", ",", "▁", "(")
+    encode = tokenizer._encode
+    monkeypatch.setattr(tokenizer, "_encode", lambda parts: [Counted(encoding) for encoding in encode(parts)])
+    [read] = tokenizer.encode_all([("(),(),(), " * 9,)], words=[marks])
+    assert len(read.pieces(tokenizer)) > 40
+    lists = {"ids", "tokens", "offsets", "word_ids", "type_ids", "sequence_ids"}
+    assert max(made[name] for name in lists) < 8
+
+
 def test_words_of_a_pair_are_numbered_in_each_text() -> None:
     tokenizer = sentence_pieces(*LATIN)
     read = tokenizer.encode("(Paris)", "London.")
@@ -76,12 +107,35 @@ def test_the_bytes_of_one_character_are_one_word() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
+    [
+        ("हिन्दी में लिखा।", ["हिन्दी", "में", "लिखा", "।"]),
+        ("e\u0301te\u0301, Zu\u0308rich", ["e\u0301te\u0301", ",", "Zu\u0308rich"]),
+        ("می\u200cخواهم soft\u00adhyphen", ["می\u200cخواهم", "soft\u00adhyphen"]),
+        ("👩\u200d👩\u200d👧👍🏽 🇫🇷", ["👩\u200d👩\u200d👧", "👍🏽", "🇫🇷"]),
+        ("ab\u200bcd", ["ab", "\u200b", "cd"]),
+        # What ends a word does so behind a mark of direction, too.
+        ("(\u200fab)", ["(\u200f", "ab", ")"]),
+        ("ที่กุ", ["ที่", "กุ"]),
+    ],
+)
+def test_marks_and_joiners_part_no_word(text: str, expected: list[str]) -> None:
+    """Byte-level tokenizers split them off."""
+    assert words(byte_level(), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
     [("un café.", ["un", "café", "."]), ("éé un", ["éé", "un"]), ("café-é", ["café", "-", "é"])],
 )
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_a_stripped_accent_belongs_to_its_word(text: str, expected: list[str], form: str) -> None:
     tokenizer = wordpiece("un", "cafe", "ee", "e", ".", "-")
     assert words(tokenizer, unicodedata.normalize(form, text)) == [unicodedata.normalize(form, word) for word in expected]
+
+
+def test_vowel_signs_that_are_stripped_belong_to_their_word() -> None:
+    """To Unicode they don't combine; "हिं" has one behind another, which is kept."""
+    assert words(wordpiece("म", "हि", "##द", "."), "में हिंद.") == ["में", "हिंद", "."]
 
 
 def test_an_accent_that_is_a_piece_is_not_counted_twice() -> None:
