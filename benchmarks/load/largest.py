@@ -28,9 +28,9 @@ from rich.table import Table
 
 from benchmarks.lib.measure import machine
 from benchmarks.lib.serving import Running, serving
-from tests.support.largest import Largest
-from tests.support.requests import good
-from tests.support.tiny import write_lab
+from benchmarks.soak.head_questions import write_heads
+from tools.protos.largest import Largest
+from tools.protos.samples import good
 
 CALLERS = 4
 IDLE_SECONDS = 3.0
@@ -42,6 +42,9 @@ QUIET_SHARE = 0.3
 
 OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
 SMALL = cloze_pb2.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=1).SerializeToString()
+NAMES = {"classifier": "sorter"}
+"""Models of the samples, by the names of the soak's."""
+
 DELAY = "bertscope_event_loop_delay_seconds"
 
 
@@ -67,8 +70,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--repeats", type=int, default=10, help="calls in turn, after which memory is read")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        heads = write_lab(Path(folder), "roberta", "headless", "sorter", "distilled", "rater", "topics", "tagger", "answerer")
-        flags = [f"--model={name}={path}" for name, path in {"bert": EMBEDDED_FOLDER, **heads}.items()]
+        heads = write_heads(Path(folder), seed=3)
+        flags = [f"--model={NAMES.get(name, name)}={path}" for name, path in {"bert": EMBEDDED_FOLDER, **heads}.items()]
         with serving("--runtime", "torch", *flags) as server:
             idle = _idle(server)
             chosen = [method for method in METHODS.values() if method.work in {Work.INTERACTIVE, Work.BULK}]

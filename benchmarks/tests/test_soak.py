@@ -12,7 +12,6 @@ from benchmarks.soak.guest import Guest
 from benchmarks.soak.run import Plan
 from benchmarks.soak.samples import Sample, memory_trend, trend
 from benchmarks.soak.tally import ALWAYS, Tally
-from tests.support.patience import granted
 
 
 def test_a_trend_is_the_least_squares_line_with_its_standard_error() -> None:
@@ -88,7 +87,7 @@ def test_models_are_made_in_parallel_beside_checked_calls(capfd: pytest.CaptureF
     assert outcome.tally.faults == []
     said = capfd.readouterr().err
     held = [float(seconds) for seconds in re.findall(r"the event loop goes on: it was held for ([\d.]+) s", said)]
-    assert max(held, default=0.0) < granted(HELD_SECONDS), said
+    assert max(held, default=0.0) < 4 * HELD_SECONDS, said  # a slow and busy machine may take as many times longer
     assert outcome.tally.clean
     counts = outcome.tally.counts
     made = {kind.partition(",")[0] for (kind, code), count in counts.items() if code == "OK" and count}

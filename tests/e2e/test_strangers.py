@@ -19,11 +19,11 @@ from google.protobuf.json_format import MessageToDict
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from tests.support.borders import Borders
 from tests.support.installations import node_project
 from tests.support.patience import granted
 from tests.support.process import Process
 from tools.protos import rules
+from tools.protos.borders import Borders
 from tools.protos.files import PROTOS, described
 
 pytestmark = pytest.mark.slow

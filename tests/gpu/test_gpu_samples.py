@@ -20,8 +20,8 @@ from tests.support.harness import Host, LoopThread, launched  # noqa: E402
 from tests.support.patience import granted  # noqa: E402
 from tests.support.pretended_gpu.recording import watching  # noqa: E402
 from tests.support.reply_numbers import numbers_of  # noqa: E402
-from tests.support.requests import good  # noqa: E402
 from tests.support.tiny import write_lab  # noqa: E402
+from tools.protos.samples import good  # noqa: E402
 
 RUNS = [method for method in METHODS.values() if method.work in (Work.INTERACTIVE, Work.BULK)]
 TRAINED = frozenset(method.name for method in RUNS if method.work is Work.BULK)

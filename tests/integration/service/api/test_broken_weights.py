@@ -15,8 +15,8 @@ from bertscope_service.contract import METHODS, Work
 from safetensors.torch import load_file, save_file
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.requests import SAID, good
 from tests.support.sweeps import MEAN, ZERO, Request, cloze_prompts, divergence, head_set, labelled, minimal_pairs
+from tools.protos.samples import SAID, good
 
 SAMPLES: dict[str, Any] = dict(good(Path("/nowhere")))
 ABOUT, EXPLAINED = SAMPLES["QueryFacts"].relations[0], SAMPLES["AttributeWords"].inputs[0]

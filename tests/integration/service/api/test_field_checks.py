@@ -8,9 +8,9 @@ from bertscope_service.contract import METHODS, Method
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.settings import Settings
 
-from tests.support.borders import Borders
 from tests.support.harness import Failure, Host
 from tools.protos import rules
+from tools.protos.borders import Borders
 from tools.protos.files import PROTOS, described
 
 CHECKED = [method for method in METHODS.values() if method.request.DESCRIPTOR.full_name in CHECKS]

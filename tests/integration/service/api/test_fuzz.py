@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.harness import CALL_SECONDS, Failure, Host
-from tests.support.requests import good
+from tools.protos.samples import good
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("brief", "offline")]
 

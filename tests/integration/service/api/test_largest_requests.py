@@ -8,9 +8,9 @@ import pytest
 from bertscope_service.contract import METHODS, Method, Work
 
 from tests.support.harness import Host
-from tests.support.largest import Largest
 from tests.support.patience import granted
-from tests.support.requests import good
+from tools.protos.largest import Largest
+from tools.protos.samples import good
 
 LARGEST = Largest()
 ASKING = [method for method in METHODS.values() if method.work in {Work.INTERACTIVE, Work.BULK}]

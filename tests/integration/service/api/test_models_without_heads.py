@@ -7,7 +7,7 @@ import pytest
 from bertscope_service.contract import METHODS
 
 from tests.support.harness import Host, refused
-from tests.support.requests import good
+from tools.protos.samples import good
 
 OF_MASKS = ["FillMask", "ScoreTexts", "CompareTexts", "QueryFacts", "ReadLayers", "AttributeLogits", "AttributeWords"]
 OF_MASKS += ["SweepHeads", "SweepSites", "RankHeads", "TrainLens"]

@@ -8,8 +8,8 @@ from bertscope_service.contract import METHODS
 from google.protobuf.json_format import MessageToDict
 from jsonschema import Draft202012Validator
 
-from tests.support.requests import good
 from tools.protos.openapi import PATH
+from tools.protos.samples import good
 
 pytestmark = pytest.mark.usefixtures("brief")
 

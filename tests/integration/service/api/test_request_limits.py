@@ -10,9 +10,9 @@ from bertscope.v1 import cloze_pb2
 
 from tests.support.calls import RPCS, call, refusal
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.requests import good
 from tests.support.tensors import request_of
 from tests.support.tiny import SENTENCES
+from tools.protos.samples import good
 
 TEXT = "The cat sat on the [MASK]."
 INPUT = {"text": TEXT}

@@ -20,7 +20,7 @@ from tests.support.calls import RPCS, call, refusal
 from tests.support.harness import CALL_SECONDS, Host, refused
 from tests.support.hooked import Hooked
 from tests.support.reference import Subject
-from tests.support.requests import good
+from tools.protos.samples import good
 
 TEXT, OTHER = "The [MASK] sat on the mat.", "A [MASK] ran in the house."
 CANDIDATES = ["cat", "dog", "mat"]

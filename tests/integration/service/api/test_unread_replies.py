@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
 from tests.support.http2 import DATA, END_HEADERS, END_STREAM, HEADERS, Connection, request
 from tests.support.patience import wait_until
-from tests.support.requests import good
+from tools.protos.samples import good
 
 NO_WINDOW = b"\0\x04" + bytes(4)
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing of a reply's messages may be sent."""

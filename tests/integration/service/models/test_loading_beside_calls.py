@@ -25,9 +25,9 @@ from tests.support.harness import Host, LoopThread, code_of, launched
 from tests.support.patience import granted, wait_until
 from tests.support.process_state import unchanged
 from tests.support.reply_numbers import numbers_of
-from tests.support.requests import good
 from tests.support.sweeps import masked_lm, matrix, text_input
 from tests.support.tiny import ARCHITECTURES, FAMILY, SENTENCES, write_checkpoint
+from tools.protos.samples import good
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 SECONDS = granted(300)

@@ -36,7 +36,6 @@ from tests.support.exports import load_exported
 from tests.support.harness import Host, LoopThread, launched, refused
 from tests.support.patience import granted
 from tests.support.reply_numbers import numbers_of
-from tests.support.requests import good
 from tests.support.sweeps import (
     MASKED,
     MEAN,
@@ -52,6 +51,7 @@ from tests.support.sweeps import (
     text_input,
 )
 from tests.support.tensors import arrays_of, padded, request_of
+from tools.protos.samples import good
 
 LOAD_SECONDS = granted(90.0)
 TWINS = (("models/bert", "models/graphs"), ("models/sorter", "models/sorting-graphs"))

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from tests.support.bearers import READER, bearing, line
 from tests.support.harness import CALL_SECONDS, Failure, Host, LoopThread, code_of, held, launched, refused
 from tests.support.patience import wait_until
-from tests.support.requests import SAID, SAMPLES, Refused, good, refused_requests
+from tools.protos.samples import SAID, SAMPLES, Refused, good, refused_requests
 
 pytestmark = pytest.mark.usefixtures("brief")
 

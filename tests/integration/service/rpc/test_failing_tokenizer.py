@@ -14,8 +14,8 @@ from bertscope_service.contract import METHODS, Method, Work
 from google.protobuf.message import Message
 
 from tests.support.harness import CALL_SECONDS, Host, LoopThread, launched, refused
-from tests.support.requests import good
 from tests.support.tiny import write_checkpoint
+from tools.protos.samples import good
 
 WITHOUT_TEXT = {"BenchmarkStudies"}
 """Methods that run models and read no text."""

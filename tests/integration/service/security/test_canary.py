@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 
 from tests.support.harness import Host
 from tests.support.patience import wait_until
-from tests.support.requests import SAID, WORD, good, refused_requests
+from tools.protos.samples import SAID, WORD, good, refused_requests
 
 TOKEN = "s3cr3t-t0k3n"
 METHODS = {method.name: method for method in contract.METHODS.values()}

@@ -17,7 +17,7 @@ from mcp import Client
 
 from tests.support.harness import held
 from tests.support.patience import granted, wait_until
-from tests.support.requests import SAID, good, refused_requests
+from tools.protos.samples import SAID, good, refused_requests
 
 pytestmark = pytest.mark.usefixtures("brief")
 

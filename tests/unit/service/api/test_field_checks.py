@@ -15,8 +15,8 @@ from bertscope_service.errors import InvalidArgument
 from google.protobuf.message_factory import GetMessageClass
 from protovalidate import Validator
 
-from tests.support.borders import Border, Borders
 from tools.protos import rules
+from tools.protos.borders import Border, Borders
 from tools.protos.files import PROTOS, described
 
 LIMITS = RequestLimits(texts=8, text_characters=2000, candidates=20, tokens=1000)

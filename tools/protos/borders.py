@@ -41,16 +41,17 @@ class Borders:
         message: Any = GetMessageClass(descriptor_pool.Default().FindMessageTypeByName(name))()
         for field in self.contract.messages[name].fields:
             if field.items is not None:
-                getattr(message, field.name).extend(self._entry(field, number) for number in range(int(field.rules.least or 0)))
+                getattr(message, field.name).extend(self.entry(field, number) for number in range(int(field.rules.least or 0)))
             elif field.rules.kind == "message" and field.rules.required:
                 getattr(message, field.name).CopyFrom(self.smallest(field.type))
             elif not field.optional and (usual := _usual(field.rules)) is not None:
                 setattr(message, field.name, usual)
         return message
 
-    def _entry(self, field: Field, number: int) -> Any:
+    def entry(self, field: Field, number: int) -> Any:
         """Returns the entry of a list with this number."""
-        assert field.items is not None
+        if field.items is None:
+            raise ValueError(f"{field.name} is no list")
         if field.items.kind == "message":
             if field.type not in self._entries:
                 self._entries[field.type] = self.smallest(field.type)
@@ -108,14 +109,14 @@ class Borders:
             return
         rules, items = field.rules, field.items
         most = int(rules.most) if rules.most is not None else getattr(self.limits, rules.limit) if rules.limit else None
-        fill: Callable[[int], list[Any]] = lambda count: [self._entry(field, number) for number in range(count)]  # noqa: E731
+        fill: Callable[[int], list[Any]] = lambda count: [self.entry(field, number) for number in range(count)]  # noqa: E731
         if rules.least:
             yield "too few", fill(int(rules.least) - 1), False, True
         if most is not None:
             yield "most", fill(most), True, True
             yield "too many", fill(most + 1), False, rules.most is not None
         if rules.unique and not items.bound:
-            yield "twice", [self._entry(field, 0)] * 2 + fill(int(rules.least or 0)), False, True
+            yield "twice", [self.entry(field, 0)] * 2 + fill(int(rules.least or 0)), False, True
         if items.kind != "message":
             for what, value, kept, local in self._single(items):
                 yield f"entry {what}", [*fill(max(1, int(rules.least or 0))), value], kept, local

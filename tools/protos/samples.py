@@ -22,7 +22,7 @@ from bertscope_service.contract import METHODS, Method
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
-SAMPLES = Path(__file__).parents[1] / "samples"
+SAMPLES = Path(__file__).parents[2] / "tests" / "samples"
 WORD = "tirilirilirili"
 """A word of every sample's texts, which no other text has."""
 

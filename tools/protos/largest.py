@@ -7,8 +7,8 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.settings import Settings
 from google.protobuf.message import Message
 
-from tests.support.borders import Borders
 from tools.protos import rules
+from tools.protos.borders import Borders
 from tools.protos.files import PROTOS, described
 
 MOST_BYTES = 1_000_000
@@ -82,9 +82,9 @@ class Largest:
                 value.add().CopyFrom(self._borders.smallest(field.type))
             self._grow(value[0], rest)
             return
-        given = list(value) or [self._borders._entry(field, 0)]
+        given = list(value) or [self._borders.entry(field, 0)]
         size = max(1, given[0].ByteSize() if isinstance(given[0], Message) else len(str(given[0])))
         most = field.rules.most or getattr(self.limits, field.rules.limit, 0) or MOST_BYTES // size
         count = int(min(most, 20 * MOST_BYTES // size))
         own = field.rules.unique and not isinstance(given[0], Message)
-        value.extend(self._borders._entry(field, number) if own else given[0] for number in range(len(value), count))
+        value.extend(self._borders.entry(field, number) if own else given[0] for number in range(len(value), count))
