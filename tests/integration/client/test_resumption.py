@@ -122,8 +122,8 @@ def test_a_model_with_other_weights_does_not_go_on(server):
 
 
 def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
-    """On a clock that stands still but where the streams break off: 20 seconds later each time."""
-    now, limit = 0.0, 70
+    """On a clock that goes 20 seconds on in each stream. Two of three texts are asked for first, in three streams."""
+    now, limit = 0.0, 90
 
     def pass_time(messages):
         nonlocal now
@@ -134,9 +134,11 @@ def test_all_streams_together_have_the_time_of_the_call(server, monkeypatch):
     breaks = Breaks(server, after=[first, 1])
     cut, server.stream = server.stream, pass_time
     monkeypatch.setattr("bertscope.rpc.resumption.monotonic", lambda: now)
+    monkeypatch.setattr("bertscope.rpc.splitting.Limit.texts", 2)
     with bertscope.Client(server.target) as client:
-        check(list(client.extract_attention(TEXTS, timeout=limit)))
-    assert [round(seconds / 10) for seconds in breaks.seconds] == [7, 5, 3]
+        check(list(client.extract_attention(iter(TEXTS), timeout=limit)))
+    assert asked(server) == [TEXTS[:2], TEXTS[1:2], TEXTS[1:2], TEXTS[2:]]
+    assert [round(seconds / 10) for seconds in breaks.seconds] == [9, 7, 5, 3]
 
 
 def test_texts_that_came_are_not_asked_for_again_when_another_server_is_busy(server):

@@ -87,7 +87,7 @@ def test_any_order_and_any_cuts_give_the_same_maps(stream):
         assert found[index].attention.dtype == array.dtype
 
 
-@pytest.mark.slow
+@settings(max_examples=50)
 @given(st.integers(0, 30), st.lists(st.tuples(st.integers(-2, 32), st.integers(-2, 32))))
 def test_coverage_agrees_with_counting_bytes(size, intervals):
     coverage, counted = Coverage(size), [0] * size

@@ -155,6 +155,18 @@ def test_the_pieces_of_a_call_that_was_too_large_come_first():
     assert caught.value.reason == "CLIENT_SIDE"
 
 
+def test_an_overloaded_call_of_many_is_sent_again_as_often_as_it_may_and_a_single_one_never():
+    busy = bertscope.ResourceExhausted("full", reason="QUEUE_FULL", retry_after=2.0)
+    many, single = Parts(endless(), None, Limit()), Parts(iter("ab"), 2, Limit())
+    part, _ = many.take(), many.take()
+    for failures in (1, 2):
+        (part,), wait = many.refused(part, busy, attempts=3)
+        assert (part.start, len(part.items), part.failures, wait) == (0, FIRST_SIZE, failures, 2.0)
+    for parts, last in ((many, part), (single, single.take())):
+        with pytest.raises(bertscope.ResourceExhausted):
+            parts.refused(last, busy, attempts=3)
+
+
 def test_a_message_that_is_too_large_for_grpc_is_halved():
     parts = Parts(iter("abcd"), 4, Limit())
     part = parts.take()

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import bertscope
@@ -19,8 +20,8 @@ from bertscope_workbench.command import commands
 from bertscope_workbench.command.app import FIRST, app, run
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.models import one_model, side_by_side
+from bertscope_workbench.command.parts import score_pairs
 from bertscope_workbench.command.parts.score_models import print_models
-from bertscope_workbench.command.parts.score_pairs import summary_columns
 from bertscope_workbench.command.views import output, progress
 from bertscope_workbench.command.views.wording import in_options
 from rich.console import Console
@@ -309,7 +310,7 @@ def test_models_of_pairs_differ_from_the_first_one_in_one_table(stored) -> None:
     first, other = comparison("rrrrrrrw"), comparison("rrwwwwwr", model="models/other")
     stored(
         printed=printed(print_models, {"fake": first, "other": other}, width=140),
-        columns=summary_columns(other, first, {"kind": ["x"] * 8}),
+        columns=score_pairs.summary_columns(other, first, {"kind": ["x"] * 8}),
         joined=side_by_side({"a": {"x": np.array([1, 2])}, "b": {"x": [3], "y": ["z"]}}),
         of_one_model=[one_model(None, plot="x.png"), one_model(["a"], plot="x.png"), one_model(["a", "b"], plot=None)],
         refused=lambda: one_model(["a", "b"], errors_output="x.csv"),
@@ -335,3 +336,12 @@ def test_without_a_terminal_there_is_a_line_now_and_then(log, monkeypatch):
     with progress.benchmarking("measuring"):
         wait_until(lambda: "measuring, 0 %, 0:00:0" in log.getvalue(), "a share is told")
     assert "\x1b" not in log.getvalue()
+
+
+def test_a_comparison_of_pairs_shows_how_many_are_answered(monkeypatch):
+    shown = []
+    monkeypatch.setattr(score_pairs, "answering", lambda what: nullcontext(shown.append))
+    client = types.SimpleNamespace(compare_texts_stream=lambda pairs, on_rejected: pairs)
+    source = types.SimpleNamespace(items="abcd", named=nullcontext)
+    assert score_pairs.compared(client, source, [1, 3], "comparing") == ({1: "b", 3: "d"}, None)
+    assert shown == [bertscope.TextsProgress(1, 2), bertscope.TextsProgress(2, 2)]

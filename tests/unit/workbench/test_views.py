@@ -119,7 +119,7 @@ def test_traces(stored) -> None:
         printed=printed(print_trace, grid(), 14),
         narrow=printed(print_trace, grid(), 14, width=20),
         without_another_run=printed(print_trace, small, 14),
-        zeros=printed(print_trace, grid(0 * EFFECTS), 14),
+        zeros=printed(print_trace, grid(0 * EFFECTS), 14, width=20),
         paths=printed(print_trace, paths(), 2),
         without_intervals=printed(print_trace, paths(2), 2),
         figure=grid().plot(),

@@ -16,14 +16,15 @@ from tools.protos.samples import good
 
 TEXT = "The cat sat on the [MASK]."
 INPUT = {"text": TEXT}
-MANY = 8
-"""Texts that have more tokens together than the server takes."""
+WORDS = {"text": TEXT, "spans": [{"end": 3}, {"start": 4, "end": 7}], "target": {"mask": {"answer": "the"}}}
+LIMIT = 36
+"""The most tokens of a request: four times those of TEXT."""
 
 
 @pytest.fixture(scope="module")
 def strict(loop: LoopThread, checkpoints: dict[str, Path], sorters: dict[str, Path]) -> Iterator[Host]:
     limits = {"max_candidates": 2, "max_text_characters": 200, "max_texts": 10, "sweep_memory_bytes": 5000}
-    limits |= {"max_request_tokens": 40, "max_metadata_bytes": 2048, "max_message_bytes": 10_000}
+    limits |= {"max_request_tokens": LIMIT, "max_metadata_bytes": 2048, "max_message_bytes": 10_000}
     models = [f"bert={checkpoints['bert']}", f"sorter={sorters['sorter']}"]
     with launched(loop, model=models, **limits) as host:
         yield host
@@ -35,18 +36,20 @@ def infer(texts: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("rpc", "fields"),
+    ("rpc", "fields", "most"),
     [
-        ("FillMask", lambda texts: {"texts": [TEXT] * texts}),
-        ("ExtractAttention", lambda texts: {"inputs": [INPUT] * texts}),
-        ("Classify", lambda texts: {"inputs": [INPUT] * texts, "model": "models/sorter"}),
-        ("ModelInfer", infer),
+        ("FillMask", lambda texts: {"texts": [TEXT] * texts}, 4),
+        ("ExtractAttention", lambda texts: {"inputs": [INPUT] * texts}, 4),
+        ("Classify", lambda texts: {"inputs": [INPUT] * texts, "model": "models/sorter"}, 4),
+        ("ModelInfer", infer, 4),
+        # Two rows, and one without each of two words.
+        ("AttributeWords", lambda texts: {"inputs": [WORDS] * texts, "method": "ATTRIBUTION_METHOD_OCCLUSION"}, 1),
     ],
 )
-def test_tokens_of_a_request(strict: Host, rpc: str, fields: Callable[[int], dict[str, Any]]) -> None:
-    assert call(strict, rpc, **fields(1))
-    failure = refusal(strict, rpc, **fields(MANY))
-    assert (failure.info.reason, failure.info.metadata["limit"]) == ("TOO_MANY_TOKENS", "40")
+def test_tokens_of_a_request(strict: Host, rpc: str, fields: Callable[[int], dict[str, Any]], most: int) -> None:
+    assert call(strict, rpc, **fields(most))
+    failure = refusal(strict, rpc, **fields(most + 1))
+    assert (failure.info.reason, failure.info.metadata["limit"]) == ("TOO_MANY_TOKENS", str(LIMIT))
     assert call(strict, rpc, **fields(1))
 
 

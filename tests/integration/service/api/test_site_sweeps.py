@@ -245,6 +245,18 @@ def test_sums_of_divided_calls_add_up(bert: Host, hooked: Callable[[str], Hooked
     refusal(bert, "SweepSites", pairs=pairs, **asked, memory_bytes=needed - 1)
 
 
+def test_a_pair_needs_room_for_its_runs_states_and_for_the_vectors_that_are_put(bert: Host) -> None:
+    scopes, tokens = [{"site": HEADS, "layers": [0, 1]}, {"site": NEURONS, "layers": [0]}], 17
+    state, vectors = (2 * tokens + 1) * 32, tokens * (32 + 48)  # those of layer 0, which has most
+    for fields, runs, givers in (
+        ({"pairs": [pair(0, **NOISE)], "direction": RESTORE}, 3, 1),
+        ({"pairs": [pair(0, **NOISE)], "direction": BREAK}, 3, 2),
+        ({"pairs": [plain_pair(0)], "change": {"scale": 2.0}}, 1, 0),
+    ):
+        failure = refusal(bert, "SweepSites", **fields, scopes=scopes, memory_bytes=1)
+        assert int(failure.info.metadata["needed"]) == 4 * (runs * state + givers * vectors)
+
+
 def test_pairs_that_hardly_differ_have_no_ratio(bert: Host) -> None:
     same = pair(0, corrupted={"text": CLEAN[0]})
     found = sweep(bert, pairs=[same, pair(1)], scopes=[{"site": HEADS}], positions=TOGETHER)

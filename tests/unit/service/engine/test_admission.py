@@ -126,6 +126,7 @@ async def test_who_comes_back_when_told_is_let_in(
 async def test_a_deadline_out_of_reach_is_refused_at_once() -> None:
     """Its own time, of each other client's as much, and the batches ahead: 0.1 + 0.1 + 0.3 s here, with a margin."""
     simulation = Simulation()
+    simulation.now = 1000.0
     simulation.offer(Arrival(0.0, "other", [100] * 10))
     enough = 0.5 * MARGIN
     assert reason(simulation, Arrival(0.0, "mine", [100], patience=enough + 0.001)) is None
@@ -137,6 +138,19 @@ async def test_a_deadline_out_of_reach_is_refused_at_once() -> None:
         "an answer takes 0.5 s on cpu now, and the deadline leaves 0.75 s; give it more time, or try again later"
     )
     assert reason(simulation, Arrival(0.0, "other", [100], patience=1.4 * MARGIN - 0.001)) == "DEADLINE_UNREACHABLE"
+
+
+async def test_a_wait_longer_than_the_limit_is_refused() -> None:
+    """Its client's own work goes before it, and of another client's as much as it takes itself."""
+    simulation = Simulation(limit_seconds=0.2)
+    simulation.offer(Arrival(0.0, "other", [100] * 5))
+    assert reason(simulation, Arrival(0.0, "mine", [199])) is None
+    assert reason(simulation, Arrival(0.0, "mine", [201])) == reason(simulation, Arrival(0.0, "other", [1])) == "QUEUE_FULL"
+    late = simulation.job(Arrival(0.0, "mine", [250]))
+    refusal = simulation.admission.refuse(simulation.queue.backlog, late, simulation.now)
+    assert refusal is not None
+    assert refusal.message == "0.25 s of work go before this request on cpu, and 0.2 s may; try again later"
+    assert refusal.retry_after == pytest.approx(0.5 - 0.2)
 
 
 async def test_where_nobody_waits_estimates_are_doubted() -> None:

@@ -15,7 +15,7 @@ from bertscope_service.errors import DeadlineExceeded, Overloaded
 from bertscope_service.observability.metrics import Metrics
 
 from tests.support.fakes import FakeEncoder, SumObserver, sequence
-from tests.support.rig import CPU, Rig, begun
+from tests.support.rig import CPU, Rig, begun, ends
 
 pytestmark = pytest.mark.asyncio
 
@@ -179,21 +179,20 @@ async def test_rows_of_a_caller_that_left_or_is_out_of_time_never_run(rig: Rig) 
 
 
 async def test_a_job_that_others_keep_from_beginning_is_turned_away_after_all() -> None:
-    """After twice the longest wait; one that has begun goes on."""
+    """After twice the longest wait; one that has begun goes on, and bulk rows wait for their turn."""
     rig = Rig(queue_seconds=0.01)
     blocker, blocked = await rig.block()
     waiting = rig.run([5, 6])
-    continued = rig.run([7], admitted=True)
-    await begun(waiting, continued)
-    with pytest.raises(Overloaded) as caught:
-        await waiting
-    assert caught.value.reason == "QUEUE_FULL"
-    assert caught.value.message.startswith("this request has waited for 0.02 s on cpu")
+    continued, bulk = rig.run([7], admitted=True), rig.run([8], priority=Priority.BULK)
+    await begun(waiting, continued, bulk)
+    (refused,) = await ends(waiting)
+    assert isinstance(refused, Overloaded) and refused.reason == "QUEUE_FULL"
+    assert refused.message.startswith("this request has waited for 0.02 s on cpu")
     assert rig.value("bertscope_rejected_total", reason="queue_full") == 1
     assert rig.value("bertscope_rows_dropped_total", reason="overload") == 2
-    assert rig.waiting == 1
+    assert rig.waiting == 2
     blocker.release.set()
-    assert (await blocked, await continued) == ([1.0], [7.0])
+    assert await ends(blocked, continued, bulk) == [[1.0], [7.0], [8.0]]
     await rig.engine.close()
 
 

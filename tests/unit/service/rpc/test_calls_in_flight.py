@@ -1,9 +1,12 @@
-"""Which calls a server that stops waits for."""
+"""Which calls a server that stops waits for, and how calls that are cut off are counted."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from bertscope_service.observability.metrics import MethodMetrics, Metrics
+from bertscope_service.rpc.call_stages import Call, Calls
 from bertscope_service.rpc.calls_in_flight import CallsInFlight
 
 pytestmark = pytest.mark.asyncio
@@ -49,3 +52,15 @@ async def test_an_answer_that_is_being_sent_is_not_cut_off_by_another_status() -
     assert not calls
     sent.set()
     assert await task == "sent"
+
+
+@pytest.mark.parametrize(("left", "code"), [(0.0, "DEADLINE_EXCEEDED"), (1.0, "CANCELLED"), (None, "CANCELLED")])
+async def test_a_call_that_is_cut_off_at_its_deadline_was_late(left: float | None, code: str) -> None:
+    context: Any = SimpleNamespace(
+        peer=str, invocation_metadata=tuple, set_trailing_metadata=lambda _: None, time_remaining=lambda: left
+    )
+    metrics, others, method = Metrics(), [None] * 4, SimpleNamespace(name="FillMask")
+    call = Call(Calls(metrics, *others), method, MethodMetrics(metrics, "FillMask"), context)
+    call.cut_off()
+    call.end()
+    assert metrics.registry.get_sample_value("bertscope_requests_total", {"method": "FillMask", "code": code}) == 1

@@ -38,19 +38,29 @@ def refusal(shedder: LoadShedder, client: str, work: Work = Work.INTERACTIVE) ->
 def test_a_client_has_so_many_calls_at_a_time_and_others_have_theirs() -> None:
     metrics = Metrics()
     limited = shedder(client_calls=2, metrics=metrics)
-    with limited.admit(Work.INTERACTIVE, "a", None), limited.admit(Work.BULK, "a", None):
-        assert [refusal(limited, client) for client in "ab"] == ["CLIENT_LIMIT", None]
+    with limited.admit(Work.INTERACTIVE, "a", None):
+        for _ in range(2):
+            with limited.admit(Work.BULK, "a", None):
+                assert [refusal(limited, client) for client in "ab"] == ["CLIENT_LIMIT", None]
     assert refusal(limited, "a") is None
-    assert metrics.registry.get_sample_value("bertscope_rejected_total", {"reason": "client_limit"}) == 1
+    assert metrics.registry.get_sample_value("bertscope_rejected_total", {"reason": "client_limit"}) == 2
 
 
 def test_a_server_has_so_many_calls_at_a_time() -> None:
+    """Who comes too early gets the time in which one of the running calls ends, as long as calls take."""
     limited = shedder(calls=3)
+    for _ in range(100):
+        limited.admit(Work.BULK, "a", None)
+        limited.end("a", 6.0)
     with ExitStack() as inside:
         for client in "abc":
             inside.enter_context(limited.admit(Work.INTERACTIVE, client, None))
-        assert refusal(limited, "d") == "SERVER_LIMIT"
+        with pytest.raises(Overloaded) as caught:
+            limited.admit(Work.INTERACTIVE, "d", None)
+        assert (caught.value.reason, caught.value.retry_after) == ("SERVER_LIMIT", pytest.approx(2.0, rel=0.01))
+        assert limited.refusing
     assert refusal(limited, "d") is None
+    assert not limited.refusing
 
 
 def test_a_call_that_fails_is_inside_no_longer() -> None:
