@@ -77,7 +77,7 @@ class Simulation:
 
     def step(self) -> float:
         """Run the next batch; how long it took, 0 if none waits."""
-        taken = self.queue.take(BUDGET, self.now, lambda row: BUDGET // 2 if row.job.priority is Priority.BULK else BUDGET)
+        taken = self.queue.take(BUDGET, self.now, _batch_tokens)
         if not taken.rows:
             return 0.0
         self.order.append(taken.rows[0].job.priority)
@@ -89,3 +89,7 @@ class Simulation:
             if not self._left[row.job]:
                 self.waits[row.job] = self.now - self.arrived[row.job]
         return seconds
+
+
+def _batch_tokens(row: Row, *, halved: bool) -> int:
+    return BUDGET // (2 if row.job.priority is Priority.BULK else 1) // (1 + halved)

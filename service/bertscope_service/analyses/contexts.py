@@ -21,6 +21,8 @@ MAX_BYTES = 256 * 1024 * 1024
 """The most that a call keeps for its units."""
 
 NO_PLACE = np.iinfo(np.int64).max
+COUNTED_PLACES = 4
+"""Bins of values are counted at so many places at a time for each bin of a histogram: counting goes through all of it."""
 MERGED_SHARE = 0.5
 """Values that wait are merged when there are so many for each place asked for."""
 
@@ -33,7 +35,7 @@ class SetSums:
         count, heads = len(chosen), chosen.kind is UnitKind.HEAD
         self.best = min(best, sample.count)
         self.sums, self.squares = np.zeros((2, count))
-        self.histogram = np.zeros((count, len(chosen.bins.edges) + 1), dtype=np.int64)
+        self.histogram = np.zeros((count, len(chosen.bins)), dtype=np.int64)
         self.values = np.full((count, self.best), -np.inf, dtype=np.float32)
         self.places = np.full((count, self.best), NO_PLACE, dtype=np.int64)
         self.partners = np.zeros((count, self.best if heads else 0), dtype=np.int64)
@@ -41,6 +43,7 @@ class SetSums:
         # The partners of pairs are the same for all heads.
         partners = heads and not chosen.pairs
         self.drawn_partners = np.zeros((count, len(sample.keys) if partners else 0), dtype=np.int64)
+        self._bins: list[NDArray[np.uint8]] = []
         self._waiting: list[tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]] = []
 
     @staticmethod
@@ -54,7 +57,12 @@ class SetSums:
         check_finite([found.sums], "values", "STATES_NOT_FINITE")
         self.sums += found.sums[0]
         self.squares += found.sums[1]
-        self.histogram += found.histogram
+        if found.counted.dtype == np.uint8:
+            self._bins.append(found.counted)
+            if sum(map(len, self._bins)) >= COUNTED_PLACES * len(self.set.bins):
+                self._count()
+        else:
+            self.histogram += found.counted
         self.drawn[:, found.drawn] = found.drawn_values.T
         units, places = found.flat % len(self.set), found.places[found.flat // len(self.set)]
         partners = found.partners
@@ -64,10 +72,24 @@ class SetSums:
             partners = _in_text(places, partners)
         self._waiting.append((units, found.values, places, partners))
         if sum(len(waiting[0]) for waiting in self._waiting) >= MERGED_SHARE * self.values.size:
-            self.merge()
+            self._merge()
             np.maximum(bounds, self.values[:, -1], out=bounds)
 
-    def merge(self) -> None:
+    def end(self) -> None:
+        """Adds what still waits."""
+        self._count()
+        self._merge()
+
+    def _count(self) -> None:
+        """Counts the bins that wait."""
+        units, bins = self.histogram.shape
+        waiting = np.concatenate([np.zeros((0, units), dtype=np.uint8), *self._bins])
+        self._bins.clear()
+        for begin in range(0, len(waiting), COUNTED_PLACES * bins):
+            flat = waiting[begin : begin + COUNTED_PLACES * bins] + bins * np.arange(units)
+            self.histogram += np.bincount(flat.ravel(), minlength=units * bins).reshape(units, bins)
+
+    def _merge(self) -> None:
         """Merges the values that wait with the largest so far."""
         if not self._waiting:
             return
@@ -123,7 +145,9 @@ class ContextsPlan:
         chosen = [sets[number] for number in self._searched]
         self._search = Search(chosen, best, [np.full(len(one), -np.inf, dtype=np.float32) for one in chosen])
         self.rows: list[tuple[TokenSequence, Observer]] = [
-            (sequence, ContextsObserver(self._search, places)) for sequence, places in corpus.rows
+            # Neighbours of one length, few of which run ahead, fill batches without padding.
+            (sequence, ContextsObserver(self._search, places))
+            for sequence, places in sorted(corpus.rows, key=lambda row: len(row[0]))
         ]
 
     def add(self, found: Sequence[tuple[int, Found]]) -> None:
@@ -132,6 +156,6 @@ class ContextsPlan:
             self.sums[self._searched[number]].add(one, self._search.bounds[number])
 
     def end(self) -> None:
-        """Merges what waits, when all rows are added."""
+        """Adds what waits, when all rows are added."""
         for sums in self.sums:
-            sums.merge()
+            sums.end()

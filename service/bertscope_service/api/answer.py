@@ -36,7 +36,7 @@ from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence
-from bertscope_service.engine.bulk import BulkRunner
+from bertscope_service.engine.bulk import AHEAD_BATCHES, BulkRunner
 from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.rows import Priority, Row, deadline_after
 from bertscope_service.models.loaded import LoadedModel
@@ -214,9 +214,9 @@ class Call:
             rows = [Row(self.model.encoder, sequence, observer, edits) for sequence, observer in plan.rows]
             results = await self.run(rows, admitted=True)
 
-    def bulk(self, encoder: Encoder | None = None) -> BulkRunner:
-        """Returns a runner for rows of the model, or of another encoder, which yields to interactive rows."""
-        return BulkRunner(self.backend.engine, encoder or self.model.encoder, self.client, self.deadline)
+    def bulk(self, encoder: Encoder | None = None, ahead: int = AHEAD_BATCHES) -> BulkRunner:
+        """Returns a runner for rows of the model, or of another encoder, which yields to interactive rows; see BulkRunner."""
+        return BulkRunner(self.backend.engine, encoder or self.model.encoder, self.client, self.deadline, ahead)
 
 
 async def answer(

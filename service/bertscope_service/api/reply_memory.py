@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 from bertscope_service.errors import Overloaded
+from bertscope_service.models.freed_memory import FreedMemory
 from bertscope_service.observability.metrics import Metrics
 
 REPLIES_BYTES = 1024 * 1024 * 1024
@@ -20,9 +21,10 @@ RETRY_SECONDS = 1.0
 class HeldMemory:
     """Counts bytes that tasks hold until they end, in all and for each client. Belongs to the event loop."""
 
-    def __init__(self, metrics: Metrics, reason: str) -> None:
-        """`reason` is that of the refusals in the metrics."""
+    def __init__(self, metrics: Metrics, reason: str, freed: FreedMemory | None = None) -> None:
+        """`reason` is that of the refusals in the metrics. `freed` is told what tasks held."""
         self._rejected = metrics.rejected.labels(reason)
+        self._freed = freed
         self._held = Counter[str]()
         self._total = 0
         self._tasks: dict[asyncio.Task[None], int] = {}
@@ -61,6 +63,11 @@ class HeldMemory:
         self._total -= size
         if not self._held[client]:
             del self._held[client]
+        self._free(size)
+
+    def _free(self, size: int) -> None:
+        if self._freed is not None:
+            self._freed.add(size)
 
 
 class ReplyMemory(HeldMemory):
@@ -69,8 +76,8 @@ class ReplyMemory(HeldMemory):
     A client may have half of the memory, so that a slow reader does not block others. Belongs to the event loop.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        super().__init__(metrics, "replies_full")
+    def __init__(self, metrics: Metrics, freed: FreedMemory | None = None) -> None:
+        super().__init__(metrics, "replies_full", freed)
 
     def hold(self, client: str, size: int, *, begun: bool = False) -> None:
         """Reserves this many bytes, in all, until the current task ends. Raises Overloaded, unless the reply has `begun`.

@@ -32,6 +32,8 @@ Request = contexts_pb2.FindContextsRequest
 Response = contexts_pb2.FindContextsResponse
 KINDS = numbers(UnitKind, contexts_pb2.ContextUnits.Kind, "KIND_")
 WORDS_AT_A_TIME = 50_000
+AHEAD_BATCHES = 2
+"""Results of so many full batches may wait. All heads and neurons of a small model give some ten kilobytes a token."""
 Report = Callable[[int], None]
 
 
@@ -49,7 +51,9 @@ async def find_contexts(request: Request, backend: Backend, context: Context) ->
                 sequence, observer = plan.rows[number]
                 return Row(model.encoder, sequence, observer, edits)
 
-            async with aclosing(call.bulk().results([len(sequence) for sequence, _ in plan.rows], row)) as results:
+            async with aclosing(
+                call.bulk(ahead=AHEAD_BATCHES).results([len(sequence) for sequence, _ in plan.rows], row)
+            ) as results:
                 done = 0
                 async for found in results:
                     if found is not None:

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from bertscope_service.api.reply_memory import HeldMemory
 from bertscope_service.errors import Overloaded
+from bertscope_service.models.freed_memory import FreedMemory
 from bertscope_service.observability.metrics import Metrics
 
 PLAN_BYTES = 24
@@ -40,8 +41,8 @@ class RequestMemory(HeldMemory):
     A client may have half of it. Belongs to the event loop.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        super().__init__(metrics, "requests_full")
+    def __init__(self, metrics: Metrics, freed: FreedMemory | None = None) -> None:
+        super().__init__(metrics, "requests_full", freed)
 
     def receive(self, client: str, received_bytes: int) -> None:
         """Reserves the memory for parsing a request, until it is planned or the current task ends. Raises Overloaded."""
@@ -60,5 +61,6 @@ class RequestMemory(HeldMemory):
                 f"pending requests take {others} bytes, {own} of them for this client, and this server allows "
                 f"{REQUESTS_BYTES}, half of it for one client; wait for their answers, or send fewer texts in a call"
             )
+            self._free(size)
             raise self.refused(Overloaded(message, "REQUESTS_FULL", RETRY_SECONDS, limit=REQUESTS_BYTES))
         self.keep(client, size)

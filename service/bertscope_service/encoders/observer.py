@@ -31,6 +31,8 @@ class Observer(Protocol):
     Only the tensors that `run` returns are copied to the host, so a reduction that can run on the device belongs there.
     A class with `reads_places = False` computes little on padding, neither maps nor states of all positions: where the
     encoder's layers run on real tokens alone, its rows share a batch whatever their lengths.
+    A class whose `group` belongs to a call has a `cost`, also hashable, that is the same for all rows that take equally long
+    for a token: batches are sized by the rate of those that ran, of earlier calls too.
     """
 
     __slots__ = ()

@@ -25,12 +25,15 @@ class BulkRunner:
     """Submits the rows of one caller to the engine. Only its first rows can be rejected by a full queue: begun work is
     finished."""
 
-    def __init__(self, engine: Engine, encoder: Encoder, client: str, deadline: float | None) -> None:
-        """`deadline` is a time.monotonic()."""
+    def __init__(
+        self, engine: Engine, encoder: Encoder, client: str, deadline: float | None, ahead: int = AHEAD_BATCHES
+    ) -> None:
+        """`deadline` is a time.monotonic(). ahead: the full batches of rows that wait, or whose results do; at least 2."""
         self._engine = engine
         self._client = client
         self._deadline = deadline
         self._batch_tokens = engine.batch_tokens(encoder.device)
+        self._ahead = ahead
         self._admitted = False
 
     def slices(self, lengths: Sequence[int]) -> Iterator[slice]:
@@ -56,7 +59,7 @@ class BulkRunner:
         try:
             for key, rows in groups:
                 tokens = sum(len(row.sequence) for row in rows)
-                while running and ahead + tokens > AHEAD_BATCHES * self._batch_tokens:
+                while running and ahead + tokens > self._ahead * self._batch_tokens:
                     done, freed, task = running.popleft()
                     yield done, await task
                     ahead -= freed

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from operator import attrgetter
+from typing import Protocol
 
 from bertscope_service.engine.backlog import Backlog
 from bertscope_service.engine.fair_queue import FairQueue
-from bertscope_service.engine.rate_estimate import BATCH_SECONDS, MIN_BATCH_TOKENS, NOMINAL_TOKEN_SECONDS
+from bertscope_service.engine.rate_estimate import BATCH_SECONDS, NOMINAL_TOKEN_SECONDS
 from bertscope_service.engine.rows import Job, Priority, Row, by_job, tokens_of
 
 PRIORITIES = tuple(Priority)
@@ -55,6 +56,12 @@ class BatchSize:
         if places > self.budget:
             return None
         return padding if places <= self.saturation or padding <= max(PADDING_SHARE * places, PADDING_SLACK) else None
+
+
+class BatchTokens(Protocol):
+    """Returns the most tokens of a batch of rows like a given one; `halved`: in half the time."""
+
+    def __call__(self, row: Row, *, halved: bool) -> int: ...
 
 
 @dataclass(slots=True)
@@ -119,10 +126,11 @@ class RowQueue:
         self._forget(rows)
         return rows
 
-    def take(self, budget_tokens: int, now: float, batch_tokens: Callable[[Row], int] | None = None) -> Taken:
+    def take(self, budget_tokens: int, now: float, batch_tokens: BatchTokens | None = None) -> Taken:
         """Removes the next batch: at most `budget_tokens` with padding, but at least one row if any waits.
 
-        `now` is a time.monotonic(). `batch_tokens` may return a smaller budget for rows like a given one.
+        `now` is a time.monotonic(). `batch_tokens` may return a smaller budget for rows like a given one, and half of it for
+        a bulk batch after an interactive one, whose caller may call again at once, and waits for this batch.
         """
         taken = Taken()
         if not self.rows:
@@ -137,10 +145,8 @@ class RowQueue:
                 first = candidates[0]
                 saturation = self._saturation(first)
                 if batch_tokens is not None:
-                    budget = min(budget, batch_tokens(first))
-                if patient and priority is Priority.BULK and self._passed_over:
-                    # A caller that was just answered may call again at once, and waits for this batch.
-                    budget = max(min(budget, max(MIN_BATCH_TOKENS, saturation)), budget // 2)
+                    halved = patient and priority is Priority.BULK and self._passed_over > 0
+                    budget = min(budget, batch_tokens(first, halved=halved))
                 size = BatchSize(budget, saturation, first.unpadded)
                 taken.rows = candidates[:1] if first.alone else _grow(candidates, size)
                 self._serve(taken.rows)

@@ -17,6 +17,10 @@ interactive rows get more time."""
 MIN_BATCH_TOKENS = 128
 """Smaller batches than this waste the device; where that was measured, as on a GPU, batches below its saturation do."""
 
+LEAST_FACTOR = {False: 4, True: 2}
+"""A bulk batch has MIN_BATCH_TOKENS only if they take at most so many times as long as it should; less for one that runs just
+after an interactive batch (True)."""
+
 NOMINAL_TOKEN_SECONDS = 1e-4
 """The assumed cost of a token as long as no row of its encoder ran."""
 
@@ -92,18 +96,22 @@ class RateEstimate:
         """Returns the tokens of a batch of such rows below which it takes no longer than a smaller one; 0 if not measured."""
         return self._saturation.get(row.encoder, 0)
 
-    def batch_tokens(self, row: Row) -> int:
-        """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches.
+    def batch_tokens(self, row: Row, *, halved: bool = False) -> int:
+        """Returns how many tokens a batch of rows like this one may have, from the rate of their priority's last batches;
+        `halved`: in half the time.
 
         Rows that run one layer are ten times as fast as rows that run all; a new kind is assumed as slow as the slowest kind.
         After a few small batches a GPU's rate is low, because each takes as long as one of its saturation, which always runs.
         """
         own = row.job.priority
         rates = self._rates.get(row.encoder, {})
-        known = rates.get((own, row.kind))
+        known = rates.get((own, row.pace))
         slowest = min((rate.last for (priority, _), rate in rates.items() if priority is own), default=0.0)
-        least = max(MIN_BATCH_TOKENS, self.saturation(row))
-        return max(least, int((known.last if known else slowest) * BATCH_SECONDS[own]))
+        tokens = (known.last if known else slowest) * BATCH_SECONDS[own] / (1 + halved)
+        least = MIN_BATCH_TOKENS
+        if known and own is Priority.BULK:
+            least = min(least, int(tokens * LEAST_FACTOR[halved]))
+        return max(least, self.saturation(row), int(tokens))
 
     def charge(self, row: Row) -> float:
         """Returns the seconds that a token of such rows costs, from their last batches; a new kind costs as much as the slowest
@@ -111,7 +119,7 @@ class RateEstimate:
         rates = self._rates.get(row.encoder)
         if not rates:
             return NOMINAL_TOKEN_SECONDS
-        known = rates.get((row.job.priority, row.kind))
+        known = rates.get((row.job.priority, row.pace))
         return 1 / (known.last if known else min(rate.last for rate in rates.values()))
 
     def longest(self, encoder: Encoder, tokens: int, key: Key | None = None) -> float:
@@ -130,5 +138,5 @@ class RateEstimate:
         The estimate uses batches of a backlog, and the best rate if there was no backlog yet: when few rows wait, batches are
         small and slow, and a backlog runs in large ones.
         """
-        known = self._rates.get(row.encoder, {}).get((row.job.priority, row.kind))
+        known = self._rates.get(row.encoder, {}).get((row.job.priority, row.pace))
         return 1 / (known.busy or known.best) if known and known.batches >= KNOWN_BATCHES else 0.0

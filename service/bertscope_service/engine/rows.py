@@ -51,17 +51,22 @@ class Row:
     length: int = field(init=False)
     """Its tokens."""
     kind: Hashable = field(init=False)
-    """Its key. Both are computed once, when its job is made: a waiting row is considered for many batches."""
+    """Rows of one kind may share a batch."""
+    pace: Hashable = field(init=False)
+    """Rows of one pace take equally long for a token. All three are computed once, when its job is made: a waiting row is
+    considered for many batches."""
     taken: bool = field(default=False, init=False)
     token_seconds: float = field(default=0.0, init=False)
     """The seconds that clients were charged for a token when a batch was taken, in its first row."""
 
     @property
-    def key(self) -> Hashable:
-        """The key of rows that may share a batch: their keys are equal."""
-        state = self.state
+    def keys(self) -> tuple[Hashable, Hashable]:
+        """Its kind and its pace."""
+        state, observer = self.state, self.observer
         position = None if state is None else (state.layer, state.context is None)
-        return id(self.encoder), type(self.observer), self.observer.group, position, self.many_changes
+        same = id(self.encoder), type(observer), position, self.many_changes
+        group = observer.group
+        return (*same, group), (*same, getattr(observer, "cost", group))
 
     @property
     def many_changes(self) -> int:
@@ -131,18 +136,18 @@ class Job:
 
 def _join(rows: Sequence[Row], job: Job) -> int:
     """Makes rows those of a job. Returns their tokens."""
-    kinds: dict[tuple[int, int, int], Hashable] = {}
+    keys: dict[tuple[int, int, int], tuple[Hashable, Hashable]] = {}
     tokens = 0
     for index, row in enumerate(rows):
         row.job, row.index, row.length = job, index, len(row.sequence)
         tokens += row.length
         if row.state is not None:
-            row.kind = row.key
+            row.kind, row.pace = row.keys
             continue
         same = id(row.encoder), id(row.observer), row.many_changes
-        if same not in kinds:
-            kinds[same] = row.key
-        row.kind = kinds[same]
+        if same not in keys:
+            keys[same] = row.keys
+        row.kind, row.pace = keys[same]
     return tokens
 
 

@@ -44,7 +44,7 @@ class Watchdog:
     def batch(self, rows: Sequence[Row]) -> AbstractContextManager[None]:
         """Watches a batch while it runs."""
         row, tokens = rows[0], len(rows) * longest(rows)
-        bound = self._rates.longest(row.encoder, tokens, (row.job.priority, row.kind))
+        bound = self._rates.longest(row.encoder, tokens, (row.job.priority, row.pace))
         return self._watch(f"a batch ({len(rows)} text{'s' * (len(rows) > 1)}, {tokens} tokens)", bound)
 
     def call(self, call: Call) -> AbstractContextManager[None]:

@@ -292,7 +292,7 @@ class Worker:
         tokens, row, seconds = tokens_of(rows), rows[0], max(seconds, 1e-9)
         with self._ready:
             busy = bool(self._queue.rows)
-            self.rates.note(row.encoder, row.job.priority, row.kind, tokens / seconds, busy=busy)
+            self.rates.note(row.encoder, row.job.priority, row.pace, tokens / seconds, busy=busy)
             self._queue.settle(rows, seconds)
             if busy:
                 limit = self._limits.waiting_tokens(self.rates.note_busy(tokens, seconds))

@@ -15,6 +15,7 @@ import torch
 from bertscope_service.api.reply_memory import ReplyMemory
 from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.contract import METHODS
+from bertscope_service.models.freed_memory import FreedMemory
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
 from bertscope_service.ray_serve.calls import Metadata, Question, Refusal
@@ -43,7 +44,8 @@ class Answering:
         self._broken = False
         self._stalled: set[torch.device] = set()
         metrics = Metrics()
-        replies, requests = ReplyMemory(metrics), RequestMemory(metrics)
+        freed = FreedMemory()
+        replies, requests = ReplyMemory(metrics, freed), RequestMemory(metrics, freed)
         self._hosting = Hosting(settings, metrics, replies, requests, self._device_broke, self._device_stalled)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)

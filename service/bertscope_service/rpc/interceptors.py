@@ -121,6 +121,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         async def reading(raw: bytes, context: Context) -> bytes:
             reply = await answer(raw, context)
             if isinstance(reply, SentStatus):
+                del raw  # as below
                 await _abort(context, reply)
             return reply
 
@@ -199,6 +200,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             finally:
                 call.end()
             if status is not None:
+                # gRPC's exception keeps this frame, and what it names, until garbage is collected.
+                raw, request = b"", None
                 await _abort(context, status)
 
         return answer

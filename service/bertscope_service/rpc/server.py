@@ -21,6 +21,7 @@ from bertscope_service.api.request_memory import RequestMemory
 from bertscope_service.contract import FILES, METHODS, SERVICES, Method
 from bertscope_service.engine.daemon_thread import in_daemon_thread
 from bertscope_service.errors import Overloaded, Unavailable
+from bertscope_service.models.freed_memory import FreedMemory
 from bertscope_service.observability.loop_monitor import LoopMonitor
 from bertscope_service.observability.metrics import Metrics
 from bertscope_service.observability.tracer import make_tracer
@@ -88,7 +89,8 @@ class Server:
         self._security = ServerSecurity(settings, self.metrics)
         limits = CallLimits(settings.max_calls, settings.max_client_calls)
         load_shedder = LoadShedder(limits, self.metrics, self._overload)
-        self._replies, self._requests = ReplyMemory(self.metrics), RequestMemory(self.metrics)
+        freed = FreedMemory()
+        self._replies, self._requests = ReplyMemory(self.metrics, freed), RequestMemory(self.metrics, freed)
         self._tracer = make_tracer(settings.trace_endpoint, settings.trace_ratio, bertscope.__version__)
         self._malformed = Malformed(self.metrics)
         self._calls = Calls(self.metrics, load_shedder, settings.client_identity, self._replies, self._requests, self._tracer)

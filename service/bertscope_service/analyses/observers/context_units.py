@@ -39,23 +39,29 @@ class Bins:
         """Returns bins of one size; a `step` that is a power of two makes their edges exact."""
         return cls(np.arange(first, last + step, step, dtype=np.float64), step)
 
-    def count(self, values: torch.Tensor) -> torch.Tensor:
-        """Counts values in each bin: int64 [units, bins]; values: float32 [places, units]."""
-        units, bins = values.shape[1], len(self.edges) + 1
-        firsts = torch.arange(units, dtype=torch.int32, device=values.device) * bins
+    def __len__(self) -> int:
+        return len(self.edges) + 1
+
+    def of(self, values: torch.Tensor) -> torch.Tensor:
+        """Returns the bin of each value, int32; values: float32."""
         if self.step:
             # Whole steps from 0 on, and only then from the first edge: else a small value below 0 is rounded to it.
             before = 1 - round(float(self.edges[0]) / self.step)
             # What is no number has no bin; its sum, which is none either, ends the search.
-            steps = values.mul(1 / self.step).floor_().nan_to_num_(nan=0.0).clamp_(-before, bins - 1 - before)
-            flat = steps.to(torch.int32).add_(firsts + before).flatten()
-        else:
-            (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
-            found = torch.bucketize(values, edges, right=True, out_int32=True)
-            flat = found.add_(firsts).flatten()
+            steps = values.mul(1 / self.step).floor_().nan_to_num_(nan=0.0).clamp_(-before, len(self) - 1 - before)
+            return steps.to(torch.int32).add_(before)
+        (edges,) = place_arrays(values.device, self.edges.astype(np.float32))
+        return torch.bucketize(values, edges, right=True, out_int32=True)
+
+    def count(self, values: torch.Tensor) -> torch.Tensor:
+        """Returns what a histogram of values, float32 [places, units], is made from: on a CPU the bin of each, uint8 [places,
+        units], which is less than the counts of a small batch, and else the counts, int64 [units, bins]."""
+        found = self.of(values)
         if values.device.type == "cpu":
-            return torch.bincount(flat, minlength=units * bins).view(units, bins)
-        # On a GPU, bincount makes the host wait for the largest.
+            return found.to(torch.uint8)
+        # bincount would make the host wait for the largest.
+        units, bins = values.shape[1], len(self)
+        flat = found.add_(torch.arange(units, dtype=torch.int32, device=values.device) * bins).flatten()
         counts = torch.zeros(units * bins, dtype=torch.int64, device=values.device)
         return counts.scatter_add_(0, flat.long(), counts.new_ones(()).expand(len(flat))).view(units, bins)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -55,13 +55,13 @@ class TextPlaces:
 class Found:
     """The result of a batch for one UnitSet of n units at its p places; values are float32.
 
-    sums: [2, n], of values and of their squares. histogram: int64 [n, bins]. flat: int64 [m], place * n + unit of the values
+    sums: [2, n], of values and of their squares. counted: see Bins.count. flat: int64 [m], place * n + unit of the values
     that may be among the largest of the unit, and `values` [m]. drawn: int64 [d], places in the sample; their values [d, n].
     partners and drawn_partners, words, are empty for other units than heads. places: int64 [p].
     """
 
     sums: NDArray[np.float32]
-    histogram: NDArray[np.int64]
+    counted: NDArray[Any]
     flat: NDArray[np.int64]
     values: NDArray[np.float32]
     partners: NDArray[np.int64]
@@ -71,7 +71,7 @@ class Found:
     places: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Search:
     """The units that a call searches for, and how many of the largest values of each it wants. bounds: of each set and unit the
     least of those that it has so far, float32 [units], -inf with fewer; they only grow."""
@@ -79,6 +79,11 @@ class Search:
     sets: Sequence[UnitSet]
     best: int
     bounds: Sequence[NDArray[np.float32]]
+
+    @cached_property
+    def cost(self) -> Hashable:
+        """Names what the time of a batch depends on."""
+        return self.best, tuple((one.kind, one.place or one.layer, len(one)) for one in self.sets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +97,10 @@ class ContextsObserver(Observer):
     @property
     def group(self) -> Hashable:
         return self.search
+
+    @property
+    def cost(self) -> Hashable:
+        return self.search.cost
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:

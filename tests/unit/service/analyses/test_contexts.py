@@ -28,6 +28,12 @@ def sorted_places(values: Any, best: int) -> list[list[int]]:
     return [sorted(range(len(own)), key=lambda place: (-own[place], place))[:best] for own in values.T.tolist()]
 
 
+def histogram_of(bins: Bins, values: Any) -> list[list[int]]:
+    """How many values of each unit each bin has."""
+    found = np.searchsorted(bins.edges, values.astype(np.float64), side="right")
+    return [np.bincount(own, minlength=len(bins)).tolist() for own in found.T]
+
+
 def test_zeros_of_either_sign_are_equal() -> None:
     values = np.float32([-0.0, 0.0] * 50)[:, None]
     assert sorted(largest(torch.from_numpy(values), 5).tolist()) == [0, 1, 2, 3, 4]
@@ -39,9 +45,9 @@ def found_in(search: Search, values: Any, places: Any) -> Found:
     tensor = torch.from_numpy(values)
     flat = _Batch._largest(of, 0, tensor).numpy()
     nothing, none = np.zeros((0, values.shape[1]), np.float32), np.zeros(0, np.int64)
-    histogram = np.zeros((values.shape[1], len(ACTIVATIONS.edges) + 1), np.int64)
+    counted = ACTIVATIONS.count(tensor).numpy()
     sums = np.stack([values.sum(axis=0), (values**2).sum(axis=0)])
-    return Found(sums, histogram, flat, values.ravel()[flat], none, nothing, none, none, places)
+    return Found(sums, counted, flat, values.ravel()[flat], none, nothing, none, none, places)
 
 
 @pytest.mark.parametrize("batch", [1, 40, PLACES])
@@ -59,7 +65,8 @@ def test_batches_in_any_order_give_a_full_sort(levels: int, batch: int) -> None:
         before = search.bounds[0].copy()
         sums.add(found_in(search, values[rows], rows), search.bounds[0])
         assert (search.bounds[0] >= before).all()
-    sums.merge()
+    sums.end()
+    assert sums.histogram.tolist() == histogram_of(ACTIVATIONS, values)
     assert sums.places.tolist() == sorted_places(values, BEST)
     np.testing.assert_array_equal(sums.values, np.take_along_axis(values, sums.places.T, axis=0).T)
     if batch < 40:
@@ -88,7 +95,7 @@ def test_a_value_counts_in_the_bin_that_begins_at_or_before_it(bins: Bins) -> No
     values = [*edges, *np.nextafter(edges, np.float32(-np.inf)), *np.nextafter(edges, np.float32(np.inf))]
     values += [-1e-30, 0.0, -0.0, 1e-30, 1e9, -1e9, 1e30, -1e30]
     given = np.float32(values)
-    found = bins.count(torch.from_numpy(np.stack([given, -given], axis=1)))
-    for unit, own in enumerate((given, -given)):
-        wanted = np.bincount(np.searchsorted(bins.edges, own.astype(np.float64), side="right"), minlength=len(edges) + 1)
-        assert found[unit].tolist() == wanted.tolist()
+    both = np.stack([given, -given], axis=1)
+    found, wanted = bins.count(torch.from_numpy(both)).numpy(), histogram_of(bins, both)
+    for unit in range(2):
+        assert np.bincount(found[:, unit], minlength=len(bins)).tolist() == wanted[unit]

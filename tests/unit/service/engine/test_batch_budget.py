@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import pytest_asyncio
@@ -42,16 +43,23 @@ class Rig:
         self._now += 1e-9
         return self._now
 
-    def _seen(self, state: State) -> None:
+    def seen(self, state: State) -> None:
         self.batches.append(sum(state.lengths))
         self._now += sum(state.lengths) / self.speed
 
     async def run(
-        self, encoder: FakeEncoder, count: int, *, priority: Priority = Priority.BULK, length: int = 10, group: object = None
+        self,
+        encoder: FakeEncoder,
+        count: int,
+        *,
+        priority: Priority = Priority.BULK,
+        length: int = 10,
+        group: object = None,
+        observer: SumObserver | None = None,
     ) -> list[int]:
         """Tokens of the batches that so many rows ran in."""
         self.batches.clear()
-        observer = SumObserver(self._seen, group=group)
+        observer = observer or SumObserver(self.seen, group=group)
         rows = [Row(encoder, sequence(length), observer) for _ in range(count)]  # type: ignore[arg-type]
         await self.engine.run(rows, client="client", priority=priority)
         return list(self.batches)
@@ -79,7 +87,32 @@ async def test_batches_are_not_smaller_than_what_saturates_the_device(rig: Rig) 
     rig.engine.note_saturation(encoder, 500)  # type: ignore[arg-type]
     for priority in Priority:
         assert set(await rig.run(encoder, 150, priority=priority)) == {500}
-    assert set(await rig.run(other, 120)) == {120}
+    assert await rig.run(other, 120) == [120] + [10] * 108  # a single one takes too long already
+
+
+async def test_the_least_batch_of_a_slow_kind_takes_no_time_without_end(rig: Rig) -> None:
+    """Four times as long as it should, and twice after an interactive one: few small ones waste less than others would wait."""
+    encoder, rates = FakeEncoder(), RateEstimate()
+    (job,) = [Job([Row(encoder, sequence(10), SumObserver())], client="a", priority=Priority.BULK, deadline=None)]  # type: ignore[arg-type]
+    (row,) = job.rows
+    assert [rates.batch_tokens(row, halved=halved) for halved in (False, True)] == [MIN_BATCH_TOKENS] * 2
+    for rate, whole, half in ((8000, 400, 200), (4000, 200, MIN_BATCH_TOKENS), (1000, MIN_BATCH_TOKENS, 50), (100, 20, 5)):
+        for _ in range(40):
+            rates.note(encoder, Priority.BULK, row.pace, rate)  # type: ignore[arg-type]
+        assert [rates.batch_tokens(row, halved=halved) for halved in (False, True)] == pytest.approx([whole, half], abs=1)
+
+
+async def test_a_call_begins_with_the_rate_of_the_last_like_it(rig: Rig) -> None:
+    """Though its rows share no batch with the other's."""
+    encoder = FakeEncoder()
+
+    class CallObserver(SumObserver):
+        run: ClassVar[Any] = SumObserver.__dict__["run"]
+        cost = "the same"
+
+    for speed, first in ((20_000.0, 120), (4000.0, 1000)):
+        rig.speed = speed
+        assert (await rig.run(encoder, 300, observer=CallObserver(rig.seen, group=object())))[0] == pytest.approx(first, abs=10)
 
 
 async def test_the_budget_follows_the_speed(rig: Rig) -> None:

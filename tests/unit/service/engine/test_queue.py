@@ -8,7 +8,6 @@ import pytest
 from bertscope_service.encoders.base import Capabilities
 from bertscope_service.engine import queue as queue_module
 from bertscope_service.engine.queue import MOST_PLACES, PADDING_SHARE, PADDING_SLACK, RowQueue
-from bertscope_service.engine.rate_estimate import MIN_BATCH_TOKENS
 from bertscope_service.engine.rows import Job, Priority, Row
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -112,7 +111,7 @@ class Checked:
 
     def check_batch(self, rows: list[Row], alive: list[Row], budget: int) -> None:
         assert all(row in alive for row in rows)
-        assert len({row.key for row in rows}) == 1
+        assert len({row.kind for row in rows}) == 1
         assert len({row.job.priority for row in rows}) == 1
         assert rows[0].job.priority == min(row.job.priority for row in alive)
         lengths = [len(row.sequence) for row in rows]
@@ -165,18 +164,17 @@ async def test_an_idle_client_earns_no_credit() -> None:
 
 
 async def test_a_bulk_batch_after_an_interactive_one_is_half_as_large() -> None:
-    """Its caller may wait already. The smallest useful batch is not divided."""
-    least = MIN_BATCH_TOKENS
-    for limit, half, saturation in ((400, 200, 0), (150, least, 0), (60, 60, 0), (400, 300, 300), (150, 150, 300)):
-        queue = RowQueue(saturation=lambda _, saturation=saturation: saturation)
-        queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
+    """Its caller may wait already."""
+    queue = RowQueue()
+    queue.push(job_of(ENCODERS[0], [2] * 1000, priority=Priority.BULK))
 
-        def tokens(queue: RowQueue = queue, limit: int = limit) -> int:
-            return sum(len(row.sequence) for row in queue.take(1024, NOW, lambda _: limit).rows)
+    def tokens() -> int:
+        taken = queue.take(1024, NOW, lambda _, *, halved: 100 if halved else 400)
+        return sum(len(row.sequence) for row in taken.rows)
 
-        assert tokens() == limit
-        queue.push(job_of(ENCODERS[0], [6]))
-        assert [tokens() for _ in range(4)] == [6, half, limit, limit]
+    assert tokens() == 400
+    queue.push(job_of(ENCODERS[0], [6]))
+    assert [tokens() for _ in range(4)] == [6, 100, 400, 400]
 
 
 async def test_small_batches_may_have_any_padding() -> None:
