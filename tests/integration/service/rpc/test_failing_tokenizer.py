@@ -3,8 +3,10 @@
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import grpc
 import pytest
@@ -54,17 +56,16 @@ def requests(checkpoints: dict[str, Path]) -> Mapping[str, Message]:
 
 @pytest.mark.usefixtures("brief")
 @pytest.mark.parametrize("method", TOKENISING, ids=lambda method: method.name)
-def test_whatever_a_tokenizers_library_raises(
-    lab: Host, requests: Mapping[str, Message], monkeypatch: pytest.MonkeyPatch, method: Method
-) -> None:
+def test_whatever_a_tokenizers_library_raises(lab: Host, requests: Mapping[str, Message], method: Method) -> None:
     error = ERRORS[len(method.name) % len(ERRORS)]
-    for entry in lab.server.registry.entries():
-        assert entry.loaded is not None
-        tokenizer = entry.loaded.tokenizer
-        monkeypatch.setattr(tokenizer, "backend", Failing(tokenizer.backend, error))
-        monkeypatch.setattr(tokenizer, "_of_ascii", None)
-    with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
-        lab.ask(method, requests[method.name].SerializeToString())
+    with ExitStack() as patches:
+        for entry in lab.server.registry.entries():
+            assert entry.loaded is not None
+            own = vars(entry.loaded.tokenizer)
+            # What is made of the backend meanwhile, and kept, is forgotten with it.
+            patches.enter_context(mock.patch.dict(own, backend=Failing(own["backend"], error), _of_ascii=None))
+        with refused(grpc.StatusCode.FAILED_PRECONDITION) as failures:
+            lab.ask(method, requests[method.name].SerializeToString())
     assert failures[0].info.reason == "TOKENIZER_FAILED"
     assert failures[0].info.metadata["model"] in failures[0].message
     assert type(error).__name__ in failures[0].message
