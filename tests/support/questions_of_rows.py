@@ -1,6 +1,7 @@
 """Rows of many questions, as the engine runs them: for tests that run each on two devices, or count what it costs on one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from bertscope_service.analyses.observers.attention_statistics import SPECIAL, S
 from bertscope_service.analyses.observers.attribution import AttributionObserver
 from bertscope_service.analyses.observers.columns import ColumnObserver
 from bertscope_service.analyses.observers.context_units import ACTIVATIONS, PRODUCTS, WEIGHTS, Directions, UnitKind, UnitSet
-from bertscope_service.analyses.observers.contexts import ContextsObserver, Search, TextPlaces
+from bertscope_service.analyses.observers.contexts import ContextsObserver, Found, Search, TextPlaces
 from bertscope_service.analyses.observers.geometry import GeometryObserver, TextVectors
 from bertscope_service.analyses.observers.importance import GradientObserver
 from bertscope_service.analyses.observers.inspection import InspectionObserver
@@ -246,8 +247,19 @@ def numbers(result: Any) -> list[np.ndarray[Any, Any]]:
         return numbers(result.hidden)
     if result is None or isinstance(result, str):
         return []
+    if isinstance(result, Found):
+        result = replace(result, counted=_counts(result.counted))
     names = [name for kind in type(result).__mro__ for name in getattr(kind, "__slots__", ())] or list(vars(result))
     return [part for name in names if name != "seconds" for part in numbers(getattr(result, name))]
+
+
+def _counts(counted: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns the bins that have values, and their counts, [2, n]: a CPU gives the bin of each value, a GPU the counts."""
+    most = 256
+    if counted.dtype == np.uint8:
+        return np.stack(np.unique(counted + most * np.arange(counted.shape[1]), return_counts=True))
+    units, bins = np.nonzero(counted)
+    return np.stack([most * units + bins, counted[units, bins]])
 
 
 def assert_same(found: object, expected: object, share: float = 1e-4) -> None:

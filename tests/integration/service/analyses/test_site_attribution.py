@@ -37,7 +37,7 @@ def divided(subject: Subject, sequence: TokenSequence, query: SiteQuery, steps: 
 
 
 def query(site: Site, layers: tuple[int, ...], top: int = 20) -> SiteQuery:
-    return SiteQuery(site, layers, lambda _: POSITIONS, top)
+    return SiteQuery(site, layers, lambda *_: POSITIONS, top)
 
 
 @pytest.fixture
