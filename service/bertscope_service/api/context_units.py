@@ -55,7 +55,7 @@ def _activations(request: contexts_pb2.FindContextsRequest, model: LoadedModel) 
     if not request.HasField("activations"):
         return
     shape, seen = model.encoder.shape, set[int]()
-    entries = list(request.activations.layers)
+    entries = request.activations.layers  # as they are: a list of a million would be made at once, with the interpreter held
     for index, entry in enumerate(entries):
         field = f"activations.layers[{index}]"
         check_number(entry.layer, f"{field}.layer", "layer", shape.layers, model.name)
