@@ -1,4 +1,4 @@
-"""Limits of the memory for large requests: what is read from them and planned, for all of them together and for one client."""
+"""Limits of the memory for large requests, as they came and as they are planned: for all together, and for one client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def request_bytes(request: Message) -> int:
 
 
 class RequestMemory(HeldMemory):
-    """Counts the memory of large requests from before they are planned until they are answered.
+    """Counts the memory of large requests from before they are parsed until they are answered.
 
     A client may have half of it. Belongs to the event loop.
     """

@@ -120,10 +120,9 @@ class MethodMetrics:
         """Counts a call that begins."""
         self._in_flight.inc()
 
-    def received(self, message: bytes) -> bytes:
-        """Counts a request and returns it."""
+    def received(self, message: bytes) -> None:
+        """Counts a request."""
         self._received.inc(len(message))
-        return message
 
     def sent(self, message: bytes) -> bytes:
         """Counts a reply and returns it."""

@@ -128,15 +128,16 @@ class Call:
     @property
     def deadline(self) -> float | None:
         """The time.monotonic() when nobody waits for the answer any more; None if somebody always does."""
+        # Not by the engine's deadline_after: its import brings PyTorch, and a server that starts answers before that.
         remaining = self._context.time_remaining()
         return None if remaining is None else time.monotonic() + remaining
 
-    def received(self, request: bytes, *, large: bool) -> bytes:
+    def received(self, request: bytes, *, large: bool) -> None:
         """Counts a request, and a large one against the memory for requests. Raises Overloaded."""
         received.set(len(request))
         if large:
             self._calls.request_memory.receive(self.client, len(request))
-        return self._counts.received(request)
+        self._counts.received(request)
 
     @property
     def large_reply(self) -> bool:
