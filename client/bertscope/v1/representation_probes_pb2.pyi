@@ -351,7 +351,7 @@ class ProbeProgress(_message.Message):
         STAGE_UNSPECIFIED: ProbeProgress._Stage.ValueType  # 0
         """Never sent."""
         STAGE_STATES: ProbeProgress._Stage.ValueType  # 1
-        """The model runs the texts; counts texts."""
+        """The model runs the texts; counts texts, one with over 1024 spans for each part that is run."""
         STAGE_TRAINING: ProbeProgress._Stage.ValueType  # 2
         """Probes are trained; counts epochs, or of erasers directions of all layers. Training may end before the last."""
 
@@ -361,7 +361,7 @@ class ProbeProgress(_message.Message):
     STAGE_UNSPECIFIED: ProbeProgress.Stage.ValueType  # 0
     """Never sent."""
     STAGE_STATES: ProbeProgress.Stage.ValueType  # 1
-    """The model runs the texts; counts texts."""
+    """The model runs the texts; counts texts, one with over 1024 spans for each part that is run."""
     STAGE_TRAINING: ProbeProgress.Stage.ValueType  # 2
     """Probes are trained; counts epochs, or of erasers directions of all layers. Training may end before the last."""
 

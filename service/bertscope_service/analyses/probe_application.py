@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.probe_scores import Probes, ProbeScores, ProbeScoresObserver
-from bertscope_service.analyses.probes import LabelledText, SpanPlaces, reason_missing
+from bertscope_service.analyses.probes import LabelledText, SpanPlaces, reason_missing, row_units
 from bertscope_service.analyses.texts import check_finite, read_named_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.observer import Observer
@@ -75,12 +75,11 @@ class ApplicationPlan:
             used = [index for index, reason in enumerate(missing) if reason is None]
             if not used:
                 continue
-            pieces = [place for side in sides for place in (side[index] for index in used) if isinstance(place, range)]
-            self._pieces += sum(map(len, pieces))
-            spans = Units.made(pieces, query.pooling)
             labels.append(text.labels[used])
-            observer = ProbeScoresObserver(query.probes, spans, labels[-1].clip(min=0), query.top_k)
-            self.rows.append((tokenized.sequence, observer))
+            for part, spans in row_units(sides, used, query.pooling, len(tokenized)):
+                self._pieces += len(spans.positions)
+                observer = ProbeScoresObserver(query.probes, spans, labels[-1][part].clip(min=0), query.top_k)
+                self.rows.append((tokenized.sequence, observer))
         self.labels = np.concatenate(labels)
         """Label of each used span, int64 [spans]."""
         self._check_pieces()

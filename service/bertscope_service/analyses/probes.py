@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -18,11 +18,15 @@ from bertscope_service.checkpoints.tokenized_text import Piece, TokenizedText
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.errors import InvalidArgument
+from bertscope_service.groups import within
 
 DEV_SHARE = 0.1
 """The share of the training texts that decide when training ends, if no others are given."""
 SPANS_OF_A_PIECE = 4
 """Spans of a text that a piece may be in, on average: those of a tree's arcs are fewer."""
+ROW_PIECES = 1024
+"""Pieces of spans that a row reads: a text with more, and with more than SPANS_OF_A_PIECE for each of its own, runs several
+times. Its states would take a device, and memory, for seconds."""
 ALIKE = 1e-12
 """Numbers to train on whose standard deviation is a smaller share of the largest number are one number, but for rounding."""
 MAX_OVERLAP = 250_000
@@ -67,9 +71,10 @@ class ProbeQuery:
 class ProbePart:
     """Spans of one part of the texts, those without a piece left out.
 
-    rows: each text with a span, with what reads its spans' states: of pairs all first ones, then all second ones. labels: class
-    of each span or pair, int64, or its number, float64. names: their texts. counts: the number of spans or pairs of
-    each row, int64. truncated, empty: spans that were left out, because they were cut away and because no piece begins in them.
+    rows: each text with a span, with what reads its spans' states, or some of them: of pairs all first ones, then all second
+    ones. labels: class of each span or pair, int64, or its number, float64. names: their texts. counts: the number of spans or
+    pairs of each text with a span, int64. truncated, empty: spans that were left out, because they were cut away and because
+    no piece begins in them.
     """
 
     texts: int = 0
@@ -164,9 +169,10 @@ class Overlap:
     def __init__(self) -> None:
         self._pieces = 0
 
-    def add(self, field: str, sequence: TokenSequence, spans: Units) -> None:
+    def add(self, field: str, sequence: TokenSequence, parts: Sequence[Units]) -> None:
         """Adds the spans of a text. Raises InvalidArgument for the text with which they are too many."""
-        self._pieces += max(0, len(spans.positions) - SPANS_OF_A_PIECE * len(sequence))
+        pieces = sum(len(spans.positions) for spans in parts)
+        self._pieces += max(0, pieces - SPANS_OF_A_PIECE * len(sequence))
         if self._pieces > MAX_OVERLAP:
             message = (
                 f"spans overlap so much, up to {field}, that their pieces, each counted once for every span that it is in, are "
@@ -191,15 +197,28 @@ def _read(query: ProbeQuery, texts: Sequence[LabelledText], tokenizer: TextToken
         part.empty += missing.count(EMPTY)
         if not used:
             continue
-        pieces = [place for side in found for place in (side[index] for index in used) if isinstance(place, range)]
-        spans = Units.made(pieces, query.pooling)
-        overlap.add(f"{text.field.removesuffix('input')}spans", tokenized.sequence, spans)
-        part.rows.append((tokenized.sequence, SpanStatesObserver(query.layers, spans)))
+        parts = [spans for _, spans in row_units(found, used, query.pooling, len(tokenized))]
+        overlap.add(f"{text.field.removesuffix('input')}spans", tokenized.sequence, parts)
+        part.rows += [(tokenized.sequence, SpanStatesObserver(query.layers, spans)) for spans in parts]
         part.names += [tuple(_written(tokenized, side[index]) for side in sides) for index in used]
         labels.append(text.labels[used])
     if labels:
         part.labels, part.counts = np.concatenate(labels), np.array([len(own) for own in labels], dtype=np.int64)
     return part
+
+
+def row_units(
+    sides: Sequence[Sequence[range | str]], used: Sequence[int], pooling: Pooling, tokens: int
+) -> Iterator[tuple[slice, Units]]:
+    """Yields the used spans of a text of so many tokens in parts, each for a row of its own; a text with few has one.
+
+    sides: the positions of each span's pieces; of pairs, of the first ones and of the second ones. A part is a slice of `used`,
+    and units of all its first spans, then of all its second ones.
+    """
+    found = [[place for index in used if isinstance(place := side[index], range)] for side in sides]
+    read = [[1 if pooling in (Pooling.FIRST, Pooling.LAST) else len(place) for place in side] for side in found]
+    for part in within([sum(sizes) for sizes in zip(*read, strict=True)], max(ROW_PIECES, SPANS_OF_A_PIECE * tokens)):
+        yield part, Units.made([place for side in found for place in side[part]], pooling)
 
 
 def _written(tokenized: TokenizedText, span: Span) -> str:

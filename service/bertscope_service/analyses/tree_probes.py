@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.observers.pooling import Pooling, Units
+from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.span_states import SpanStatesObserver
-from bertscope_service.analyses.probes import TRUNCATED, Overlap, SpanPlaces, split_off
+from bertscope_service.analyses.probes import TRUNCATED, Overlap, SpanPlaces, row_units, split_off
 from bertscope_service.analyses.texts import read_named_inputs
 from bertscope_service.analyses.words import Span
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
@@ -136,9 +136,9 @@ class TreePlan:
             part.empty += len(found) - len(used) - cut
             if len(used) < MIN_WORDS:
                 continue
-            spans = Units.made([place for place in found if isinstance(place, range)], self.query.pooling)
-            self._overlap.add(f"{text.field.removesuffix('input')}words", tokenized.sequence, spans)
-            part.rows.append((tokenized.sequence, SpanStatesObserver(self.query.layers, spans)))
+            parts = [spans for _, spans in row_units([found], used, self.query.pooling, len(tokenized))]
+            self._overlap.add(f"{text.field.removesuffix('input')}words", tokenized.sequence, parts)
+            part.rows += [(tokenized.sequence, SpanStatesObserver(self.query.layers, spans)) for spans in parts]
             part.trees.append(Tree(text.heads, text.nodes[used], text.punctuation[used], self.words))
             self.words += len(used)
         return part

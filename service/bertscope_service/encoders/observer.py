@@ -33,6 +33,8 @@ class Observer(Protocol):
     encoder's layers run on real tokens alone, its rows share a batch whatever their lengths.
     A class whose `group` belongs to a call has a `cost`, also hashable, that is the same for all rows that take equally long
     for a token: batches are sized by the rate of those that ran, of earlier calls too.
+    A class whose results are larger than a row's tokens say has a `vectors`, the number of those in its result: of a caller's
+    many rows, so many run ahead as their tokens, or their vectors if they are more, allow.
     """
 
     __slots__ = ()

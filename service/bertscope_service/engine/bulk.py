@@ -37,11 +37,11 @@ class BulkRunner:
         self._admitted = False
 
     def slices(self, lengths: Sequence[int]) -> Iterator[slice]:
-        """Yields groups of consecutive rows with these numbers of tokens, about a batch each."""
+        """Yields groups of consecutive rows of these sizes, see Row.size, about a batch each."""
         return within(lengths, self._batch_tokens)
 
     async def results(self, lengths: Sequence[int], row: Callable[[int], Row]) -> AsyncGenerator[Any, None]:
-        """Yields the result of each row, in order. `row` makes one by its number; `lengths` are the rows' tokens."""
+        """Yields the result of each row, in order. `row` makes one by its number; `lengths` are the rows' sizes."""
         numbers = range(len(lengths))
         groups = ((None, [row(number) for number in numbers[part]]) for part in self.slices(lengths))
         async with aclosing(self.map(groups)) as found:
@@ -58,7 +58,7 @@ class BulkRunner:
         ahead = 0
         try:
             for key, rows in groups:
-                tokens = sum(len(row.sequence) for row in rows)
+                tokens = sum(row.size for row in rows)
                 while running and ahead + tokens > self._ahead * self._batch_tokens:
                     done, freed, task = running.popleft()
                     yield done, await task

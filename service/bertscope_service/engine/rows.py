@@ -69,6 +69,11 @@ class Row:
         return (*same, group), (*same, getattr(observer, "cost", group))
 
     @property
+    def size(self) -> int:
+        """Its tokens, or the vectors of its result if they are more."""
+        return max(len(self.sequence), getattr(self.observer, "vectors", 0))
+
+    @property
     def many_changes(self) -> int:
         """0 for a row with few changes inside the model, else the power of two above their number."""
         count = 0 if self.edits is None else len(self.edits.changes) + len(self.edits.entering)

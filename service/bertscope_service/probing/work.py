@@ -29,6 +29,9 @@ NOT_FINITE = (
     "load it in fp32 or bf16, or use smaller scales"
 )
 
+ADDED_BYTES = 16_000_000
+"""States that wait to be added together."""
+
 T = TypeVar("T")
 
 Rows = Sequence[tuple[TokenSequence, SpanStatesObserver]]
@@ -54,13 +57,23 @@ async def fill(
 
     report(0)
     done = 0
-    async with aclosing(bulk.results([len(sequence) for sequence, _ in rows], made)) as results:
-        async for found in results:
-            if found is None:
+    sizes = [max(len(sequence), observer.vectors) for sequence, observer in rows]
+    async with aclosing(bulk.results(sizes, made)) as results:
+        found: list[NDArray[np.float32]] = []
+        async for states in results:
+            if states is None:
                 raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
-            add(found)
+            found.append(states)
             done += 1
+            if done == len(rows) or sum(one.nbytes for one in found) >= ADDED_BYTES:
+                await bulk.compute(partial(_each, add, found))  # to memory that is new, or a file, behind a disk
+                found = []
             report(done)
+
+
+def _each(work: Callable[[T], None], things: Iterable[T]) -> None:
+    for thing in things:
+        work(thing)
 
 
 class Step(NamedTuple):

@@ -16,6 +16,10 @@ from bertscope_service.encoders.edits import BatchEdits
 from bertscope_service.encoders.observer import Readout
 from bertscope_service.encoders.state import State
 
+FEW_PIECES = 128
+"""Rows that read more of them take, and send to the host, more than their tokens say: they get batches, and a rate, of their
+own."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpanStatesObserver:
@@ -29,8 +33,13 @@ class SpanStatesObserver:
     spans: Units
 
     @property
-    def group(self) -> tuple[tuple[int, ...], Pooling]:
-        return self.layers, self.spans.pooling
+    def group(self) -> tuple[tuple[int, ...], Pooling, int]:
+        pieces = len(self.spans.positions)
+        return self.layers, self.spans.pooling, pieces.bit_length() if pieces > FEW_PIECES else 0
+
+    @property
+    def vectors(self) -> int:
+        return self.spans.count
 
     @classmethod
     def run(cls, encoder: Encoder, state: State, edits: BatchEdits | None, observers: Sequence[Self]) -> Readout:

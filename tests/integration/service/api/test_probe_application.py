@@ -6,6 +6,7 @@ from pathlib import Path
 import bertscope
 import numpy as np
 import pytest
+from bertscope_service.analyses import probes as plans
 
 from tests.support.harness import Host
 
@@ -82,6 +83,27 @@ def test_probes_of_pairs_and_with_hidden_units_have_the_scores_of_the_training(
     assert found.spans[0].words == f"{texts[0].text[slice(*first[1:3])]} / {texts[0].text[slice(*first.other[:2])]}"
     unlabelled = bertscope.UnlabelledText(texts[0].text, [(first[1:3], first.other)])
     np.testing.assert_array_equal(client.apply_probe(probe, unlabelled).layer(2).classes[0], found.layer(2).classes[0])
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_spans_of_a_text_that_are_read_in_parts_are_those_read_at_once(
+    client: bertscope.Client, pairs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, test = ((with_heads(part) if pairs else part) for part in (sentences(30, 1), sentences(8, 3)))
+
+    def ask() -> tuple[bertscope.ProbeResult, bertscope.AppliedProbe]:
+        trained = client.train_probe(train, dev=test[:4], test=test, weights=True, max_epochs=3, layers=[0, 2])
+        return trained, client.apply_probe(bertscope.KeptProbe.of(trained), test)
+
+    at_once, found_at_once = ask()
+    monkeypatch.setattr(plans, "ROW_PIECES", 4)
+    monkeypatch.setattr(plans, "SPANS_OF_A_PIECE", 0)
+    in_parts, found = ask()
+    for own, other in zip(in_parts.layers, at_once.layers, strict=True):
+        assert own.loss == pytest.approx(other.loss, abs=1e-5)  # batches of other rows, in fp32
+        assert own.accuracy == other.accuracy
+    assert [span.words for span in found.spans] == [span.words for span in found_at_once.spans]
+    np.testing.assert_allclose(found.layer(2).probabilities, found_at_once.layer(2).probabilities, atol=1e-5)
 
 
 def test_labels_that_the_probe_has_not_seen_are_counted_apart(client: bertscope.Client, trained: bertscope.ProbeResult) -> None:
