@@ -1,5 +1,5 @@
 """Measures what the largest request of each rpc does to others: how long it holds the event loop, how long four callers of
-small calls wait, what memory stays, and how soon its work ends after its caller has gone.
+small calls wait, what memory stays, and how soon its work ends after its caller has gone, and the server after SIGTERM.
 
 `python -m benchmarks largest`. Requests are made from the samples of the tests and from the rules of the contract: of each rpc
 the one, among those with one list, one text or all lists as large as they may be, that is answered for the longest. The
@@ -45,6 +45,7 @@ SMALL = cloze_pb2.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top
 NAMES = {"classifier": "sorter"}
 """Models of the samples, by the names of the soak's."""
 
+ALL = "all lists"
 DELAY = "bertscope_event_loop_delay_seconds"
 
 
@@ -55,13 +56,15 @@ class Row:
 
     rpc: str
     path: str
-    size: int
+    data: bytes
     outcome: str
     seconds: float
     delay: str
     waits: list[float]
     memory: tuple[float, float]
     idle_after: float
+    ended: str
+    """Seconds from SIGTERM until the server has ended behind four such calls, and its status."""
 
 
 def main(arguments: list[str]) -> int:
@@ -75,11 +78,11 @@ def main(arguments: list[str]) -> int:
         with serving("--runtime", "torch", *flags) as server:
             idle = _idle(server)
             chosen = [method for method in METHODS.values() if method.work in {Work.INTERACTIVE, Work.BULK}]
-            rows = [
-                _measure(server, method, options.repeats)
-                for method in chosen
-                if not options.only or method.name in options.only
-            ]
+            asked = [one for one in chosen if not options.only or one.name in options.only]
+            rows = [_measure(server, method, options.repeats) for method in asked]
+        for method, row in zip(asked, rows, strict=True):
+            with serving("--runtime", "torch", *flags) as server:
+                row.ended = _stop(server, method, row.data)
     _print(idle, rows)
     return 0
 
@@ -132,15 +135,16 @@ def _measure(server: Running, method: Method, repeats: int) -> Row:
             _ask(channel, method, data, CALL_SECONDS)
         grown = server.resident_bytes()
         after = _until_idle(server, channel, method, data)
-    return Row(method.name, path, len(data), outcome, seconds, delay, others.waits, (memory / 1e6, grown / 1e6), after)
+    return Row(method.name, path, data, outcome, seconds, delay, others.waits, (memory / 1e6, grown / 1e6), after, "")
 
 
 def _longest(channel: grpc.Channel, method: Method) -> tuple[str, bytes]:
     """Returns the request that is answered for the longest, and the field that is large."""
     largest, sample = Largest(), good(EMBEDDED_FOLDER)[method.name]
-    made = [*largest.of(sample), ("all lists", largest.whole(sample))]
+    made = [*largest.of(sample), (ALL, largest.whole(sample))]
     tried = [(_ask(channel, method, request.SerializeToString(), TRIAL_SECONDS)[1], path, request) for path, request in made]
-    _, path, request = max(tried, key=lambda one: (one[0], one[2].ByteSize()))
+    # Of those that ran until the deadline, that with all lists.
+    _, path, request = max(tried, key=lambda one: (round(one[0], 1), one[1] == ALL, one[2].ByteSize()))
     return path, request.SerializeToString()
 
 
@@ -174,6 +178,20 @@ def _until_idle(server: Running, channel: grpc.Channel, method: Method, data: by
             return now - began
 
 
+def _stop(server: Running, method: Method, data: bytes) -> str:
+    """Ends a server by SIGTERM while four callers wait. Returns after how many seconds it has ended, and its status."""
+    with grpc.insecure_channel(server.target, OWN_CONNECTION) as channel:
+        calls = [_start(channel, method, data, 60) for _ in range(CALLERS)]
+        time.sleep(CANCEL_SECONDS)
+        server.process.terminate()
+        began = time.perf_counter()
+        status = server.process.wait(120)
+        seconds = time.perf_counter() - began
+        for call in calls:
+            call.cancel()
+    return f"{seconds:.1f} s, status {status}"
+
+
 def _largest_delay(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     """Returns the upper bound of the longest delay between two readings."""
     counts = {bound: count - before[bound] for bound, count in after.items()}
@@ -182,20 +200,30 @@ def _largest_delay(before: Mapping[str, float], after: Mapping[str, float]) -> s
 
 def _print(idle: Sequence[float], rows: Sequence[Row]) -> None:
     table = Table(
-        "rpc", "large", "MB", "outcome", "s", "loop late by < s", "others: median, longest ms", "MB before, after", "idle after"
+        "rpc",
+        "large",
+        "MB",
+        "outcome",
+        "s",
+        "loop late by < s",
+        "others: median, longest ms",
+        "MB before, after",
+        "idle after",
+        "ended after",
     )
     for row in rows:
         waits = [1000 * one for one in row.waits] or [0.0]
         table.add_row(
             row.rpc,
             row.path,
-            f"{row.size / 1e6:.2f}",
+            f"{len(row.data) / 1e6:.2f}",
             row.outcome,
             f"{row.seconds:.1f}",
             row.delay,
             f"{median(waits):.0f}, {max(waits):.0f}",
             "{:.0f}, {:.0f}".format(*row.memory),
             f"{row.idle_after:.1f} s",
+            row.ended,
         )
     console = Console(width=200)
     console.print(table)
