@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from bertscope_workbench.primer.documents import COLUMNS
+from bertscope_workbench.primer.kept_results import TESTS
 
 from tests.support.disturbance import COMMAND, during
 from tests.support.patience import granted
@@ -37,7 +38,7 @@ def test_a_killed_run_goes_on_to_the_same_page(steady: Process, tmp_path: Path) 
     assert "Few patterns" in whole.stdout
     folder = tmp_path / "killed"
     running = subprocess.Popen(command(steady.target), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    during(folder / "primer.jsonl", 2, lambda: running.send_signal(signal.SIGKILL)).join()
+    during(folder / "primer.kept" / TESTS, 2, lambda: running.send_signal(signal.SIGKILL)).join()
     running.communicate()
     assert running.returncode == -signal.SIGKILL
     refused = asked(steady.target, folder)
@@ -45,7 +46,7 @@ def test_a_killed_run_goes_on_to_the_same_page(steady: Process, tmp_path: Path) 
     assert "--resume" in refused.stderr
     resumed = asked(steady.target, folder, "--resume")
     assert resumed.returncode == 0, resumed.stderr
-    assert not (folder / "primer.jsonl").exists()
+    assert not (folder / "primer.kept").exists()
     pages = [(each / "primer.html").read_text() for each in (tmp_path / "whole", folder)]
     assert pages[0] == pages[1]
     documents = [SECONDS.sub("", (each / "primer.json").read_text()) for each in (tmp_path / "whole", folder)]

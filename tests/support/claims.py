@@ -7,7 +7,7 @@ from typing import Any
 from bertscope import FailedPrecondition, Model
 from bertscope.values.models import read_model
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.claim import Claim, ClaimTest, Published
+from bertscope_workbench.primer.claim import Claim, ClaimTest, Quoted
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired, shares
 from bertscope_workbench.primer.pictures_data import bars, curves, grid
 
@@ -48,7 +48,7 @@ def a_claim(tests: Sequence[ClaimTest], name: str = "one", **changed: Any) -> Cl
         "learned": True,
         "learned_reason": "",
         "verdict": "all",
-        "published": [Published("bert-base", "83 %", "Nobody 2020, Table 1")],
+        "published": [Quoted("bert-base", "83 %", "Nobody 2020, Table 1")],
     }
     return Claim(name=name, tests=tests, **(given | changed))
 

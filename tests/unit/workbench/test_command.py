@@ -118,7 +118,6 @@ WRITING = [
     (("benchmark", "--model", "m", "--model", "n", "--agreement", "FILE", "--plot"), ".png"),
     (("benchmark", "--studies", "--output"), ".csv"),
     (("study", "capitals", "--output"), ".html"),
-    (("study", "layers", "--data", "FOLDER", "--output"), ".html"),
     (("study", "dark-secrets", "--data", "FOLDER", "--output"), ".html"),
     (("primer", "--output"), ".html"),
     (("trace", "a", "b", "--answers", "is,are", "--output"), ".tsv"),

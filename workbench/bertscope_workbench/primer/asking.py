@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar
 
 from bertscope import Client, Model
 
+from bertscope_workbench.papers.published.kept_rows import KeptRows
+from bertscope_workbench.papers.rejected import Rejected
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.studies.inquiry import Rejected
-from bertscope_workbench.studies.kept_rows import KeptRows
 
 T = TypeVar("T")
 

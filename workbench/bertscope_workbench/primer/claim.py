@@ -1,4 +1,5 @@
-"""Reads claims: a TOML file for each section of the survey says what is claimed, how it is tested, and what settles it.
+"""Reads claims: a TOML file for each section of the survey, or for each paper, says what is claimed, how it is tested, and what
+settles it: a threshold, or the figures that a paper published.
 
 An error names the file, the claim, the key and the remedy.
 """
@@ -10,6 +11,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -17,22 +19,29 @@ from bertscope.errors import invalid_argument
 from bertscope.v1 import model_pb2
 from bertscope.values.display import record
 
+from bertscope_workbench.papers.keys import Keys
+from bertscope_workbench.papers.published.readers import READERS
+from bertscope_workbench.papers.published.reproduction import Reproduction, read_reproduction
 from bertscope_workbench.primer.measures import Measure, find_measure, measure_names, options_of, unfit
-from bertscope_workbench.studies.definition import SUFFIX, Keys
 
 Holds = Literal["above", "below"]
 Rule = Literal["all", "each"]
 NAME, LANGUAGE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"), re.compile(r"[a-z]{2,3}")
 CAPABILITIES = {name.removeprefix("CAPABILITY_").lower() for name, _ in model_pb2.Capability.items()} - {"unspecified"}
+SUFFIX = ".toml"
+FEW_CLAIMS = 20
+"""An error names so many claims, else their sections."""
 LEAST_ITEMS = 20
 """Fewer independent items can't settle a claim, unless a test says how few can."""
+CHECKS = {reader: check for reader, (check, _) in READERS.items()}
+UNTRAINED = "its figures are compared with published ones, whatever the model learned."
 SECONDS = 5.0
 """The time of a test unless it says one."""
 
 
 @record
-class Published:
-    """A figure that a paper gives."""
+class Quoted:
+    """A figure that a paper gives, in words."""
 
     model: str
     """The paper's model."""
@@ -102,7 +111,39 @@ class Claim:
     verdict: Rule
     """"all": it holds if all tests hold; "each": tests are several answers to one question, and may disagree."""
     tests: Sequence[ClaimTest]
-    published: Sequence[Published]
+    published: Sequence[Quoted]
+    reproduction: Reproduction | None = None
+    """The test by published data and figures, if it has one."""
+    found: str = ""
+    """What the paper says of it, where that is no figure."""
+
+
+def shipped_reproduction(study: str, claim: str) -> Reproduction:
+    """Returns a reproduction that ships, by the names of its study and its claim."""
+    return next(each.reproduction for each in read_study(study, [claim]) if each.reproduction is not None)
+
+
+def read_study(name: str, only: Sequence[str] = ()) -> list[Claim]:
+    """Returns the claims of a paper that ships, by its name, or of a file by its path, which ends with ".toml".
+
+    Raises InvalidArgument for a name that is none and for a broken file, and OSError for a file that can't be read.
+    """
+    if name.endswith(SUFFIX):
+        return read_claims([Path(name)], only)
+    known = studies()
+    if name not in known:
+        raise invalid_argument(
+            "name", f"{name!r} is no study; these are: {', '.join(known)}; a file of yours ends with {SUFFIX}"
+        )
+    return _chosen(_read(known[name].name, known[name].read_text("utf-8")), only)
+
+
+def studies() -> dict[str, Traversable]:
+    """Returns the files of papers that ship, by name: those of figures to reproduce, and those of claims alone."""
+    package = importlib.resources.files("bertscope_workbench")
+    found = [*package.joinpath("papers", "reproductions").iterdir(), *package.joinpath("primer", "claims").iterdir()]
+    names = {file.name.removesuffix(SUFFIX).replace("_", "-"): file for file in found if file.name.endswith(SUFFIX)}
+    return {name: names[name] for name in sorted(names) if not name[0].isdigit() and not name.startswith("since")}
 
 
 def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Claim]:
@@ -118,10 +159,17 @@ def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Cl
     for claim in claims:
         if names.count(claim.name) > 1:
             raise invalid_argument(claim.name, "two claims have this name; name each differently")
+    return _chosen(claims, only)
+
+
+def _chosen(claims: list[Claim], only: Sequence[str]) -> list[Claim]:
     for name in only:
         if not any(name in (claim.name, claim.section) for claim in claims):
-            sections = ", ".join(dict.fromkeys(claim.section for claim in claims))
-            raise invalid_argument("only", f"{name!r} is no claim and no section; --list names claims; sections: {sections}")
+            known = dict.fromkeys(claim.section for claim in claims)
+            sections = f"--list names claims; sections: {', '.join(known)}"
+            if len(claims) <= FEW_CLAIMS:
+                sections = f"these are: {', '.join(claim.name for claim in claims)}"
+            raise invalid_argument("only", f"{name!r} is no claim and no section; {sections}")
     return [claim for claim in claims if not only or claim.name in only or claim.section in only]
 
 
@@ -149,41 +197,46 @@ def _read(file: str, text: str) -> list[Claim]:
     except tomllib.TOMLDecodeError as error:
         raise invalid_argument(file, f"is not TOML: {error}") from None
     keys = Keys(file, "", values)
-    section, title = keys.take("section", str), keys.take("title", str)
-    tables = keys.take("claim", list, wanted="one or more tables [[claim]]")
+    section, title = keys.take("section", str, Path(file).name.removesuffix(SUFFIX)), keys.take("title", str)
+    paper, tables = keys.take("paper", str, ""), keys.tables("claim")
+    if not tables:
+        raise keys.error("claim", "is missing; write one or more tables [[claim]]")
     keys.done()
-    return [_claim(each, section, title) for each in _tables(keys, "claim", tables)]
+    return [_claim(each, section, title, paper) for each in tables]
 
 
-def _tables(keys: Keys, kind: str, tables: Sequence[Any]) -> list[Keys]:
-    """Returns the keys of each of some tables [[kind]]."""
-    for table in tables:
-        if not isinstance(table, dict):
-            raise keys.error(kind, f"must be tables; write [[{kind if kind == 'claim' else f'claim.{kind}'}]] above each")
-    return [Keys(keys.file, f"{keys.where}{kind} {number}, ", table) for number, table in enumerate(tables, start=1)]
-
-
-def _claim(keys: Keys, section: str, section_title: str) -> Claim:
+def _claim(keys: Keys, section: str, section_title: str, paper: str) -> Claim:
     name = keys.take("name", str)
     if not NAME.fullmatch(name):
         raise keys.error("name", f"{name!r} is no name; write small letters, digits and hyphens")
     keys = Keys(keys.file, f"claim {name}, ", keys.values)
-    learned = keys.take("learned", bool, True)
+    title = keys.take("title", str)
+    tests = [_test(each) for each in keys.tables("test", above="claim.")]
+    figures, data = keys.tables("published", above="claim."), keys.take("reproduction", dict, {})
+    if not tests and not data:
+        raise keys.error("test", "is missing; write one or more [[claim.test]], or [claim.reproduction]")
+    reproduction = None
+    if data:
+        within = Keys(keys.file, f"{keys.where}reproduction, ", data)
+        reproduction, figures = read_reproduction(within, name, title, figures, CHECKS), []
+    learned = keys.take("learned", bool, bool(tests))
     found = Claim(
         name=name,
         section=section,
         section_title=section_title,
-        title=keys.take("title", str),
+        title=title,
         claim=keys.take("claim", str),
         explained=keys.take("explained", str),
-        paper=keys.take("paper", str),
-        needs=keys.texts("needs", ()),
+        paper=keys.take("paper", str, paper or None),
+        needs=keys.texts("needs", () if tests else ("cloze",)),
         languages=keys.texts("languages", ()),
         learned=learned,
-        learned_reason="" if learned else keys.take("learned_reason", str),
+        learned_reason="" if learned else keys.take("learned_reason", str, None if tests else UNTRAINED),
         verdict=cast(Rule, keys.choice("verdict", get_args(Rule), "all")),
-        tests=[_test(each) for each in _tables(keys, "test", keys.take("test", list, wanted="one or more [[claim.test]]"))],
-        published=[_published(each) for each in _tables(keys, "published", keys.take("published", list, []))],
+        tests=tests,
+        published=[_published(each) for each in figures],
+        reproduction=reproduction,
+        found=keys.take("found", str, ""),
     )
     keys.done()
     for need in found.needs:
@@ -192,7 +245,7 @@ def _claim(keys: Keys, section: str, section_title: str) -> Claim:
     for language in found.languages:
         if not LANGUAGE.fullmatch(language):
             raise keys.error("languages", f"{language!r} is no ISO 639-1 code; write en, ko and so on")
-    names = [test.name for test in found.tests]
+    names = [test.name for test in tests]
     if len(set(names)) < len(names):
         raise keys.error("test", "two tests have one name; name each differently")
     return found
@@ -241,7 +294,7 @@ def _finite(keys: Keys, key: str, value: float, least: float = -math.inf) -> flo
     return value
 
 
-def _published(keys: Keys) -> Published:
-    found = Published(keys.take("model", str), keys.take("figure", str), keys.take("source", str))
+def _published(keys: Keys) -> Quoted:
+    found = Quoted(keys.take("model", str), keys.take("figure", str), keys.take("source", str))
     keys.done()
     return found

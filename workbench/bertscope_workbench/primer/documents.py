@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertscope import __version__
 from bertscope.values.models import short_name
 
+from bertscope_workbench.papers.published.reproduced import Reproduced
 from bertscope_workbench.primer.claim import Claim
 from bertscope_workbench.primer.kept_results import result_document
 from bertscope_workbench.primer.pictures_data import number
 from bertscope_workbench.primer.run import ModelResults, Primer
-from bertscope_workbench.primer.verdicts import JudgedTest, multiplicity
-from bertscope_workbench.references import Method, method_of_commands, methods
-from bertscope_workbench.studies.inquiry import model_facts
+from bertscope_workbench.primer.verdicts import JudgedClaim, JudgedTest, multiplicity
+from bertscope_workbench.primer.wording import model_facts
+from bertscope_workbench.references import Method, method_of, method_of_commands, methods
 
 COLUMNS = (
     "model", "step", "section", "claim", "title", "learned", "claim_verdict", "test", "verdict", "value", "control",
@@ -28,6 +29,7 @@ def primer_document(primer: Primer) -> dict[str, Any]:
     """Returns everything as JSON has it: the models, and each claim with its tests and what came of them for each model."""
     return {
         "primer": __version__,
+        "name": primer.name,
         "method": _method(primer).document(),
         "models": [_model(each) for each in primer.models],
         "claims": [_claim(primer, place, claim) for place, claim in enumerate(primer.claims)],
@@ -35,24 +37,33 @@ def primer_document(primer: Primer) -> dict[str, Any]:
 
 
 def primer_rows(primer: Primer) -> list[list[Any]]:
-    """Returns a row for each test and model, in the order of `COLUMNS`; NaN and None where there is no number."""
+    """Returns a row for each test and model, and for each figure of a reproduction, in the order of `COLUMNS`; NaN and None
+    where there is no number."""
     return [
-        _row(results, judged.claim, judged.verdict, test)
+        row
         for results in primer.models
         for judged in results.claims
-        for test in judged.tests
+        for row in (
+            *(_row(results, judged.claim, judged.verdict, test) for test in judged.tests),
+            *_figure_rows(results, judged),
+        )
     ]
 
 
 def papers(primer: Primer) -> tuple[str, ...]:
     """Returns the keys of the papers of the primer, then of the commands that ask its claims alone."""
     lines = (command for claim in primer.claims for test in claim.tests for command in test.commands)
-    found = method_of_commands(lines, "primer")
+    found = [_own_method(primer.name), *method_of_commands(lines)]
     return tuple(dict.fromkeys(paper for method in found for paper in method.papers))
 
 
 def _method(primer: Primer) -> Method:
-    return Method(methods()["primer"][""].number, papers(primer))
+    return Method(_own_method(primer.name).number, papers(primer))
+
+
+def _own_method(name: str) -> Method:
+    """Returns what the survey computes, or a study of this name."""
+    return method_of("study", [name]) or methods()["study"][""] if name != "primer" else methods()["primer"][""]
 
 
 def _model(results: ModelResults) -> dict[str, Any]:
@@ -88,7 +99,56 @@ def _claim(primer: Primer, place: int, claim: Claim) -> dict[str, Any]:
             }
             for number_of, test in enumerate(claim.tests)
         ],
+        "found": claim.found,
+        "reproduction": [_reproduced(each.reproduced) for each in judged if each.reproduced is not None],
     }
+
+
+def _reproduced(found: Reproduced) -> dict[str, Any]:
+    """Returns the figures of a reproduction of one model: all of them, published ones beside the model's, and the differences
+    from the baseline."""
+    return {
+        "model": short_name(found.model),
+        "verdict": found.verdict,
+        "why": found.why,
+        "asked": found.asked,
+        "data": found.questions.read.files,
+        "skipped": [*found.questions.read.skipped.lines(), *found.skipped.lines()],
+        "figures": [_numbers(vars(each)) for each in found.figures],
+        "published": [
+            {**_numbers(vars(each.published)), "here": number(each.value), "verdict": each.verdict} for each in found.compared
+        ],
+        "baseline": found.baseline,
+        "differences": [
+            _numbers(vars(each) | {"interval": each.interval and [each.interval.low, each.interval.high]})
+            for each in found.differences
+        ],
+        "seconds": round(found.seconds, 2),
+    }
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns values as JSON has them, numbers that are not finite as None."""
+    return {name: number(value) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def _figure_rows(results: ModelResults, judged: JudgedClaim) -> list[list[Any]]:
+    claim, found = judged.claim, judged.reproduced
+    if found is None:
+        return []
+    published = {(each.published.metric, each.published.group): each for each in found.compared if each.settled}
+    rows = []
+    for figure in found.figures:
+        beside = published.get((figure.metric, figure.group))
+        value, there = figure.value, math.nan if beside is None else beside.published.value
+        rows.append([
+            short_name(results.model), math.nan if results.step is None else results.step, claim.section, claim.name,
+            claim.title, claim.learned, judged.verdict, ", ".join(filter(None, (figure.metric, figure.group))),
+            "" if beside is None else beside.verdict, value, there, value - there, figure.low - there, figure.high - there,
+            math.nan, math.nan if beside is None else beside.published.tolerance, "", "share", figure.items, figure.metric,
+            "as published", "; ".join(found.questions.read.files), found.why, round(found.seconds, 2),
+        ])  # fmt: skip
+    return rows
 
 
 def _row(results: ModelResults, claim: Claim, verdict: str, judged: JudgedTest) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from bertscope import Client, Model
@@ -38,10 +39,12 @@ def run_film(
         raise invalid_argument("revisions", "must be in the order of training, by the last number of each, none twice")
     kept = kept or KeptResults(None)
     results: list[ModelResults] = []
+    primer = Primer(tuple(claims), ())
     for revision, step in zip(revisions, steps, strict=True):
         with _loaded(client, found, revision, step) as checkpoint:
-            results += run_primer(client, claims, models=[checkpoint], steps=[step], kept=kept, **options).models
-    return Primer(tuple(claims), tuple(results))
+            primer = run_primer(client, claims, models=[checkpoint], steps=[step], kept=kept, **options)
+            results += primer.models
+    return replace(primer, models=tuple(results))
 
 
 def step_of(revision: str) -> float:

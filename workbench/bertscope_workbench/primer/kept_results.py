@@ -1,4 +1,6 @@
-"""Keeps the answers of a run in a file of JSON Lines, one for each test and model, so that a run that was cut short goes on."""
+"""Keeps the answers of a run in a folder, so that a run that was cut short goes on: a file with a line for each test and model,
+and one for each reproduction and model with a row for each item.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bertscope import FailedPrecondition, Model, __version__
@@ -13,13 +16,16 @@ from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.questions.ablation.resumption import json_digest
 from bertscope.values.models import short_name
 
+from bertscope_workbench.papers.published.kept_rows import SUFFIX as ROWS
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import Claim, ClaimTest
 from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.pictures_data import number, picture_document, read_picture
 from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedTest, judge
 
-REMEDY = "take the file away, or name another page by --output"
+REMEDY = "take it away, or name another page by --output"
+TESTS = "tests.jsonl"
+"""The file of the answers to tests."""
 SHIPS = "what ships"
 """The data of a run without --data."""
 BEGINNING = '{"model": '
@@ -27,23 +33,25 @@ BEGINNING = '{"model": '
 
 
 class KeptResults:
-    """The file of answers; without one, nothing is kept."""
+    """The folder of answers; without one, nothing is kept."""
 
-    def __init__(self, path: Path | None, *, resume: bool = False) -> None:
-        """Reads what there is. Raises FailedPrecondition for a file that has rows without `resume`, InvalidArgument for one
-        that holds something else, and OSError for one that can't be read."""
-        self._path = path
+    def __init__(self, folder: Path | None, *, resume: bool = False, stays: bool = False) -> None:
+        """Reads what there is; the folder `stays` when the run is complete, or is removed. Raises FailedPrecondition for one
+        that has rows without `resume`, InvalidArgument for a file that holds something else, and OSError."""
+        self._folder, self._stays = folder, stays
+        self._temporary: TemporaryDirectory[str] | None = None
+        self._path = path = None if folder is None else folder / TESTS
         self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
         self._used: set[tuple[str, ...]] = set()
         self.answered = False
         """True once this run has kept an answer."""
-        if path is None or not path.exists():
-            return
-        if path.stat().st_size and not resume:
+        if folder is not None and not resume and any(each.stat().st_size for each in folder.glob(f"*{ROWS}")):
             raise FailedPrecondition(
-                f"{path} has the answers of a run that was cut short; go on with them (--resume), or {REMEDY}",
+                f"{folder} has the answers of a run that was cut short; go on with them (--resume), or {REMEDY}",
                 reason=CLIENT_SIDE,
             )
+        if path is None or not path.exists():
+            return
         try:
             text = path.read_text("utf-8")
         except UnicodeDecodeError as error:
@@ -82,6 +90,7 @@ class KeptResults:
         """Keeps an answer. Raises OSError."""
         if self._path is None:
             return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         row = {
             "model": short_name(asking.model),
             "claim": claim.name,
@@ -94,10 +103,29 @@ class KeptResults:
             file.write(json.dumps(row, allow_nan=False) + "\n")
         self.answered = True
 
+    def items(self) -> Path:
+        """Returns the folder of the answers about items, which exists; without a folder, one that `close` removes."""
+        if self._folder is None:
+            self._temporary = self._temporary or TemporaryDirectory(prefix="bertscope-")
+            return Path(self._temporary.name)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+    def close(self) -> None:
+        """Removes what does not stay after a run, complete or not."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
     def finish(self) -> None:
-        """Removes the file of a run that is complete, unless it has answers to what this run did not ask. Raises OSError."""
-        if self._path is not None and self._rows.keys() <= self._used:
-            self._path.unlink(missing_ok=True)
+        """Removes the folder of a run that is complete, unless it stays, or has answers to what this run did not ask. Raises
+        OSError."""
+        if self._folder is None or self._stays or not self._folder.exists() or not self._rows.keys() <= self._used:
+            return
+        for path in self._folder.glob(f"*{ROWS}"):
+            path.unlink()
+        if not any(self._folder.iterdir()):
+            self._folder.rmdir()
 
 
 def _row_of(line: str) -> dict[str, Any] | None:

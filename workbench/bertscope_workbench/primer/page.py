@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from bertscope.values.display import record
 from markupsafe import Markup
 
+from bertscope_workbench.papers.pages import page_templates
+from bertscope_workbench.papers.published.drawn import plot_reproduction
+from bertscope_workbench.papers.published.reproduced import Reproduced, ReproductionVerdict
+from bertscope_workbench.papers.published.shown import sentences, tables
 from bertscope_workbench.primer.claim import Claim
 from bertscope_workbench.primer.documents import papers
-from bertscope_workbench.primer.pictures import picture_svg
+from bertscope_workbench.primer.pictures import figure_svg, picture_svg
 from bertscope_workbench.primer.pictures_data import Picture, curves
 from bertscope_workbench.primer.run import Primer
-from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, JudgedTest, multiplicity
-from bertscope_workbench.primer.wording import SIGNS, interval, model_names, shown_number
+from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, JudgedTest, Verdict, multiplicity
+from bertscope_workbench.primer.wording import SIGNS, interval, model_facts, model_names, shown_number
 from bertscope_workbench.references import papers_as
-from bertscope_workbench.studies.inquiry import model_facts
-from bertscope_workbench.studies.page import page_templates
 
-MEANINGS = {
+MEANINGS: dict[Verdict, str] = {
     HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test; of several answers to one "
     "question, in each that can tell",
     FAILS: "the interval of a test lies wholly on the other side",
     UNKNOWN: "an interval crosses the threshold, or the items are too few",
     DISAGREE: "several tests of one claim, and some say yes and some no",
+    "reproduced": "every figure that was published of these weights is within its tolerance",
+    "differs": "a figure that was published of these weights is not",
+    "nothing to compare": "no figure was published of these weights",
     NOT_ASKED: "the data, the language or a part of the model is missing; the claim says which",
 }
 
@@ -45,15 +50,20 @@ WORDS = {
 """The words that a reader needs, with their meanings."""
 
 
-def primer_page(primer: Primer, *, title: str = "The Primer, executed") -> str:
-    """Returns the page. Pictures are drawn with matplotlib."""
+def primer_page(primer: Primer, *, dark: bool = False) -> str:
+    """Returns the page, light or dark as the reader's system prefers, or always `dark`. Pictures are drawn with matplotlib."""
     pages = page_templates("primer")
     pages.globals.update(shown_number=shown_number, interval=interval, sign=SIGNS.__getitem__, commands=commands)
     sections: dict[tuple[str, str], list[int]] = {}
     for place, claim in enumerate(primer.claims):
         sections.setdefault((claim.section, claim.section_title), []).append(place)
+    reproduced = [_reproduced(primer, place) for place in range(len(primer.claims))]
     return pages.get_template("page.html").render(
-        title=title,
+        dark=dark,
+        sentences=sentences,
+        reproduced=reproduced,
+        tables_of=[tables(each) for each in reproduced],
+        shown_verdicts=_verdicts(primer),
         primer=primer,
         names=model_names(primer),
         facts=[f"{model_facts(each.model)}; {settings(each.asked)}" for each in primer.models],
@@ -75,10 +85,24 @@ def settings(asked: Mapping[str, str]) -> str:
     return f"asked in {asked['languages']}; data: {asked['data']}{limit}{more}"
 
 
-def commands(claim: Claim, model: str) -> list[str]:
-    """Returns the commands that ask a claim alone."""
+def commands(name: str, claim: Claim, model: str) -> list[str]:
+    """Returns the commands that ask a claim of the survey, or of a study of this name, alone."""
     own = [command.replace("{model}", model) for test in claim.tests for command in test.commands]
-    return [f"bertscope primer --only {claim.name} --model {model}", *dict.fromkeys(own)]
+    whole = "primer" if name == "primer" else f"study {name}"
+    return [f"bertscope {whole} --only {claim.name} --model {model}", *dict.fromkeys(own)]
+
+
+def _reproduced(primer: Primer, place: int) -> list[Reproduced]:
+    """Returns the figures of the models' reproductions of a claim; none if it has none."""
+    return [found for each in primer.models if (found := each.claims[place].reproduced) is not None]
+
+
+def _verdicts(primer: Primer) -> set[Verdict]:
+    """Returns the verdicts that the claims of this page can have: of tests, of reproductions, or both."""
+    of_figures: set[Verdict] = {*get_args(ReproductionVerdict)}
+    of_tests: set[Verdict] = {*MEANINGS} - of_figures | {NOT_ASKED}
+    tested = of_tests if any(claim.tests for claim in primer.claims) else set()
+    return tested | (of_figures if any(claim.reproduction for claim in primer.claims) else set())
 
 
 def _counts(primer: Primer, model: int) -> dict[str, int]:
@@ -112,6 +136,10 @@ def _pictures(primer: Primer, place: int, claim: Claim) -> list[Drawn]:
                 of = f"{name}, " if len(names) > 1 and name else ""
                 found.append(Drawn(svg, f"{of}test {test.name}: {test.measured}"))
                 break
+    reproduced = _reproduced(primer, place)
+    if any(each.asked for each in reproduced):
+        svg = Markup(figure_svg(plot_reproduction(reproduced), f"{claim.name}-figures"))  # noqa: S704 - matplotlib escapes texts
+        found.append(Drawn(svg, f"{claim.title}, with 95 % intervals"))
     return found
 
 

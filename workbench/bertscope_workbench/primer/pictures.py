@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import cycle
 
-from bertscope_workbench.plots.figures import Axes, new_figure
+from bertscope_workbench.plots.figures import Axes, Figure, new_figure
 from bertscope_workbench.plots.glyphs import boxes_unmentioned
 from bertscope_workbench.plots.theme import LIGHT, shortened, shown
 from bertscope_workbench.primer.pictures_data import Bars, Curves, Grid, Number, Picture
@@ -37,6 +37,11 @@ def picture_svg(picture: Picture, name: str) -> str:
         _bars(axes, picture)
     else:
         _grid(axes, picture)
+    return figure_svg(figure, name)
+
+
+def figure_svg(figure: Figure, name: str) -> str:
+    """Returns a figure that was drawn for a light page as such an element."""
     import matplotlib
 
     written = io.StringIO()

@@ -12,15 +12,19 @@ from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.values.display import record
 from bertscope.values.models import short_name
 
+from bertscope_workbench.papers.published.kept_rows import KeptRows
+from bertscope_workbench.papers.published.reproduced import Reproduced, Reproducing, read_all
+from bertscope_workbench.papers.published.reproduction import Reproduction
+from bertscope_workbench.papers.rejected import Rejected
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import LANGUAGE, Claim, ClaimTest
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.estimates import Measured, NotAsked, rounded
 from bertscope_workbench.primer.kept_results import KeptResults, identity
 from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
-from bertscope_workbench.studies.inquiry import Rejected
-from bertscope_workbench.studies.report import LeftOut
 
+REPRODUCTION_SECONDS = 60.0
+"""The expected time of a reproduction, of which nobody says how long it takes."""
 HEADS = {"cloze": "masked-LM head", "interventions": "heads that can be changed"}
 """By capability: what a model without it lacks, in words."""
 
@@ -43,6 +47,9 @@ class Primer:
 
     claims: tuple[Claim, ...]
     models: tuple[ModelResults, ...]
+    name: str = "primer"
+    """"primer" for the survey's claims; else the study's name."""
+    title: str = "The Primer, executed"
 
     def result(self, claim: str, model: int = 0) -> JudgedClaim:
         """Returns what came of a claim. Raises KeyError for a name that is none."""
@@ -79,6 +86,8 @@ class Compared:
     """A second model, larger as a rule."""
     fine_tuned: str | None = None
     """A fine-tuned copy of the model."""
+    baseline: str | None = None
+    """A model that is asked, too, and that figures of reproductions are compared with."""
     languages: tuple[str, ...] = ("en",)
     """ISO 639-1 codes of the languages that the models read, each once."""
 
@@ -117,13 +126,13 @@ class _Clock:
             left = (self.expected - self.passed - self.kept) * self.taken / self.passed if self.passed else None
             self.on_progress(PrimerProgress(short_name(model), claim.title, self.done, self.total, within, left))
 
-    def finished(self, test: ClaimTest, seconds: float | None) -> None:
-        """Notes a test; without seconds it was answered earlier."""
+    def finished(self, expected: float, seconds: float | None) -> None:
+        """Notes a test that was expected to take so many seconds; without `seconds` it was answered earlier."""
         self.done += 1
         if seconds is None:
-            self.kept += test.seconds
+            self.kept += expected
         else:
-            self.passed, self.taken = self.passed + test.seconds, self.taken + seconds
+            self.passed, self.taken = self.passed + expected, self.taken + seconds
 
 
 def run_primer(
@@ -137,8 +146,12 @@ def run_primer(
     kept: KeptResults | None = None,
     timeout: float | None = None,
     on_progress: OnProgress | None = None,
+    name: str = "primer",
+    title: str = "The Primer, executed",
 ) -> Primer:
-    """Asks every claim of every model. `steps` are the training steps of the models, if they are checkpoints of one.
+    """Asks every claim of every model, and the baseline last.
+
+    `steps` are the training steps of the models, if they are checkpoints of one.
 
     `kept` keeps the answers in a file as they come, and has those of an earlier run, which are not asked again. Raises NotFound
     for a model that is not hosted, FailedPrecondition for one that is not ready and for kept answers of other weights, data or
@@ -148,34 +161,64 @@ def run_primer(
     def named(name: str | None) -> Model | None:
         return None if name is None else _ready(client, name)
 
+    data = data or Data()
+    reproductions = [claim.reproduction for claim in claims if claim.reproduction is not None]
+    questions = read_all(reproductions, data.folder, data.limit, data.vocabulary)
+    if all(not claim.tests and not questions[claim.name].read.items for claim in claims):
+        missing = "; ".join(dict.fromkeys(each.missing for each in questions.values() if each.missing))
+        raise invalid_argument("data", f"there is nothing to ask: {missing or 'all items are skipped'}")
     hosted = [_ready(client, name) for name in models]
     if len({model.name for model in hosted}) < len(hosted):
         raise invalid_argument("models", "one model is named twice; name each once")
     if steps is not None and (len(steps) != len(hosted) or sorted(set(steps)) != [*steps]):
         raise invalid_argument("steps", "must be a number for each model, ascending")
     options = compared or Compared()
-    tests = [test for claim in claims for test in claim.tests]
-    clock = _Clock(sum(test.seconds for test in tests) * len(hosted), len(tests) * len(hosted), on_progress)
+    baseline = named(options.baseline)
+    if baseline is not None and baseline.name in {model.name for model in hosted}:
+        raise invalid_argument("baseline", f"{short_name(baseline)} is one of the models; name another one")
+    order = hosted if baseline is None else [baseline, *hosted]
+    clock = _Clock(sum(map(_seconds, claims)) * len(order), sum(map(_parts, claims)) * len(order), on_progress)
     kept = kept or KeptResults(None)
-    found = []
-    for index, model in enumerate(hosted):
-        asking = Asking(
-            client,
-            model,
-            data=data or Data(),
-            against=named(options.against),
-            fine_tuned=named(options.fine_tuned),
-            languages=options.languages,
-            timeout=timeout,
-        )
-        kept.begin(asking)
-        with closing(asking):
-            results = tuple(_claim(asking, claim, kept, clock) for claim in claims)
-        found.append(ModelResults(model, None if steps is None else steps[index], results, identity(asking)))
-    return Primer(tuple(claims), tuple(found))
+    found: list[ModelResults] = []
+    with closing(kept):
+        reproducing = Reproducing(KeptRows(client, kept.items(), timeout), questions, hosted[0]) if questions else None
+        for model in order:
+            asking = Asking(
+                client,
+                model,
+                data=data,
+                against=named(options.against),
+                fine_tuned=named(options.fine_tuned),
+                languages=options.languages,
+                timeout=timeout,
+            )
+            kept.begin(asking)
+            with closing(asking):
+                results = tuple(
+                    _claim(asking, claim, kept, clock, reproducing, as_baseline=model is baseline) for claim in claims
+                )
+            step = None if steps is None or model is baseline else steps[len(found) - (baseline is not None)]
+            found.append(ModelResults(model, step, results, identity(asking)))
+    return Primer(tuple(claims), tuple(found if baseline is None else [*found[1:], found[0]]), name, title)
 
 
-def _claim(asking: Asking, claim: Claim, kept: KeptResults, clock: _Clock) -> JudgedClaim:
+def _seconds(claim: Claim) -> float:
+    return sum(test.seconds for test in claim.tests) + (REPRODUCTION_SECONDS if claim.reproduction else 0)
+
+
+def _parts(claim: Claim) -> int:
+    return len(claim.tests) + (claim.reproduction is not None)
+
+
+def _claim(
+    asking: Asking,
+    claim: Claim,
+    kept: KeptResults,
+    clock: _Clock,
+    reproducing: Reproducing | None,
+    *,
+    as_baseline: bool,
+) -> JudgedClaim:
     results = []
     for test in claim.tests:
         answer = kept.find(asking, claim, test)
@@ -184,11 +227,29 @@ def _claim(asking: Asking, claim: Claim, kept: KeptResults, clock: _Clock) -> Ju
             clock.tell(asking.model, claim)
             answer = _ask(asking, claim, test)
             kept.add(asking, claim, test, answer)
-            clock.finished(test, answer.seconds)
+            clock.finished(test.seconds, answer.seconds)
         else:
-            clock.finished(test, None)
+            clock.finished(test.seconds, None)
         results.append(answer)
-    return conclude(claim, results)
+    reproduced = None
+    if claim.reproduction is not None and reproducing is not None:
+        asking.on_stage = lambda done, total: clock.tell(asking.model, claim, (done, total))
+        clock.tell(asking.model, claim)
+        reproduced = _reproduce(asking, claim, claim.reproduction, reproducing, as_baseline=as_baseline)
+        kept.answered = kept.answered or reproducing.kept.answered
+        clock.finished(REPRODUCTION_SECONDS, reproduced.seconds)
+    return conclude(claim, results, reproduced)
+
+
+def _reproduce(
+    asking: Asking, claim: Claim, reproduction: Reproduction, reproducing: Reproducing, *, as_baseline: bool
+) -> Reproduced:
+    """Returns the figures of a reproduction; one that can't be asked says why."""
+    started = time.monotonic()
+    if why := _unfit(asking, claim):
+        return Reproduced(reproducing.questions[reproduction.name], asking.model, "not asked", why)
+    found = reproducing.ask(asking.model, reproduction, asking.show, as_baseline=as_baseline)
+    return replace(found, seconds=time.monotonic() - started)
 
 
 def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
@@ -199,7 +260,7 @@ def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
     asking.rejected = Rejected()
     try:
         measured: Measured = test.function(asking, **test.options)
-    except (NotAsked, LeftOut) as error:
+    except NotAsked as error:
         return JudgedTest(test, NOT_ASKED, None, str(error), seconds=time.monotonic() - started)
     except (FailedPrecondition, InvalidArgument, Unimplemented) as error:
         if asking.data.folder is not None and str(asking.data.folder) in str(error):  # a broken file of the user's

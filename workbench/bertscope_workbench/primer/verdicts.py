@@ -9,10 +9,11 @@ from typing import Literal
 
 from bertscope.values.display import record
 
+from bertscope_workbench.papers.published.reproduced import Reproduced, ReproductionVerdict
 from bertscope_workbench.primer.claim import Claim, ClaimTest
 from bertscope_workbench.primer.estimates import CONFIDENCE, Measured
 
-Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "tests disagree"]
+Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "tests disagree"] | ReproductionVerdict
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
 UNKNOWN: Verdict = "can't be told"
@@ -45,15 +46,14 @@ class JudgedClaim:
     claim: Claim
     verdict: Verdict
     tests: tuple[JudgedTest, ...]
+    reproduced: Reproduced | None = None
+    """The figures of its reproduction, if it has one."""
 
     @property
     def why(self) -> str:
         """Why it has no other verdict; empty for one that is settled."""
-        return (
-            ""
-            if self.verdict not in (UNKNOWN, NOT_ASKED)
-            else "; ".join(dict.fromkeys(each.why for each in self.tests if each.why))
-        )
+        reasons = [each.why for each in (*self.tests, self.reproduced) if each is not None and each.why]
+        return "" if self.verdict not in (UNKNOWN, NOT_ASKED) else "; ".join(dict.fromkeys(reasons))
 
 
 @record
@@ -99,12 +99,15 @@ def chance_of(test: ClaimTest, measured: Measured) -> float:
     return NormalDist().cdf(-beyond / reach * NormalDist().inv_cdf(1 - CHANCE))
 
 
-def conclude(claim: Claim, tests: Sequence[JudgedTest]) -> JudgedClaim:
+def conclude(claim: Claim, tests: Sequence[JudgedTest], reproduced: Reproduced | None = None) -> JudgedClaim:
     """Returns the verdict on a claim by the rule that it names.
 
     "all": it fails if one test does, holds if all do, is not asked if none could be, and else can't be told. "each": tests that
-    were asked must agree; one that can't tell does not disagree. Optional tests count where they are asked.
+    were asked must agree; one that can't tell does not disagree. Optional tests count where they are asked. A claim without a
+    test has the verdict of its reproduction.
     """
+    if reproduced is not None and not tests:
+        return JudgedClaim(claim, reproduced.verdict, (), reproduced)
     verdicts = [each.verdict for each in tests if each.verdict != NOT_ASKED or not each.test.optional]
     asked = [each for each in verdicts if each != NOT_ASKED]
     settled = {each for each in asked if each != UNKNOWN}
@@ -119,7 +122,7 @@ def conclude(claim: Claim, tests: Sequence[JudgedTest]) -> JudgedClaim:
         verdict = DISAGREE
     elif len(settled) == 1:
         (verdict,) = settled
-    return JudgedClaim(claim, verdict, tuple(tests))
+    return JudgedClaim(claim, verdict, tuple(tests), reproduced)
 
 
 def multiplicity(claims: Sequence[JudgedClaim]) -> Multiplicity:

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import math
 
+from bertscope import Model
 from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.run import Primer
-from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN
+from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, Verdict
 
-SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?", DISAGREE: "≠", NOT_ASKED: "–"}
+SIGNS: dict[Verdict, str] = {
+    HOLDS: "✓",
+    FAILS: "✗",
+    UNKNOWN: "?",
+    DISAGREE: "≠",
+    "reproduced": "✓",
+    "differs": "✗",
+    "nothing to compare": "·",
+    NOT_ASKED: "–",
+}
 """Signs of verdicts, so that colour is not all that tells them apart."""
 
 
 def model_names(primer: Primer) -> list[str]:
     """Returns the models' names; of checkpoints with their steps."""
     return [short_name(each.model) + ("" if each.step is None else f", step {each.step:g}") for each in primer.models]
+
+
+def model_facts(model: Model) -> str:
+    """Returns a model in one line."""
+    return (
+        f"{short_name(model)}: {model.architecture}, {model.layers} x {model.heads} heads, {model.hidden_size} wide, "
+        f"{model.runtime} {model.precision} on {model.device}, weights {model.weights_digest[:19]}"
+    )
 
 
 def shown_number(value: float | None, unit: str = "") -> str:

@@ -18,8 +18,6 @@ from bertscope.values.display import record
 
 BERTSCOPE = "bertscope"
 """The key of this software."""
-OF_STUDY = ("layers", "dark-secrets")
-"""Commands of `bertscope study`, which have entries of their own."""
 ENTRY = re.compile(r"^@\w+\{([^,]+),$")
 RELEASE = re.compile(r"^(version|date-released): *\"?([^\"\s]+)", re.MULTILINE)
 """The release in CITATION.cff."""

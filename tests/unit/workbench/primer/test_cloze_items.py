@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from bertscope_workbench.papers.published.items import Choice
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import agreement, knowledge, licensing, negation
 from bertscope_workbench.primer.data.contrasts import MASK, Contrast, of_choices
@@ -13,7 +14,6 @@ from bertscope_workbench.primer.data.grammar import generate
 from bertscope_workbench.primer.data.perturbations import KINDS, Clause, Kind, clause, perturb, pools
 from bertscope_workbench.primer.measures import choices, facts
 from bertscope_workbench.readers.conllu import Sentence, parse_sentence
-from bertscope_workbench.studies.items import Choice
 
 SETS = [pytest.param(make, id=name) for name, (make, _) in choices.SETS.items()]
 CAT = Clause(

@@ -12,7 +12,7 @@ from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.documents import COLUMNS, primer_document, primer_rows
 from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.film import run_film
-from bertscope_workbench.primer.kept_results import KeptResults
+from bertscope_workbench.primer.kept_results import TESTS, KeptResults
 from bertscope_workbench.primer.run import Compared, Primer, PrimerProgress, run_primer
 from bertscope_workbench.primer.verdicts import FAILS, HOLDS, NOT_ASKED, UNKNOWN
 
@@ -57,7 +57,7 @@ def test_progress_counts_tests_and_estimates_the_time() -> None:
 
 
 def test_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
-    file, calls = tmp_path / "primer.jsonl", []
+    file, calls = tmp_path / "kept" / TESTS, []
 
     def counted(asking: Asking) -> Measured:
         calls.append(1)
@@ -68,46 +68,47 @@ def test_a_run_that_was_cut_goes_on(tmp_path: Path) -> None:
 
     first = a_test(counted)
     with pytest.raises(Unavailable):
-        asked(Hosted("a"), [a_claim([first, a_test(broken, "second")])], kept=KeptResults(file))
+        asked(Hosted("a"), [a_claim([first, a_test(broken, "second")])], kept=KeptResults(file.parent))
     with pytest.raises(FailedPrecondition, match="--resume"):
-        KeptResults(file)
+        KeptResults(file.parent)
     whole = a_claim([first, a_test(one_model, "second")])
-    resumed = asked(Hosted("a"), [whole], kept=KeptResults(file, resume=True))
+    resumed = asked(Hosted("a"), [whole], kept=KeptResults(file.parent, resume=True))
     assert len(calls) == 1
     undisturbed = asked(Hosted("a"), [whole])
     assert without_times(primer_document(resumed)) == without_times(primer_document(undisturbed))
 
 
 def test_answers_of_others_are_refused(tmp_path: Path) -> None:
-    file = tmp_path / "primer.jsonl"
-    asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file))
+    file = tmp_path / "kept" / TESTS
+    asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file.parent))
     with pytest.raises(FailedPrecondition, match="languages"):
-        asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file, resume=True), compared=Compared(languages=("ko",)))
+        asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file.parent, resume=True), compared=Compared(languages=("ko",)))
     file.write_text("something else\n" + file.read_text())
     with pytest.raises(InvalidArgument, match="line 1"):
-        KeptResults(file, resume=True)
+        KeptResults(file.parent, resume=True)
 
 
 @pytest.mark.parametrize("text", ["my notes\n", "my notes", "5\n", "{}\n", '{"model": "a"}\n', '{"model": "a", "asked": 5}\n'])
 def test_a_file_of_something_else_stays(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "primer.jsonl"
+    file = tmp_path / "kept" / TESTS
+    file.parent.mkdir()
     file.write_text(text)
     with pytest.raises(InvalidArgument, match="line 1"):
-        KeptResults(file, resume=True)
+        KeptResults(file.parent, resume=True)
     assert file.read_text() == text
 
 
 def test_answers_that_were_not_asked_for_stay(tmp_path: Path) -> None:
-    file = tmp_path / "primer.jsonl"
-    first = KeptResults(file)
+    file = tmp_path / "kept" / TESTS
+    first = KeptResults(file.parent)
     assert not first.answered
     asked(Hosted("a"), CLAIMS[:2], kept=first)
     assert first.answered
-    narrow = KeptResults(file, resume=True)
+    narrow = KeptResults(file.parent, resume=True)
     asked(Hosted("a"), CLAIMS[:1], kept=narrow)
     narrow.finish()
     assert file.exists()
-    wide = KeptResults(file, resume=True)
+    wide = KeptResults(file.parent, resume=True)
     asked(Hosted("a"), CLAIMS[:2], kept=wide)
     wide.finish()
     assert not file.exists()
@@ -142,18 +143,18 @@ def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_half_a_line_is_asked_again(tmp_path: Path) -> None:
-    file = tmp_path / "primer.jsonl"
-    asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file))
+    file = tmp_path / "kept" / TESTS
+    asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file.parent))
     file.write_text(file.read_text()[:-40])
-    primer = asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file, resume=True))
+    primer = asked(Hosted("a"), CLAIMS[:1], kept=KeptResults(file.parent, resume=True))
     assert primer.result("mixed").verdict == HOLDS
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2
 
 
 def test_a_changed_threshold_judges_kept_answers_anew(tmp_path: Path) -> None:
-    file = tmp_path / "primer.jsonl"
-    asked(Hosted("a"), [a_claim([a_test(right)])], kept=KeptResults(file))
-    primer = asked(Hosted("a"), [a_claim([a_test(nothing, threshold=0.4)])], kept=KeptResults(file, resume=True))
+    file = tmp_path / "kept" / TESTS
+    asked(Hosted("a"), [a_claim([a_test(right)])], kept=KeptResults(file.parent))
+    primer = asked(Hosted("a"), [a_claim([a_test(nothing, threshold=0.4)])], kept=KeptResults(file.parent, resume=True))
     assert primer.result("one").verdict == UNKNOWN  # .4 lies in the interval of .9 - .5
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from bertscope_workbench.command.groups import argument, option
 from bertscope_workbench.command.views.output import UsageError
-from bertscope_workbench.references import BERTSCOPE, OF_STUDY, methods, papers_as
+from bertscope_workbench.references import BERTSCOPE, methods, papers_as
 
 
 def cite(
@@ -21,13 +21,11 @@ def cite(
     name, kind, *rest = [*(each.lstrip("-") for each in command or []), "", ""]
     if any(rest):
         raise UsageError("cite takes a command, and maybe one of its options: bertscope cite score pairs")
-    if name == "study" and kind in OF_STUDY:
-        name, kind = kind, ""
     papers: tuple[str, ...] = ()
     if name:
         kinds = methods().get(name)
         if kinds is None:
-            raise UsageError(f"there are no papers for {name}; there are for: {', '.join(sorted(methods().keys() - OF_STUDY))}")
+            raise UsageError(f"there are no papers for {name}; there are for: {', '.join(sorted(methods()))}")
         if kind not in kinds:
             known = ", ".join(filter(None, kinds)) or "none"
             raise UsageError(f"{name} has no entry for {kind}; it has: {known}")

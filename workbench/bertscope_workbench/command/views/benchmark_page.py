@@ -13,7 +13,7 @@ from bertscope import BenchmarkReport, StudyTable
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets, benchmark_verdict
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.output import json_text
-from bertscope_workbench.studies.page import page_templates
+from bertscope_workbench.papers.pages import page_templates
 
 INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
 """Spaces inside of intervals and before a unit, at which no line may end."""
@@ -56,7 +56,7 @@ def document(measured: BenchmarkReport | StudyTable) -> dict[str, Any]:
 
 def html_page(measured: BenchmarkReport | StudyTable) -> str:
     """Returns the page, with the benchmark's JSON in it: Results of `bertscope explore` reads it back."""
-    pages = page_templates("command/views", "studies")
+    pages = page_templates("command/views")
     return pages.get_template("benchmark.html").render(
         page=decision(measured),
         whole=lambda text: INSIDE.sub("\\1\N{NO-BREAK SPACE}", text),

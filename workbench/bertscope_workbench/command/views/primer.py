@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as Rows
 from rich.text import Text
 
 from bertscope_workbench.command.views.output import fits, printable, table, titled
+from bertscope_workbench.papers.published.reproduced import Reproduced
+from bertscope_workbench.papers.published.shown import Table, sentences, tables
 from bertscope_workbench.primer.claim import Claim
 from bertscope_workbench.primer.kept_results import SHIPS
 from bertscope_workbench.primer.run import Primer
 from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, UNKNOWN, JudgedTest, Multiplicity, Verdict, multiplicity
 from bertscope_workbench.primer.wording import SIGNS, interval, model_names, shown_number
 
-STYLES = {HOLDS: "green", FAILS: "red", UNKNOWN: "yellow", DISAGREE: "yellow"}
+MAX_ROWS = 30
+"""The most rows of a table on the screen; the page has all."""
+STYLES: dict[Verdict, str] = {
+    HOLDS: "green",
+    "reproduced": "green",
+    FAILS: "red",
+    "differs": "red",
+    UNKNOWN: "yellow",
+    DISAGREE: "yellow",
+}
 
 
 def print_claims(screen: Console, claims: Sequence[Claim]) -> None:
@@ -26,12 +37,33 @@ def print_claims(screen: Console, claims: Sequence[Claim]) -> None:
         screen.print(titled(f"{section}: {title}", rows))
 
 
+def print_studies(screen: Console, found: Mapping[str, Sequence[Claim]]) -> None:
+    """Prints the shipped studies with their claims, and the data that each needs."""
+    rows = table(["study", "claim", "data (--data DIR)", "title"])
+    for name, claims in found.items():
+        for claim in claims:
+            asked = claim.reproduction
+            data = (
+                "as the measures say" if asked is None else "ships with bertscope" if asked.shipped else ", ".join(asked.files)
+            )
+            rows.add_row(*map(printable, (name, claim.name, data, claim.title)))
+    screen.print(rows)
+
+
 def print_primer(screen: Console, primer: Primer) -> None:
-    """Prints a verdict for each claim, and of one model the tests with their numbers, too; then what chance would do."""
+    """Prints figures and what became of published ones; a verdict for each claim with tests, and of one model the tests with
+    their numbers, too; then what chance would do."""
     names = model_names(primer)
+    for place, claim in enumerate(primer.claims):
+        if claim.reproduction is not None:
+            _print_reproduction(screen, [found for each in primer.models if (found := each.claims[place].reproduced)])
     for section, own in groupby(range(len(primer.claims)), key=lambda place: _section(primer.claims[place])):
         places = [*own]
-        tables = (_numbers(primer, places, narrow) for narrow in range(3)) if len(names) == 1 else iter(())
+        tables = (
+            (_numbers(primer, places, narrow) for narrow in range(3))
+            if len(names) == 1 and _has_tests(primer, places)
+            else iter(())
+        )
         rows = next((each for each in tables if fits(screen, each)), None)
         if rows is None:
             columns = ["claim", *names] if len(names) > 1 else ["claim", "verdict"]
@@ -55,6 +87,24 @@ def print_primer(screen: Console, primer: Primer) -> None:
         screen.print(printable(f"data: {primer.models[0].asked['data']}; the page says what each test was asked on"))
 
 
+def _print_reproduction(screen: Console, found: Sequence[Reproduced]) -> None:
+    for each in tables(found):
+        _print_table(screen, each)
+    for one in found:
+        for number, line in enumerate(sentences(one)):
+            screen.print(printable(line), style="" if number else "bold", soft_wrap=True)
+    screen.print()
+
+
+def _print_table(screen: Console, content: Table) -> None:
+    shown = table(content.columns, (map(printable, row) for row in content.rows[:MAX_ROWS]))
+    more = len(content.rows) - MAX_ROWS
+    if not fits(screen, shown) and content.columns[-1] == "source":
+        _print_table(screen, Table(content.caption, content.columns[:-1], [row[:-1] for row in content.rows]))
+        return
+    screen.print(titled(content.caption + (f" (the first {MAX_ROWS} rows of {MAX_ROWS + more})" if more > 0 else ""), shown))
+
+
 def chance_line(chance: Multiplicity) -> str:
     """Returns how many tests hold, how many would by chance, and how many still do when corrected."""
     lost = f" (no longer: {'; '.join(chance.lost)})" if chance.lost else ""
@@ -62,6 +112,10 @@ def chance_line(chance: Multiplicity) -> str:
         f"{chance.hold} of {chance.asked} tests hold; {chance.by_chance:.1f} would by chance if the truth lay exactly on every "
         f"threshold; corrected for their number, {chance.corrected} hold{lost}"
     )
+
+
+def _has_tests(primer: Primer, places: Sequence[int]) -> bool:
+    return any(primer.claims[place].tests for place in places)
 
 
 def _section(claim: Claim) -> str:
@@ -76,7 +130,7 @@ def _verdict(verdict: Verdict) -> Text:
     return Text(f"{SIGNS[verdict]} {verdict}", style=STYLES.get(verdict, "dim"))
 
 
-def _numbers(primer: Primer, places: Sequence[int], narrow: int) -> Table:
+def _numbers(primer: Primer, places: Sequence[int], narrow: int) -> Rows:
     """Returns a row for each claim of a section, with its numbers if it has one test, else followed by a row for each test.
     `narrow` leaves out so many columns that say least."""
     rows: list[list[Text | str]] = []

@@ -21,6 +21,8 @@ class Data:
     """The folder of --data; None if only what ships is asked."""
     limit: int | None = None
     """The most items of each file; None: all."""
+    vocabulary: Path | None = None
+    """A file of words, one a line, among which reproductions rank blanks and facts; None: those of the model."""
 
     def __post_init__(self) -> None:
         """Raises InvalidArgument for what is no folder, and for one without a file that claims read."""

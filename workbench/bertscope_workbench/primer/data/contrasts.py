@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bertscope.values.display import record
 
-from bertscope_workbench.studies.items import Choice
+from bertscope_workbench.papers.published.items import Choice
 
 MASK = "[MASK]"
 Asked = tuple[str, str]

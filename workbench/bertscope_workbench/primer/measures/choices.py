@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from bertscope_workbench.papers.published.items import Choice, Read
+from bertscope_workbench.papers.published.readers import READERS
+from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import agreement, knowledge, licensing, negation
 from bertscope_workbench.primer.data.contrasts import Contrast, of_choices
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.fillings import log_probabilities
 from bertscope_workbench.primer.pictures_data import Bars, bars
-from bertscope_workbench.studies.definition import Part
-from bertscope_workbench.studies.items import Choice, Read
-from bertscope_workbench.studies.readers import READERS
 
 Items = Callable[[], list[Contrast]]
 SETS: Mapping[str, tuple[Items, str]] = {
@@ -111,7 +111,7 @@ def _read(asking: Asking, reader: str, files: Sequence[str]) -> list[Choice]:
     paths = asking.data.files(*files)
     if not paths:
         raise NotAsked(f"it needs {' or '.join(files)}; name a folder that has it with --data")
-    part = Part(reader, "", "", "", "", reader, tuple(files), "choice", ("accuracy",), {"skip_words": ("is", "are")})
+    part = Reproduction(reader, "", reader, tuple(files), "choice", ("accuracy",), {"skip_words": ("is", "are")})
     read = READERS[reader][1]
     found = [item for path in paths for item in [*read(part, path, Read())][: asking.data.limit]]
     return [item for item in found if isinstance(item, Choice)]

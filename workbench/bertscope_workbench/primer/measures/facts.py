@@ -10,14 +10,15 @@ import numpy as np
 from bertscope import Fact, FactRelation
 from bertscope.values.display import record
 
+from bertscope_workbench.papers.published.items import Known
+from bertscope_workbench.papers.published.outcomes import ask_facts
+from bertscope_workbench.papers.published.readers import read_questions
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.claim import shipped_reproduction
 from bertscope_workbench.primer.data import knowledge
 from bertscope_workbench.primer.estimates import Measured, NotAsked, Values, paired
 from bertscope_workbench.primer.measures.fillings import log_probabilities
 from bertscope_workbench.primer.pictures_data import bars
-from bertscope_workbench.studies.asking import ask_facts
-from bertscope_workbench.studies.items import Known
-from bertscope_workbench.studies.readers import find_study, read_part
 
 SHARES = (-1.0, 1.0)
 CONTINENTS = ("Africa", "America", "Asia", "Australia", "Europe")
@@ -64,13 +65,13 @@ def above_constant(asking: Asking, *, relation: str) -> Measured:
 def published_above_constant(asking: Asking) -> Measured:
     """Returns the same of LAMA's T-REx in the folder of --data: the mean over facts, as the study "facts" reads them; each
     relation has its own commonest object. Raises NotAsked without such files."""
-    part = next(part for part in find_study("facts").parts if part.name == "trex")
+    part = shipped_reproduction("facts", "trex")
     if not asking.data.files(*(pattern.split("/")[-1] for pattern in part.files)):
         raise NotAsked(
             "it needs T-REx of LAMA or ParaRel (P36.jsonl and others, with their templates); name its folder with --data"
         )
     folders = {path.parent for path in asking.data.files("P[0-9]*.jsonl")}
-    items = [item for folder in sorted(folders) for item in read_part(part, folder, asking.data.limit).read.items]
+    items = [item for folder in sorted(folders) for item in read_questions(part, folder, asking.data.limit).read.items]
     known = [item for item in items if isinstance(item, Known)]
     asked = ask_facts(asking.rows, "facts", asking.model, known, asking.show)
     kept = [(item, outcome) for item, outcome in zip(known, asked, strict=True) if not outcome.skipped]
@@ -143,7 +144,7 @@ def two_steps(asking: Asking) -> Measured:
 
 
 def _relations() -> dict[str, Relation]:
-    folder = importlib.resources.files("bertscope_workbench.studies").joinpath("definitions")
+    folder = importlib.resources.files("bertscope_workbench.papers").joinpath("reproductions")
     lines = [line.split("\t") for line in folder.joinpath("capitals.tsv").read_text("utf-8").splitlines()[1:]]
     countries = {capital: country for country, capital in reversed(lines)}  # of two Kingstons, Jamaica's
     continents, languages = knowledge.listed("continents.tsv", "continent"), knowledge.listed("languages.tsv", "language")

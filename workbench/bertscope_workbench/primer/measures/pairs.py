@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from bertscope_workbench.papers.published.items import Association, Item, Pair
+from bertscope_workbench.papers.published.outcomes import Outcome, ask_associations, ask_pairs
+from bertscope_workbench.papers.published.readers import read_questions
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.claim import shipped_reproduction
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired, shares
 from bertscope_workbench.primer.pictures_data import Bars, bars
-from bertscope_workbench.studies.asking import Outcome, ask_associations, ask_pairs
-from bertscope_workbench.studies.items import Association, Item, Pair
-from bertscope_workbench.studies.readers import find_study, read_part
 
 CHANCE = 0.5
 MOST_PAIRS = 200
@@ -76,11 +77,11 @@ def stereoset(asking: Asking, *, metric: str) -> Measured:
 
 def _blimp(asking: Asking, patterns: Sequence[str]) -> list[tuple[Item, Outcome]]:
     """Returns the pairs of BLiMP's files with their outcomes. Raises NotAsked without a file."""
-    part = next(part for part in find_study("blimp").parts if part.name == "within-word")
+    part = shipped_reproduction("blimp", "within-word")
     folders = sorted({path.parent for path in asking.data.files(*patterns)})
     names = {path.stem for path in asking.data.files(*patterns)}
     limit = asking.data.limit or MOST_PAIRS
-    read = [item for folder in folders for item in read_part(part, folder, limit).read.items]
+    read = [item for folder in folders for item in read_questions(part, folder, limit).read.items]
     pairs = [item for item in read if isinstance(item, Pair) and names & {*item.groups}]
     if not pairs:
         raise NotAsked(f"it needs {' or '.join(patterns)} of BLiMP; name a folder that has it with --data")
@@ -90,8 +91,8 @@ def _blimp(asking: Asking, patterns: Sequence[str]) -> list[tuple[Item, Outcome]
 
 def _published(asking: Asking, study: str, name: str) -> Sequence[Item]:
     """Returns the items of a part of a study. Raises NotAsked without its files."""
-    part = next(part for part in find_study(study).parts if part.name == name)
-    items = read_part(part, asking.data.folder, asking.data.limit).read.items
+    part = shipped_reproduction(study, name)
+    items = read_questions(part, asking.data.folder, asking.data.limit).read.items
     if not items:
         raise NotAsked(f"it needs {' or '.join(part.files)} as published; name a folder that has it with --data")
     return items

@@ -111,7 +111,7 @@ def _parts(asking: Asking, label: str) -> tuple[list[ProbeText], list[ProbeText]
 
 def capital_pairs() -> tuple[list[ProbeText], list[ProbeText], list[ProbeText]]:
     """Returns two pairs of each country in three parts: its capital with it, and with another country of the part."""
-    table = importlib.resources.files("bertscope_workbench.studies.definitions").joinpath("capitals.tsv")
+    table = importlib.resources.files("bertscope_workbench.papers.reproductions").joinpath("capitals.tsv")
     _, *rows = (line.split("\t") for line in table.read_text("utf-8").splitlines())
     pairs = [(country, capital) for country, capital in rows if not _alike(country, capital)]
     draw, parts = Random(0), []  # noqa: S311  pairs of names, not secrets

@@ -1,0 +1,144 @@
+"""Runs claims for `primer` and `study`: their options, the questions, the table on the screen, the page and its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from bertscope import Client, InvalidArgument
+
+from bertscope_workbench.command import options
+from bertscope_workbench.command.groups import option, refuse
+from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_line
+from bertscope_workbench.command.options.models import distinct
+from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views import files as output_files
+from bertscope_workbench.command.views.output import Failure, console, print_json, printable
+from bertscope_workbench.command.views.primer import print_claims, print_primer
+from bertscope_workbench.command.views.progress import asking_claims
+from bertscope_workbench.command.views.table_files import require_table, write_table
+from bertscope_workbench.primer.claim import Claim
+from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.documents import COLUMNS, primer_document, primer_rows
+from bertscope_workbench.primer.film import run_film
+from bertscope_workbench.primer.kept_results import KeptResults
+from bertscope_workbench.primer.run import Compared, OnProgress, Primer, PrimerProgress, run_primer
+
+PAGE_FORMATS = (".html",)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PaperOptions:
+    """What claims are asked of, on which data, and what is written."""
+
+    list_claims: Annotated[bool, option("--list", "Name the claims, and ask nothing.")] = False
+    only: Annotated[list[str] | None, option("--only CLAIM", "Ask this claim or section alone. Repeatable.")] = None
+    data: Annotated[Path | None, option("--data DIR", "Public data, as published: treebanks, BLiMP, facts and so on.")] = None
+    limit: Annotated[int | None, option("--limit N", "Take the first N items of each file.", min=1)] = None
+    vocabulary: Annotated[
+        Path | None, option("--vocabulary FILE", "Rank blanks and facts among these words: one a line, as LAMA's.")
+    ] = None
+    language: Annotated[list[str] | None, option("--language CODE", "The language to ask in: en, ko. Repeatable.")] = None
+    against: Annotated[str | None, option("--against MODEL", "A larger model, for claims about size.")] = None
+    baseline: Annotated[
+        str | None, option("--baseline MODEL", "A model to ask, too, and to compare figures with, item by item.")
+    ] = None
+    fine_tuned: Annotated[str | None, option("--fine-tuned MODEL", "The model's fine-tuned copy, for what changes.")] = None
+    revisions: Annotated[
+        list[str] | None,
+        option("--revision REV", "A checkpoint of the model: a hub revision or a folder on the server. Repeatable, in order."),
+    ] = None
+    output: Annotated[Path | None, option("--output PAGE.html", "The page to write; .json and .parquet go beside it.")] = None
+    dark: Annotated[bool, option("--dark", "Make the page dark, whatever its reader's system prefers.")] = False
+    rows: Annotated[Path | None, option("--rows FOLDER", "Keep the answers in this folder, also when all are there.")] = None
+    resume: Annotated[bool, option("--resume", "Go on with a run that was cut short; begin if there is none.")] = False
+    model: Annotated[
+        list[str] | None,
+        option("--model NAME", "A model to ask; the default model unless set. Repeatable.", callback=distinct),
+    ] = None
+    timeout: options.LongTimeout = None
+    as_json: options.Json = False
+
+    def run(self, server: ServerOptions, name: str, read: Callable[[Sequence[str]], Sequence[Claim]], title: str = "") -> None:
+        """Asks the claims that `read` returns for the names of --only, prints the table, and writes page and files. The title
+        is that of the claims unless given."""
+        claims = read_claims_of(lambda: read(self.only or ()))
+        if self.list_claims:
+            print_claims(console(), claims)
+            return
+        refuse({"--revision": self.revisions} if self.model and len(self.model) > 1 else {}, "goes with one --model")
+        refuse({"--revision": self.revisions} if self.baseline else {}, "does not go with --baseline")
+        output = self.output or Path(f"{name}.html")
+        output_files.require_output(output, PAGE_FORMATS)
+        output_files.require_matplotlib()
+        require_table(output.with_suffix(".parquet"))
+        folder = self.rows or output.with_suffix(".kept")
+        kept = KeptResults(folder, resume=self.resume, stays=self.rows is not None)
+
+        def how() -> str:
+            return f"; {folder} keeps the answers so far: {GOES_ON}" if kept.answered else ""
+
+        with server.connect(self.timeout) as client, stopped_in_one_line(folder, how) as check, asking_claims() as show:
+
+            def on_progress(progress: PrimerProgress) -> None:
+                check()
+                show(progress)
+
+            result = self._ask(client, claims, kept, on_progress, name, title or claims[0].section_title)
+        _write(result, output, dark=self.dark)
+        kept.finish()
+        if self.as_json:
+            print_json(primer_document(result))
+            return
+        screen = console()
+        print_primer(screen, result)
+        written = (output, output.with_suffix(".json"), output.with_suffix(".parquet"))
+        screen.print(printable("wrote {}, {} and {}".format(*written)), soft_wrap=True)
+
+    def _ask(
+        self, client: Client, claims: Sequence[Claim], kept: KeptResults, on_progress: OnProgress, name: str, title: str
+    ) -> Primer:
+        languages = tuple(each.lower() for each in self.language or ("en",))
+        shared: dict[str, Any] = {
+            "data": Data(self.data, self.limit, self.vocabulary),
+            "compared": Compared(self.against, self.fine_tuned, self.baseline, languages),
+            "kept": kept,
+            "timeout": self.timeout,
+            "on_progress": on_progress,
+            "name": name,
+            "title": title,
+        }
+        try:
+            if self.revisions:
+                return run_film(client, claims, self.revisions, model=self.model[0] if self.model else None, **shared)
+            return run_primer(client, claims, models=self.model or (None,), **shared)
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}") from error
+
+
+def read_claims_of(read: Callable[[], T]) -> T:
+    """Returns what is read from files of claims. Raises Failure, naming the file and the place in it."""
+    try:
+        return read()
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}") from error
+    except InvalidArgument as error:
+        raise Failure(f"{error.field_violations[0].field}: {error.message}") from error
+
+
+def _write(result: Primer, output: Path, *, dark: bool) -> None:
+    """Writes the page and the files beside it: all are made before one is written."""
+    from bertscope_workbench.primer.page import primer_page
+
+    texts = {
+        output: primer_page(result, dark=dark),
+        output.with_suffix(".json"): json.dumps(primer_document(result), allow_nan=False),
+    }
+    for path, text in texts.items():
+        with output_files.written(path) as file:
+            file.write(text)
+    write_table(COLUMNS, primer_rows(result), output.with_suffix(".parquet"))

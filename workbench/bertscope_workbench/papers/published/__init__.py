@@ -1,0 +1,1 @@
+"""Asks published data as papers do, and sets the figures beside those of the papers."""
