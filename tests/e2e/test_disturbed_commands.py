@@ -106,20 +106,22 @@ STUDY = """
 title = "Mine"
 paper = "None"
 
-[[part]]
+[[claim]]
 name = "forms"
 title = "Forms"
-asked = "Which form?"
-definition = "The likelier one."
+claim = "Which form?"
+explained = "The likelier one."
+[claim.reproduction]
 reader = "table"
 files = ["forms.csv"]
 ask = "choice"
 
-[[part]]
+[[claim]]
 name = "facts"
 title = "Facts"
-asked = "Which object?"
-definition = "Its rank."
+claim = "Which object?"
+explained = "Its rank."
+[claim.reproduction]
 reader = "facts"
 files = ["facts.csv"]
 relations = {facts = ["[X] is [Y] ."]}
@@ -149,8 +151,9 @@ def folder_of(path: Path) -> Path:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """All that a study has written."""
-    found = [path for path in folder.rglob("*") if path.is_file() and path.name not in ("forms.csv", "facts.csv", "mine.toml")]
+    """All that a study has written, but for the files that say how long it took."""
+    given = ("forms.csv", "facts.csv", "mine.toml", "page.json", "page.parquet")
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name not in given]
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 

@@ -14,7 +14,6 @@ from bertscope_service import cache_command
 from bertscope_service.rpc.status import CODES
 from bertscope_service.settings import Settings
 from bertscope_workbench.command.app import app
-from bertscope_workbench.command.commands.study import DECLARED
 
 from tests.support.metric_names import METRIC_NAMES
 from tools.protos.reasons import errors_page
@@ -46,8 +45,7 @@ def flags(words: list[str]) -> tuple[set[str], set[str]]:
     command = COMMAND
     for word in words[1:]:
         if hasattr(command, "commands"):
-            # The name of a study is an argument of the hidden command that runs it.
-            command = command.commands[DECLARED if command.name == "study" and word not in command.commands else word]
+            command = command.commands[word]
     return used, {name for parameter in command.params for name in parameter.opts}
 
 

@@ -2,7 +2,8 @@
 
 import {h} from "../dom.js";
 
-const SIGNS = new Map([["holds", "✓"], ["does not hold", "✗"], ["can't be told", "?"], ["tests disagree", "≠"], ["not asked", "–"]]);
+const SIGNS = new Map([["holds", "✓"], ["does not hold", "✗"], ["can't be told", "?"], ["tests disagree", "≠"],
+  ["reproduced", "✓"], ["differs", "✗"], ["nothing to compare", "·"], ["not asked", "–"]]);
 
 /** @param {{models: string[], claims: any[]}} found */
 export function claimsOf({models, claims}) {
@@ -21,7 +22,8 @@ function claimOf(claim, models) {
   return h("details", null,
     h("summary", null, h("span", null, claim.title), h("span", {class: "claim-verdicts"}, claim.verdicts.map(badge))),
     h("p", null, claim.claim), h("p", {class: "soft"}, claim.explained, " ", claim.paper, "."),
-    h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": `Tests of ${claim.title}`}, h("table", null,
+    claim.reproduction.length > 0 && figuresOf(claim),
+    claim.tests.length > 0 && h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": `Tests of ${claim.title}`}, h("table", null,
       h("thead", null, h("tr", null, ["test", models.length > 1 && "model", "number", "control", "difference, 95 %", "holds", "verdict"].filter(Boolean)
         .map(name => h("th", {scope: "col", class: ["number", "control", "difference, 95 %", "holds"].includes(String(name)) && "number"}, String(name))))),
       h("tbody", null, claim.tests.map((/** @type {any} */ test) => test.results.map((/** @type {any} */ result, /** @type {number} */ index) => h("tr", null,
@@ -30,6 +32,19 @@ function claimOf(claim, models) {
         h("td", {class: "number"}, number(result.value, test.unit)), h("td", {class: "number"}, number(result.control, test.unit)),
         h("td", {class: "number"}, result.value !== null && interval(result, test.unit)),
         h("td", {class: "number"}, `${test.holds} ${number(test.threshold, test.unit)}`), h("td", null, badge(result.verdict)))))))));
+}
+
+/** The figures of a reproduction beside published ones, of each model. @param {any} claim */
+function figuresOf({title, reproduction}) {
+  const rows = reproduction.flatMap((/** @type {any} */ found) => found.figures.map((/** @type {any} */ figure) => {
+    const beside = found.published.find((/** @type {any} */ each) => each.metric === figure.metric && each.group === figure.group && ["reproduced", "differs"].includes(each.verdict));
+    return h("tr", null, h("td", null, found.model), h("td", null, figure.group || "all"), h("td", null, figure.metric),
+      h("td", {class: "number"}, String(figure.items)), h("td", {class: "number"}, number(figure.value, "share")),
+      h("td", {class: "number"}, beside ? number(beside.value, "share") : ""), h("td", null, beside ? badge(beside.verdict) : ""));
+  }));
+  return h("div", {class: "table-scroll", tabindex: "0", role: "region", "aria-label": `Figures of ${title}`}, h("table", null,
+    h("thead", null, h("tr", null, ["model", "group", "figure", "items", "here", "published", "verdict"]
+      .map(name => h("th", {scope: "col", class: ["items", "here", "published"].includes(name) && "number"}, name)))), h("tbody", null, rows)));
 }
 
 /** @param {string} verdict */

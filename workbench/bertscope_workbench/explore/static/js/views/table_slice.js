@@ -106,11 +106,13 @@ function written({text, text_pair, answers, label, more, found}) {
 const studyOf = () => `title = "A slice of sentences"
 paper = "Nobody's yet"
 
-[[part]]
+[[claim]]
 name = "slice"
 title = "Gold words of the slice"
-asked = "Does the model know the word?"
-definition = "The rank of the gold word among the whole vocabulary."
+claim = "Does the model know the word?"
+explained = "The rank of the gold word among the whole vocabulary."
+
+[claim.reproduction]
 reader = "table"
 files = ["${FILE}"]
 ask = "blank"
