@@ -167,7 +167,10 @@ def statistic_sums(numbers: NDArray[np.float32], kinds: Sequence[TokenKinds]) ->
     numbers: [texts, layers, heads, MapNumber]. kinds: of the tokens of each text.
     """
     special = np.array([(one.texts == SPECIAL).sum() for one in kinds])
+    several = np.array([len(one.texts) > 1 for one in kinds])
     has = {
+        Statistic.PREVIOUS: several,
+        Statistic.NEXT: several,
         Statistic.FIRST_SPECIAL: special > 0,
         Statistic.FIRST_SPECIAL_ENTROPY: special > 0,
         Statistic.SEPARATORS: special > 1,

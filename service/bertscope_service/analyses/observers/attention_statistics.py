@@ -234,7 +234,9 @@ class _Weights:
         for number, (rows, columns) in enumerate(_shifts()):
             cells = np.zeros((len(self.texts), self.texts[:, rows].shape[1], 6))
             own = self.words[:, rows] * (self.texts[:, rows] == self.texts[:, columns])
-            cells[:, :, number] = self.every[:, rows]
+            # A mean over the tokens that have such a neighbour; padding is none, and neither is what lies beyond the text.
+            real = (self.every[:, rows] > 0) & (self.every[:, columns] > 0)
+            cells[:, :, number] = real / real.sum(axis=1, keepdims=True).clip(min=1)
             cells[:, :, 3] = own if number == 0 else 0.0
             cells[:, :, 4] = own
             cells[:, :, 5] = self.words[:, rows] * self.special[:, columns]
