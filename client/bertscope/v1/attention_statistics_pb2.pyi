@@ -140,9 +140,9 @@ class _AttentionStatisticEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_At
     ATTENTION_STATISTIC_SELF: _AttentionStatistic.ValueType  # 4
     """Mean mass on the token itself."""
     ATTENTION_STATISTIC_PREVIOUS: _AttentionStatistic.ValueType  # 5
-    """Mean mass on the token before; the first row counts as 0."""
+    """Mass on the token before; mean over the rows of tokens that have one, all but the first. Texts of one token have none."""
     ATTENTION_STATISTIC_NEXT: _AttentionStatistic.ValueType  # 6
-    """Mean mass on the token after; the last row counts as 0."""
+    """Mass on the token after; mean over the rows of tokens that have one, all but the last. The same texts have none."""
     ATTENTION_STATISTIC_PUNCTUATION: _AttentionStatistic.ValueType  # 7
     """Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation."""
     ATTENTION_STATISTIC_SAME_TEXT: _AttentionStatistic.ValueType  # 8
@@ -178,9 +178,9 @@ ATTENTION_STATISTIC_LARGEST_SEPARATOR: AttentionStatistic.ValueType  # 3
 ATTENTION_STATISTIC_SELF: AttentionStatistic.ValueType  # 4
 """Mean mass on the token itself."""
 ATTENTION_STATISTIC_PREVIOUS: AttentionStatistic.ValueType  # 5
-"""Mean mass on the token before; the first row counts as 0."""
+"""Mass on the token before; mean over the rows of tokens that have one, all but the first. Texts of one token have none."""
 ATTENTION_STATISTIC_NEXT: AttentionStatistic.ValueType  # 6
-"""Mean mass on the token after; the last row counts as 0."""
+"""Mass on the token after; mean over the rows of tokens that have one, all but the last. The same texts have none."""
 ATTENTION_STATISTIC_PUNCTUATION: AttentionStatistic.ValueType  # 7
 """Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation."""
 ATTENTION_STATISTIC_SAME_TEXT: AttentionStatistic.ValueType  # 8
