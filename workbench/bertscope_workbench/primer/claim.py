@@ -103,6 +103,9 @@ class Claim:
     """"all": it holds if all tests hold; "each": tests are several answers to one question, and may disagree."""
     tests: Sequence[ClaimTest]
     published: Sequence[Published]
+    figure: str = ""
+    """The test whose picture the page shows above the tests: not that of a test which only asks whether the model can do it at
+    all. Empty: the first one."""
 
 
 def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Claim]:
@@ -184,6 +187,7 @@ def _claim(keys: Keys, section: str, section_title: str) -> Claim:
         verdict=cast(Rule, keys.choice("verdict", get_args(Rule), "all")),
         tests=[_test(each) for each in _tables(keys, "test", keys.take("test", list, wanted="one or more [[claim.test]]"))],
         published=[_published(each) for each in _tables(keys, "published", keys.take("published", list, []))],
+        figure=keys.take("figure", str, ""),
     )
     keys.done()
     for need in found.needs:
@@ -195,6 +199,8 @@ def _claim(keys: Keys, section: str, section_title: str) -> Claim:
     names = [test.name for test in found.tests]
     if len(set(names)) < len(names):
         raise keys.error("test", "two tests have one name; name each differently")
+    if found.figure not in ("", *names):
+        raise keys.error("figure", f"{found.figure!r} is no test of the claim; write one of {', '.join(names)}")
     return found
 
 

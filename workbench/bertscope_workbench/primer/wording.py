@@ -10,7 +10,7 @@ from bertscope_workbench.primer.estimates import Measured
 from bertscope_workbench.primer.run import Primer
 from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN
 
-SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?", DISAGREE: "≠", NOT_ASKED: "–"}
+SIGNS = {HOLDS: "✓", FAILS: "✗", UNKNOWN: "?", DISAGREE: "◐", NOT_ASKED: "–"}
 """Signs of verdicts, so that colour is not all that tells them apart."""
 
 
