@@ -133,10 +133,11 @@ class MapReduction:
             weights.diagonals(),
             weights.rows(),
             weights.distances(),
+            weights.companions(),
         )
-        self.real, self._parts, self._columns, self._separators, self._diagonals, self._rows, self._distances = place_arrays(
-            device, *(np.ascontiguousarray(array, dtype=np.float32) for array in arrays)
-        )
+        placed = place_arrays(device, *(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+        self.real, self._parts, self._columns, self._separators, self._diagonals, self._rows, *more = placed
+        self._distances, self._companions = more
 
     def uniform(self) -> torch.Tensor:
         """Returns the numbers of maps in which every token attends to all alike: [rows, MapNumber]."""
@@ -177,7 +178,7 @@ class MapReduction:
             MapNumber.PREVIOUS: previous,
             MapNumber.NEXT: following,
             MapNumber.PUNCTUATION: punctuation,
-            MapNumber.SAME_TEXT: own - own_self,
+            MapNumber.SAME_TEXT: (own - own_self) * self._companions[part],
             MapNumber.OTHER_TEXT: other,
             MapNumber.ENTROPY: entropy,
             MapNumber.FIRST_SPECIAL_ENTROPY: first_entropy,
@@ -246,6 +247,13 @@ class _Weights:
     def rows(self) -> NDArray[Any]:
         """Returns weights of rows [rows, length, 3], for all of them, the first special token's, and those of words."""
         return np.stack([self.every, self.first, self.words], axis=2)
+
+    def companions(self) -> NDArray[Any]:
+        """Returns by what a mean over words becomes one over those that are not alone in their text: [rows, 1], 0 without any."""
+        counts = np.stack([(self.texts == text).sum(axis=1) for text in (0, 1)], axis=1)
+        several = np.where(counts > 1, counts, 0).sum(axis=1, keepdims=True)
+        found: NDArray[Any] = counts.sum(axis=1, keepdims=True) / several.clip(min=1) * (several > 0)
+        return found
 
     def distances(self) -> NDArray[Any]:
         """Returns weights of cells [rows, length, length] for the distance."""
