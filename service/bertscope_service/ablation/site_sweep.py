@@ -20,7 +20,7 @@ from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.site_vectors import SiteVectorsObserver
 from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
-from bertscope_service.analyses.site_effects import PairValues, SiteEffect, SiteEvent, SiteStart, SiteSummary, Sums, least_difference
+from bertscope_service.analyses.site_effects import PairValues, SiteEffect, SiteEvent, SiteStart, SiteSummary, Sums
 from bertscope_service.analyses.site_sweep import Direction, Pair, SitePlan, Source, Units
 from bertscope_service.analyses.targets import Unresolved
 from bertscope_service.analyses.texts import check_finite
@@ -216,10 +216,9 @@ class SiteSweep:
                 self._count(len(values), states[0].layer)
                 draws = pair.draws(self.plan.direction)
                 base, other = (float(np.mean([pair.values[draw[end]] for draw in draws])) for end in (0, 1))
-                least = least_difference(pair.target, base, other)
                 for cell, value in zip(cells, np.reshape(values, (len(cells), -1)).mean(axis=1).tolist(), strict=True):
                     which, place = divmod(cell, len(pair.pair.groups))
-                    sums.add(units[which][0], pair.pair.groups[place][0], value - base, other - base, least)
+                    sums.add(units[which][0], pair.pair.groups[place][0], pair.target, value, base, other)
 
     async def _vectors(
         self, pairs: Sequence[MeasuredPair], units: Sequence[Units], states: Sequence[State]

@@ -23,10 +23,10 @@ class Sums:
     def __init__(self, changes: int, groups: int) -> None:
         self._sums = np.zeros((changes, groups, 6))
 
-    def add(self, change: int, group: int, difference: float, span: float, least: float) -> None:
-        """Counts a pair: the value with the change minus the value without, the other run's minus that, and the least span that
-        has a ratio."""
-        told = abs(span) >= least and span != 0
+    def add(self, change: int, group: int, target: Target, value: float, base: float, other: float) -> None:
+        """Counts a pair: the values of its target with the change, without it, and in the other run."""
+        difference, span = value - base, other - base
+        told = abs(span) >= least_difference(target, base, other) and span != 0
         ratio = difference / span if told else 0.0
         self._sums[change, group] += (1, difference, difference**2, told, ratio, ratio**2)
 

@@ -249,7 +249,7 @@ class _Weights:
         return np.stack([self.every, self.first, self.words], axis=2)
 
     def companions(self) -> NDArray[Any]:
-        """Returns by what a mean over words becomes one over those that are not alone in their text: [rows, 1], 0 without any."""
+        """Returns [rows, 1]: what makes a mean over words one over those that are not alone in their text, 0 without any."""
         counts = np.stack([(self.texts == text).sum(axis=1) for text in (0, 1)], axis=1)
         several = np.where(counts > 1, counts, 0).sum(axis=1, keepdims=True)
         found: NDArray[Any] = counts.sum(axis=1, keepdims=True) / several.clip(min=1) * (several > 0)

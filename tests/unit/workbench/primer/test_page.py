@@ -46,7 +46,7 @@ def test_the_figure_that_a_claim_names_stands_above_its_tests() -> None:
 
 
 def test_words_of_a_figure_fit_light_and_dark_pages_and_empty_bars_have_numbers() -> None:
-    assert "darkest" not in picture_svg(PICTURES[2], "one")
+    assert "weight; the strongest colour: 0.4, orange below 0" in picture_svg(PICTURES[2], "one")
     assert ">0</text>" in picture_svg(bars("weight", {"none": 0.0}, line=-5), "one")
 
 
