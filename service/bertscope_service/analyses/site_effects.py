@@ -25,8 +25,10 @@ class Sums:
 
     def add(self, change: int, group: int, target: Target, value: float, base: float, other: float) -> None:
         """Counts a pair: the values of its target with the change, without it, and in the other run."""
+        nats = getattr(target, "scale", None) in (Scale.LOGIT, Scale.LOG_PROBABILITY)
+        least = LEAST_DIFFERENCE * (1.0 if nats else max(abs(base), abs(other)))
         difference, span = value - base, other - base
-        told = abs(span) >= least_difference(target, base, other) and span != 0
+        told = abs(span) >= least and span != 0
         ratio = difference / span if told else 0.0
         self._sums[change, group] += (1, difference, difference**2, told, ratio, ratio**2)
 
@@ -34,12 +36,6 @@ class Sums:
         """Returns count, sum and sum of squares of differences, and the same of ratios."""
         found: NDArray[np.float64] = self._sums[change, group]
         return found
-
-
-def least_difference(target: Target, base: float, other: float) -> float:
-    """Returns the least difference of a target's two values that has a ratio."""
-    nats = getattr(target, "scale", None) in (Scale.LOGIT, Scale.LOG_PROBABILITY)
-    return LEAST_DIFFERENCE * (1.0 if nats else max(abs(base), abs(other)))
 
 
 @dataclass(frozen=True, slots=True)
