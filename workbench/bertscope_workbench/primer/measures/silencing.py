@@ -75,7 +75,12 @@ def best_to_silence(asking: Asking, *, scope: Literal["heads", "layers"], mode: 
     return paired(
         scored,
         data=source(asking, len(scored)),
-        picture=grid((-benefits.mean(0)).reshape(-1, heads).tolist(), "rise of the loss, nats"),
+        picture=grid(
+            (-benefits.mean(0)).reshape(-1, heads).tolist(),
+            "rise of the loss, nats",
+            columns=None if scope == "heads" else ["all heads"],
+            across="head" if scope == "heads" else "",
+        ),
         notes=[head_names(best, heads) if scope == "heads" else chosen_names([f"layer {layer}" for layer in best])],
     )
 
