@@ -29,9 +29,10 @@ def statistics(weights: Map, texts: Sequence[int], punctuation: Sequence[bool]) 
     def entropy(row: int) -> float:
         return -sum(weight * math.log(weight) for weight in weights[row] if weight > 0)
 
-    def among_words(same: bool) -> float:
-        cells = [(row, place) for row, place in product(words, words) if row != place]
-        return float(sum(weights[cell] for cell in cells if (texts[cell[0]] == texts[cell[1]]) is same)) / len(words)
+    def among_words(same: bool) -> float | None:
+        cells = [cell for cell in product(words, words) if cell[0] != cell[1] and (texts[cell[0]] == texts[cell[1]]) is same]
+        rows = {row for row, _ in cells}
+        return float(sum(weights[cell] for cell in cells)) / len(rows) if rows else None
 
     rest = [column(place) for place in special[1:]]
     return {
@@ -39,11 +40,11 @@ def statistics(weights: Map, texts: Sequence[int], punctuation: Sequence[bool]) 
         "SEPARATORS": sum(rest) if rest else None,
         "LARGEST_SEPARATOR": max(rest) if rest else None,
         "SELF": mean([weights[row, row] for row in every]),
-        "PREVIOUS": mean([weights[row, row - 1] for row in every[1:]]),
-        "NEXT": mean([weights[row, row + 1] for row in every[:-1]]),
+        "PREVIOUS": sum(weights[row, row - 1] for row in every[1:]) / (length - 1) if length > 1 else None,
+        "NEXT": sum(weights[row, row + 1] for row in every[:-1]) / (length - 1) if length > 1 else None,
         "PUNCTUATION": sum(column(place) for place in every if punctuation[place]),
         "SAME_TEXT": among_words(True),
-        "OTHER_TEXT": among_words(False) if 1 in texts else None,
+        "OTHER_TEXT": among_words(False),
         "ENTROPY": mean([entropy(row) for row in every]),
         "FIRST_SPECIAL_ENTROPY": entropy(special[0]) if special else None,
         "CONFIDENCE": mean([max(weights[row]) for row in every]),

@@ -547,7 +547,9 @@ class SiteEffect(_message.Message):
     sum_of_squares: _builtins.float
     """Sum of the squares of these."""
     ratios: _builtins.int
-    """Pairs whose clean and corrupted values differ by 0.05 or more; the rest have no ratio. 0 with a `change`."""
+    """Pairs whose clean and corrupted values differ enough for a ratio: of logits and log-probabilities by 0.05 or more, of probabilities
+    and of targets without a scale by 5 % or more of the larger absolute value. 0 with a `change`.
+    """
     ratio_sum: _builtins.float
     """Sum over these of the ratio (changed - unchanged) / (other run - unchanged): 1 means that this place alone gives the other run's
     answer.

@@ -140,17 +140,19 @@ class _AttentionStatisticEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_At
     ATTENTION_STATISTIC_SELF: _AttentionStatistic.ValueType  # 4
     """Mean mass on the token itself."""
     ATTENTION_STATISTIC_PREVIOUS: _AttentionStatistic.ValueType  # 5
-    """Mean mass on the token before; the first row counts as 0."""
+    """Mass on the token before; mean over the rows of tokens that have one, all but the first. Texts of one token have none."""
     ATTENTION_STATISTIC_NEXT: _AttentionStatistic.ValueType  # 6
-    """Mean mass on the token after; the last row counts as 0."""
+    """Mass on the token after; mean over the rows of tokens that have one, all but the last. The same texts have none."""
     ATTENTION_STATISTIC_PUNCTUATION: _AttentionStatistic.ValueType  # 7
-    """Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation."""
+    """Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation. 0 in a text without any."""
     ATTENTION_STATISTIC_SAME_TEXT: _AttentionStatistic.ValueType  # 8
     """Mass on other tokens of the same text of a pair (or of the only text), special tokens left out; mean over the rows of tokens
-    that are not special.
+    that are not special and not alone in their text. Texts without any have none.
     """
     ATTENTION_STATISTIC_OTHER_TEXT: _AttentionStatistic.ValueType  # 9
-    """Mass on tokens of the other text of a pair, special tokens left out; mean over the same rows. Single texts have none."""
+    """Mass on tokens of the other text of a pair, special tokens left out; mean over the rows of tokens that are not special. Single
+    texts have none.
+    """
     ATTENTION_STATISTIC_ENTROPY: _AttentionStatistic.ValueType  # 10
     """Mean entropy of the rows, nats, 0 to ln L."""
     ATTENTION_STATISTIC_FIRST_SPECIAL_ENTROPY: _AttentionStatistic.ValueType  # 11
@@ -178,17 +180,19 @@ ATTENTION_STATISTIC_LARGEST_SEPARATOR: AttentionStatistic.ValueType  # 3
 ATTENTION_STATISTIC_SELF: AttentionStatistic.ValueType  # 4
 """Mean mass on the token itself."""
 ATTENTION_STATISTIC_PREVIOUS: AttentionStatistic.ValueType  # 5
-"""Mean mass on the token before; the first row counts as 0."""
+"""Mass on the token before; mean over the rows of tokens that have one, all but the first. Texts of one token have none."""
 ATTENTION_STATISTIC_NEXT: AttentionStatistic.ValueType  # 6
-"""Mean mass on the token after; the last row counts as 0."""
+"""Mass on the token after; mean over the rows of tokens that have one, all but the last. The same texts have none."""
 ATTENTION_STATISTIC_PUNCTUATION: AttentionStatistic.ValueType  # 7
-"""Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation."""
+"""Mean mass on punctuation: pieces of DescribeAttentionRequest.punctuation. 0 in a text without any."""
 ATTENTION_STATISTIC_SAME_TEXT: AttentionStatistic.ValueType  # 8
 """Mass on other tokens of the same text of a pair (or of the only text), special tokens left out; mean over the rows of tokens
-that are not special.
+that are not special and not alone in their text. Texts without any have none.
 """
 ATTENTION_STATISTIC_OTHER_TEXT: AttentionStatistic.ValueType  # 9
-"""Mass on tokens of the other text of a pair, special tokens left out; mean over the same rows. Single texts have none."""
+"""Mass on tokens of the other text of a pair, special tokens left out; mean over the rows of tokens that are not special. Single
+texts have none.
+"""
 ATTENTION_STATISTIC_ENTROPY: AttentionStatistic.ValueType  # 10
 """Mean entropy of the rows, nats, 0 to ln L."""
 ATTENTION_STATISTIC_FIRST_SPECIAL_ENTROPY: AttentionStatistic.ValueType  # 11

@@ -43,7 +43,7 @@ class TrainEraserRequest(_message.Message):
         METHOD_INLP: TrainEraserRequest._Method.ValueType  # 2
         """An orthogonal projection, probe after probe: each takes the directions away that it reads, until `rank` is reached or a probe does
         no better than the most frequent class on a tenth of the training texts, which is split off (Ravfogel et al. 2020, "INLP",
-        section 4).
+        section 4). Probes read standardised states, where the paper's read states as they are; the directions are turned back.
         """
 
     class Method(_Method, metaclass=_MethodEnumTypeWrapper):
@@ -58,7 +58,7 @@ class TrainEraserRequest(_message.Message):
     METHOD_INLP: TrainEraserRequest.Method.ValueType  # 2
     """An orthogonal projection, probe after probe: each takes the directions away that it reads, until `rank` is reached or a probe does
     no better than the most frequent class on a tenth of the training texts, which is split off (Ravfogel et al. 2020, "INLP",
-    section 4).
+    section 4). Probes read standardised states, where the paper's read states as they are; the directions are turned back.
     """
 
     MODEL_FIELD_NUMBER: _builtins.int
@@ -211,9 +211,11 @@ class LayerEraser(_message.Message):
     rank: _builtins.int
     """Its rank, 0 to 256; 0 if nothing was found to erase: neither map is set then."""
     correct_before: _builtins.int
-    """Test spans that a linear probe, trained on the states as they are, classifies correctly."""
+    """Test spans that a linear probe, trained on the states without a change, classifies correctly. It reads standardised states: each
+    dimension less its mean over the training spans, divided by its standard deviation there.
+    """
     correct_after: _builtins.int
-    """The same of a probe that was trained and tested on erased states."""
+    """The same of a probe that was trained and tested on erased states, in the units of the states without a change."""
     correct_random: _builtins.int
     """The same where a random subspace of the same rank was taken away."""
     @_builtins.property

@@ -218,7 +218,7 @@ class SiteSweep:
                 base, other = (float(np.mean([pair.values[draw[end]] for draw in draws])) for end in (0, 1))
                 for cell, value in zip(cells, np.reshape(values, (len(cells), -1)).mean(axis=1).tolist(), strict=True):
                     which, place = divmod(cell, len(pair.pair.groups))
-                    sums.add(units[which][0], pair.pair.groups[place][0], value - base, other - base)
+                    sums.add(units[which][0], pair.pair.groups[place][0], pair.target, value, base, other)
 
     async def _vectors(
         self, pairs: Sequence[MeasuredPair], units: Sequence[Units], states: Sequence[State]

@@ -167,12 +167,16 @@ def statistic_sums(numbers: NDArray[np.float32], kinds: Sequence[TokenKinds]) ->
     numbers: [texts, layers, heads, MapNumber]. kinds: of the tokens of each text.
     """
     special = np.array([(one.texts == SPECIAL).sum() for one in kinds])
+    several = np.array([len(one.texts) > 1 for one in kinds])
     has = {
+        Statistic.PREVIOUS: several,
+        Statistic.NEXT: several,
+        Statistic.SAME_TEXT: np.array([bool(max((one.texts == text).sum() for text in (0, 1)) > 1) for one in kinds]),
         Statistic.FIRST_SPECIAL: special > 0,
         Statistic.FIRST_SPECIAL_ENTROPY: special > 0,
         Statistic.SEPARATORS: special > 1,
         Statistic.LARGEST_SEPARATOR: special > 1,
-        Statistic.OTHER_TEXT: np.array([bool((one.texts == 1).any()) for one in kinds]),
+        Statistic.OTHER_TEXT: np.array([{0, 1} <= {*one.texts.tolist()} for one in kinds]),
     }
     every = np.ones(len(kinds), dtype=np.bool_)
     chosen = {one: has.get(one, every) for one in Statistic}

@@ -9,10 +9,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.analyses.observers.targets import Scale, Target
 from bertscope_service.analyses.site_sweep import Units
 
 LEAST_DIFFERENCE = 0.05
-"""Runs whose values differ by less have no ratio: it would be a division by next to nothing."""
+"""Runs whose values differ by less have no ratio: it would be a division by next to nothing. Nats; of a target in another unit,
+the share of the larger value, which for a probability is about as many nats of its logarithm."""
 
 
 class Sums:
@@ -21,10 +23,14 @@ class Sums:
     def __init__(self, changes: int, groups: int) -> None:
         self._sums = np.zeros((changes, groups, 6))
 
-    def add(self, change: int, group: int, difference: float, span: float) -> None:
-        """Counts a pair: the value with the change minus the value without, and the other run's minus that."""
-        ratio = difference / span if abs(span) >= LEAST_DIFFERENCE else 0.0
-        self._sums[change, group] += (1, difference, difference**2, abs(span) >= LEAST_DIFFERENCE, ratio, ratio**2)
+    def add(self, change: int, group: int, target: Target, value: float, base: float, other: float) -> None:
+        """Counts a pair: the values of its target with the change, without it, and in the other run."""
+        nats = getattr(target, "scale", None) in (Scale.LOGIT, Scale.LOG_PROBABILITY)
+        least = LEAST_DIFFERENCE * (1.0 if nats else max(abs(base), abs(other)))
+        difference, span = value - base, other - base
+        told = abs(span) >= least and span != 0
+        ratio = difference / span if told else 0.0
+        self._sums[change, group] += (1, difference, difference**2, told, ratio, ratio**2)
 
     def of(self, change: int, group: int) -> NDArray[np.float64]:
         """Returns count, sum and sum of squares of differences, and the same of ratios."""

@@ -112,6 +112,9 @@ class Claim:
     """"all": it holds if all tests hold; "each": tests are several answers to one question, and may disagree."""
     tests: Sequence[ClaimTest]
     published: Sequence[Quoted]
+    figure: str = ""
+    """The test whose picture the page shows above the tests: not that of a test which only asks whether the model can do it at
+    all. Empty: the first one."""
     reproduction: Reproduction | None = None
     """The test by published data and figures, if it has one."""
     found: str = ""
@@ -237,6 +240,7 @@ def _claim(keys: Keys, section: str, section_title: str, paper: str) -> Claim:
         published=[_published(each) for each in figures],
         reproduction=reproduction,
         found=keys.take("found", str, ""),
+        figure=keys.take("figure", str, ""),
     )
     keys.done()
     for need in found.needs:
@@ -248,6 +252,8 @@ def _claim(keys: Keys, section: str, section_title: str, paper: str) -> Claim:
     names = [test.name for test in tests]
     if len(set(names)) < len(names):
         raise keys.error("test", "two tests have one name; name each differently")
+    if found.figure not in ("", *names):
+        raise keys.error("figure", f"{found.figure!r} is no test of the claim; write one of {', '.join(names)}")
     return found
 
 

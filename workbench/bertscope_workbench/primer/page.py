@@ -119,11 +119,12 @@ class Drawn:
 
 
 def _pictures(primer: Primer, place: int, claim: Claim) -> list[Drawn]:
-    """Returns the picture of each test: over the steps of a film, else that of the first model which has one; none twice."""
+    """Returns the picture of each test, of the one that the claim names first: over the steps of a film, else that of the first
+    model which has one; none twice."""
     found: list[Drawn] = []
     before: list[Picture] = []
     names = model_names(primer)
-    for number, test in enumerate(claim.tests):
+    for number, test in sorted(enumerate(claim.tests), key=lambda each: each[1].name != claim.figure):
         results = [each.claims[place].tests[number] for each in primer.models]
         of_film = len(results) > 1 and all(each.step is not None for each in primer.models)
         shown = [(name, each.measured.picture) for name, each in zip(names, results, strict=True) if each.measured]

@@ -76,7 +76,11 @@ def _bars(axes: Axes, picture: Bars) -> None:
     names = [*picture.rows]
     places = range(len(names))
     axes.grid(axis="x")
-    axes.barh(places, _values([*picture.rows.values()]), height=0.62, color=color, alpha=0.75)
+    values = [*picture.rows.values()]
+    drawn = axes.barh(places, _values(values), height=0.62, color=color, alpha=0.75)
+    if not picture.intervals:  # A bar of 0 can't be seen, and its number can.
+        axes.bar_label(drawn, ["" if value is None else f"{value:.2g}" for value in values], padding=2, fontsize=7)
+        axes.margins(x=0.08)
     for place, name in enumerate(names):
         if name in picture.intervals:
             axes.plot(picture.intervals[name], [place, place], color=LIGHT.ink, linewidth=1.2)
@@ -109,7 +113,8 @@ def _grid(axes: Axes, picture: Grid) -> None:
     axes.set_yticks(range(len(picture.rows)), [shown(shortened(name, LONGEST)) for name in picture.rows])
     axes.set_xlabel(shown(picture.across))
     axes.set_ylabel(shown(picture.down))
-    axes.set_title(shown(f"{picture.unit}; the darkest cell: {largest:.3g}"), fontsize=8)
+    below = ", orange below 0" if min(known, default=0.0) < 0 else ""
+    axes.set_title(shown(f"{picture.unit}; the strongest colour: {largest:.3g}{below}"), fontsize=8)
 
 
 def _values(values: Sequence[Number]) -> list[float]:

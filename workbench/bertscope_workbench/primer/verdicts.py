@@ -13,12 +13,12 @@ from bertscope_workbench.papers.published.reproduced import Reproduced, Reproduc
 from bertscope_workbench.primer.claim import Claim, ClaimTest
 from bertscope_workbench.primer.estimates import CONFIDENCE, Measured
 
-Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "tests disagree"] | ReproductionVerdict
+Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "holds in part"] | ReproductionVerdict
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
 UNKNOWN: Verdict = "can't be told"
 NOT_ASKED: Verdict = "not asked"
-DISAGREE: Verdict = "tests disagree"
+DISAGREE: Verdict = "holds in part"
 CHANCE = (1 - CONFIDENCE) / 2
 """The share of tests that hold by chance where the truth lies on the threshold: half of what intervals miss."""
 
@@ -51,7 +51,11 @@ class JudgedClaim:
 
     @property
     def why(self) -> str:
-        """Why it has no other verdict; empty for one that is settled."""
+        """Why it has no other verdict, or which tests hold; empty for one that is settled."""
+        if self.verdict == DISAGREE:
+            held = [each.test.name for each in self.tests if each.verdict == HOLDS]
+            asked = sum(each.verdict != NOT_ASKED for each in self.tests)
+            return f"{len(held)} of {asked} tests hold: {', '.join(held)}"
         reasons = [each.why for each in (*self.tests, self.reproduced) if each is not None and each.why]
         return "" if self.verdict not in (UNKNOWN, NOT_ASKED) else "; ".join(dict.fromkeys(reasons))
 

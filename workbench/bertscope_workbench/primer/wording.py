@@ -15,7 +15,7 @@ SIGNS: dict[Verdict, str] = {
     HOLDS: "✓",
     FAILS: "✗",
     UNKNOWN: "?",
-    DISAGREE: "≠",
+    DISAGREE: "◐",
     "reproduced": "✓",
     "differs": "✗",
     "nothing to compare": "·",

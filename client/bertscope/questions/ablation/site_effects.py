@@ -83,7 +83,8 @@ class SiteEffect:
     sum_of_squares: float
     """Sum of the squares of these."""
     ratios: int
-    """Pairs whose clean and corrupted values differ by 0.05 or more; the rest have no ratio. 0 with a `change`."""
+    """Pairs whose clean and corrupted values differ enough for a ratio: of logits and log-probabilities by 0.05 or more, of
+    probabilities and of targets without a scale by 5 % or more of the larger absolute value. 0 with a `change`."""
     ratio_sum: float
     """Sum over these of the ratio (changed - unchanged) / (other run - unchanged): 1 means that this place alone gives the
     other run's answer."""
@@ -104,7 +105,7 @@ class SiteEffect:
     @property
     def recovery(self) -> float:
         """Mean over pairs of (changed - unchanged) / (other run - unchanged): 1 means that this place alone gives the other
-        run's answer, 0 that it does nothing. NaN without a pair whose values differ by 0.05 or more, and with a `change`."""
+        run's answer, 0 that it does nothing. NaN without a pair that has a ratio, and with a `change`."""
         return self.ratio_sum / self.ratios if self.ratios else math.nan
 
     def interval(self, what: str = "recovery", confidence: float = 0.95) -> Interval | None:

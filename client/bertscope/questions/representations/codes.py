@@ -93,8 +93,9 @@ class CodesFit:
     active: int
     """Codes that were active at a piece in training, on average."""
     explained: float
-    """The share of the states' variance around the mean that the sum of codes explains, over the dev pieces; negative if it is
-    worse than the mean."""
+    """1 - sum of |x - mean - sum of codes|^2 / sum of |x - mean|^2 over the dev pieces, with the mean of the training pieces,
+    which codes are read around. Around the dev pieces' own mean, as in R^2, it is less where dev texts are of another kind.
+    Negative if codes are worse than the mean."""
     mean_active: float
     """Codes that are active at a dev piece, mean."""
     dead: int

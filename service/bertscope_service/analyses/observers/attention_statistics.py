@@ -133,10 +133,11 @@ class MapReduction:
             weights.diagonals(),
             weights.rows(),
             weights.distances(),
+            weights.companions(),
         )
-        self.real, self._parts, self._columns, self._separators, self._diagonals, self._rows, self._distances = place_arrays(
-            device, *(np.ascontiguousarray(array, dtype=np.float32) for array in arrays)
-        )
+        placed = place_arrays(device, *(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+        self.real, self._parts, self._columns, self._separators, self._diagonals, self._rows, *more = placed
+        self._distances, self._companions = more
 
     def uniform(self) -> torch.Tensor:
         """Returns the numbers of maps in which every token attends to all alike: [rows, MapNumber]."""
@@ -177,7 +178,7 @@ class MapReduction:
             MapNumber.PREVIOUS: previous,
             MapNumber.NEXT: following,
             MapNumber.PUNCTUATION: punctuation,
-            MapNumber.SAME_TEXT: own - own_self,
+            MapNumber.SAME_TEXT: (own - own_self) * self._companions[part],
             MapNumber.OTHER_TEXT: other,
             MapNumber.ENTROPY: entropy,
             MapNumber.FIRST_SPECIAL_ENTROPY: first_entropy,
@@ -234,7 +235,9 @@ class _Weights:
         for number, (rows, columns) in enumerate(_shifts()):
             cells = np.zeros((len(self.texts), self.texts[:, rows].shape[1], 6))
             own = self.words[:, rows] * (self.texts[:, rows] == self.texts[:, columns])
-            cells[:, :, number] = self.every[:, rows]
+            # A mean over the tokens that have such a neighbour; padding is none, and neither is what lies beyond the text.
+            real = (self.every[:, rows] > 0) & (self.every[:, columns] > 0)
+            cells[:, :, number] = real / real.sum(axis=1, keepdims=True).clip(min=1)
             cells[:, :, 3] = own if number == 0 else 0.0
             cells[:, :, 4] = own
             cells[:, :, 5] = self.words[:, rows] * self.special[:, columns]
@@ -244,6 +247,13 @@ class _Weights:
     def rows(self) -> NDArray[Any]:
         """Returns weights of rows [rows, length, 3], for all of them, the first special token's, and those of words."""
         return np.stack([self.every, self.first, self.words], axis=2)
+
+    def companions(self) -> NDArray[Any]:
+        """Returns [rows, 1]: what makes a mean over words one over those that are not alone in their text, 0 without any."""
+        counts = np.stack([(self.texts == text).sum(axis=1) for text in (0, 1)], axis=1)
+        several = np.where(counts > 1, counts, 0).sum(axis=1, keepdims=True)
+        found: NDArray[Any] = counts.sum(axis=1, keepdims=True) / several.clip(min=1) * (several > 0)
+        return found
 
     def distances(self) -> NDArray[Any]:
         """Returns weights of cells [rows, length, length] for the distance."""

@@ -263,6 +263,21 @@ def test_pairs_that_hardly_differ_have_no_ratio(bert: Host) -> None:
     assert {(values[0], values[3]) for values in found.effects.values()} == {(2, 1)}
 
 
+def test_small_probabilities_have_a_ratio(bert: Host) -> None:
+    """Pairs that hardly differ as logarithms are the same ones: a share doesn't depend on how small the probability is."""
+
+    def of(scale: int) -> Found:
+        target = {"mask": {"answer": "the"}, "scale": scale}
+        pairs = [pair(0, corrupted={"text": CLEAN[0]}), *(pair(number) for number in range(2))]
+        return sweep(bert, pairs=[one | {"target": target} for one in pairs], scopes=[{"site": HEADS}], positions=TOGETHER)
+
+    logarithms, probabilities = of(2), of(3)
+    assert all(abs(values.clean - values.corrupted) < 0.05 for values in probabilities.start.pairs)
+    assert all(abs(values.clean - values.corrupted) > 0.06 for values in logarithms.start.pairs[1:])
+    for found in (logarithms, probabilities):
+        assert {(values[0], values[3]) for values in found.effects.values()} == {(3, 2)}
+
+
 def test_a_label_that_the_model_chooses(lab: Host) -> None:
     """It is that of the clean text, in both runs."""
 

@@ -42,6 +42,7 @@ CHANGES = [
     (('classes = ["vertical"]', "other = 1"), "no option"),
     (('name = "one"', 'name = "a <b>"'), "no name"),
     (('name = "one"', 'name = "one"\nneeds = ["fly"]'), "no capability"),
+    (('name = "one"', 'name = "one"\nfigure = "second"'), "no test"),
     (('name = "one"', 'name = "one"\nlanguages = ["English"]'), "ISO 639-1"),
     *(
         (("attention.class_share", name), "is no measure")

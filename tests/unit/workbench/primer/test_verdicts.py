@@ -80,6 +80,12 @@ def test_a_claim_follows_its_rule(rule: str, verdicts: list[Verdict], expected: 
     assert conclude(claim_of(rule), tests).verdict == expected
 
 
+def test_a_claim_that_holds_in_part_says_where() -> None:
+    tests = [JudgedTest(one_test(name), verdict, None) for name, verdict in (("a", HOLDS), ("b", FAILS), ("c", HOLDS))]
+    found = conclude(claim_of("each"), [*tests, JudgedTest(one_test("d"), NOT_ASKED, None)])
+    assert (found.verdict, found.why) == ("holds in part", "2 of 3 tests hold: a, c")
+
+
 def test_many_tests_are_corrected() -> None:
     strong, weak = measured(0.3, 0.5), measured(0.101, 0.4)
     tests = [judge(one_test(name), found) for name, found in (("strong", strong), ("weak", weak), ("none", measured(0, 0.2)))]

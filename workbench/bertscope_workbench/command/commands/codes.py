@@ -95,6 +95,7 @@ def print_codes(screen: Console, found: SparseCodes) -> None:
     heading += f", trained on {fit.train_pieces} pieces, measured on {fit.dev_pieces}"
     row = [percent(fit.explained), f"{fit.mean_active:.1f}", str(fit.dead)]
     screen.print(titled(heading, table(["variance explained#", "active at a piece#", "dead#"], [row])))
+    screen.print("variance explained: of that around the mean of the pieces that codes were trained on", style="dim")
     if fit.losses is not None:
         losses = fit.losses
         rows = [

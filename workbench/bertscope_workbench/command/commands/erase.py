@@ -127,6 +127,7 @@ def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts], losses
     if losses is not None:
         screen.print(Text(f"masked-LM loss untouched: {losses.untouched:.3f} nats a piece"))
     screen.print(Text("layer 0 is the embeddings; random: a subspace of as many dimensions is taken away"))
+    screen.print(Text("probes read standardised states"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(found.majority)}"))
     print_left_out(screen, found, ("train", "dev", "test"))
     print_problems(screen, [problem for part in parts for problem in part.problems])

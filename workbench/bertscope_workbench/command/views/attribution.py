@@ -70,3 +70,10 @@ def largest_table(found: LogitAttribution) -> Group:
 def signed(value: float) -> Text:
     """Returns a number with its sign, in the colour of the answer that it favours."""
     return Text(f"{value:+.3f}", style="cyan" if value > 0 else "yellow" if value < 0 else "dim")
+
+
+def missed(total: float, value: float, absent: float) -> str:
+    """Returns how far the sum of values is from the difference of the scores with and without the units, as a share of that
+    difference: "0.13 %"; a dash where both scores are the same."""
+    difference = value - absent
+    return f"{100 * abs(total - difference) / abs(difference):,.2f} %" if difference else "–"

@@ -7,7 +7,7 @@ from bertscope import NeuronAttribution
 from bertscope.values.score_targets import described
 from rich.console import Console
 
-from bertscope_workbench.command.views.attribution import signed
+from bertscope_workbench.command.views.attribution import missed, signed
 from bertscope_workbench.command.views.output import print_cut, printable, table
 
 
@@ -17,10 +17,10 @@ def print_neurons(screen: Console, found: NeuronAttribution) -> None:
     rows = [[str(one.layer), str(one.unit), str(one.position), signed(one.value)] for one in found.units]
     screen.print(table(["layer#", f"{found.site.removesuffix('s')}#", "token#", "value#"], rows))
     sums = zip(found.layers, found.layer_sums, found.layer_values_absent, strict=True)
-    every = [[str(layer), signed(total), f"{absent:.3f}"] for layer, total, absent in sums]
-    screen.print(table(["layer#", f"all its {found.site}#", "score without them#"], every))
+    every = [[str(layer), signed(total), f"{absent:.3f}", missed(total, found.value, absent)] for layer, total, absent in sums]
+    screen.print(table(["layer#", f"all its {found.site}#", "score without them#", "error, of the difference#"], every))
     print_cut(screen, found.truncated_tokens)
-    how = f"{found.method.replace('_', ' ')}, error {100 * found.error:.2f} % of the difference, {found.provenance.model}"
+    how = f"{found.method.replace('_', ' ')}, {found.provenance.model}"
     screen.print(f"score {found.value:.3f}; {how}", style="dim", soft_wrap=True)
     screen.print()
 

@@ -29,7 +29,8 @@ def print_trace(screen: Console, found: Trace, top: int) -> None:
             Text("CUT SHORT: what follows is of these pairs alone (").append_text(printable(found.interrupted or "")) + ")"
         )
     if what == "difference" and found.direction != "change":
-        screen.print("the two runs of no pair differ by 0.05 or more: differences, not shares", style="yellow")
+        least = "by 0.05 nats, or on other scales by 5 % of the larger value"
+        screen.print(f"the two runs of no pair differ enough for a share ({least}): differences", style="yellow")
     if is_map(found):
         for site in found.sites:
             screen.print(_map(screen, found, site, what))

@@ -12,6 +12,7 @@ from bertscope.values.score_targets import described
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.command.views.attribution import missed
 from bertscope_workbench.command.views.attribution import signed as coloured
 from bertscope_workbench.command.views.output import print_cut, printable, table, titled
 
@@ -52,7 +53,7 @@ def _how(found: WordAttribution) -> Iterator[str]:
         said = "±: 95 % intervals" if found.interval() else "fewer than 5 pairs, or 7 words, have no intervals"
         yield f"{found.pairs} pairs of orders, {said}"
     if found.error is not None:
-        yield f"error {100 * found.error:.2f} % of the difference"
+        yield f"error {missed(float(found.values.sum()), found.value, found.value_absent)} of the difference"
 
 
 def _lines(found: WordAttribution, width: int) -> Iterator[Text]:

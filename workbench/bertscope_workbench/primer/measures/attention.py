@@ -30,7 +30,7 @@ def mass_of_best_head(asking: Asking, *, on: str) -> Measured:
         scored,
         bounds=(0, 1),
         data=source(asking, len(scored)),
-        picture=grid(values.mean(0).tolist(), f"weight to {on}, mean"),
+        picture=grid(values.mean(0).tolist(), f"weight to {on.replace('_', ' ')}, mean"),
         notes=[head_names(best, values.shape[2])],
     )
 

@@ -71,11 +71,11 @@ def best_to_silence(asking: Asking, *, scope: Literal["heads", "layers"], mode: 
     found = _swept(asking, scope, mode)
     benefits = found[:, :1] - found[:, 1:]
     scored, best = crossed(benefits)
-    heads = asking.model.heads if scope == "heads" else 1
+    heads, columns = (asking.model.heads, None) if scope == "heads" else (1, ["all heads"])
     return paired(
         scored,
         data=source(asking, len(scored)),
-        picture=grid((-benefits.mean(0)).reshape(-1, heads).tolist(), "rise of the loss, nats"),
+        picture=grid((-benefits.mean(0)).reshape(-1, heads).tolist(), "rise of the loss, nats", columns=columns),
         notes=[head_names(best, heads) if scope == "heads" else chosen_names([f"layer {layer}" for layer in best])],
     )
 

@@ -2,7 +2,7 @@
 
 import {h} from "../dom.js";
 
-const SIGNS = new Map([["holds", "✓"], ["does not hold", "✗"], ["can't be told", "?"], ["tests disagree", "≠"],
+const SIGNS = new Map([["holds", "✓"], ["does not hold", "✗"], ["can't be told", "?"], ["holds in part", "◐"],
   ["reproduced", "✓"], ["differs", "✗"], ["nothing to compare", "·"], ["not asked", "–"]]);
 
 /** @param {{models: string[], claims: any[]}} found */
