@@ -13,13 +13,13 @@ from bertscope import InvalidArgument
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.data.grammar import generate
 from bertscope_workbench.primer.data.senses import sense_uses
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import contexts, probing, trees
 from bertscope_workbench.primer.run import Compared, run_primer
 from transformers import AutoModel, AutoTokenizer
 
+from tests.support.generated_sentences import written
 from tests.support.harness import Host
 
 MODULES = ("probing.", "trees.", "contexts.")
@@ -82,8 +82,7 @@ def test_a_fine_tuned_copy_that_is_the_model_itself_is_the_same(asking: Asking) 
 
 
 def test_roles_are_not_asked_of_a_treebank_without_them(asking: Asking, tmp_path: Path) -> None:
-    lines = "\n\n".join("\n".join(sentence) for sentence in generate(12, seed=5))
-    (tmp_path / "own.conllu").write_text(lines + "\n", "utf-8")
+    (tmp_path / "own.conllu").write_text(written(12), "utf-8")
     other = Asking(asking.client, asking.model, data=Data(tmp_path))
     with pytest.raises(NotAsked, match="leave --data out"):
         probing.readable(other, task="role")
@@ -98,8 +97,7 @@ def test_other_languages_than_english_are_asked_about_a_treebank_of_theirs(askin
     assert {test.why for claim in without for test in claim.tests} == {
         "the treebank that ships is English, and the language asked is ko: give one by --data"
     }
-    lines = "\n\n".join("\n".join(sentence) for sentence in generate(40, seed=5))
-    (tmp_path / "own.conllu").write_text(lines + "\n", "utf-8")
+    (tmp_path / "own.conllu").write_text(written(40), "utf-8")
     (given,) = run_primer(asking.client, claims[:1], models=["bert"], compared=korean, data=Data(tmp_path)).models[0].claims
     assert all(test.measured is not None and test.measured.items > 1 for test in given.tests)
 
@@ -112,8 +110,7 @@ def test_edges_of_a_layer_are_those_of_the_probe(asking: Asking) -> None:
 
 
 def test_short_sentences_fit_a_model_of_few_places(asking: Asking, tmp_path: Path) -> None:
-    short = [lines for lines in generate(2500, seed=6) if len(lines) <= 7][:160]
-    (tmp_path / "short.conllu").write_text("\n\n".join("\n".join(lines) for lines in short) + "\n", "utf-8")
+    (tmp_path / "short.conllu").write_text(written(160, most_words=8), "utf-8")
     other = Asking(asking.client, asking.model, data=Data(tmp_path))
     for found in (contexts.segments_differ(other), trees.trees_in_heads(other)):
         assert found.low <= found.difference <= found.high

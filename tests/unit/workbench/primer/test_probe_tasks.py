@@ -1,12 +1,12 @@
 """Labels that probes are asked for: chunks, ancestors, tasks about sentences, senses and auxiliaries."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 from bertscope import ProbeText
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.data.auxiliaries import MAIN, auxiliary_texts
+from bertscope_workbench.primer.data.generated import ambiguous_names, auxiliary_texts
 from bertscope_workbench.primer.data.senses import sense_uses
 from bertscope_workbench.primer.data.sentence_tasks import KINDS, SENTENCE_TASKS, sentence_task
 from bertscope_workbench.primer.data.treebank import Treebank, treebank
@@ -127,12 +127,23 @@ def test_senses_have_five_sentences_each() -> None:
 
 
 def test_the_first_auxiliary_is_the_main_one_only_where_it_is_said() -> None:
-    for main_first in (True, False):
-        for text in auxiliary_texts(40, main_first=main_first, seed=3):
+    for part, count in (("train", 240), ("dev", 60), ("test", 120)):
+        texts = auxiliary_texts(part)
+        assert len({text.text for text in texts}) == count
+        for text in texts:
             (first, *_), (second, *_) = sorted(text.labels, key=lambda label: label[1])
-            assert (first == MAIN) == main_first
+            assert (first == "main") == (part != "test")
             assert first != second
             assert str(text.text)[0].isupper()
+
+
+def test_ambiguous_names_have_several_types() -> None:
+    types = defaultdict[str, set[str]](set)
+    for text in ambiguous_names():
+        for label in text.labels:
+            types[str(text.text)[label[1] : label[2]]].add(label[0])
+    assert types
+    assert all(len(each) > 1 for each in types.values())
 
 
 def test_thirds_are_of_all_states() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 from bertscope import ProbeText
@@ -12,14 +11,12 @@ from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.data.grammar import generate
+from bertscope_workbench.primer.data.generated import sentences as generated
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.readers import treebanks
-from bertscope_workbench.readers.conllu import Sentence, parse_sentence, read_sentences
+from bertscope_workbench.readers.conllu import Sentence, read_sentences
 from bertscope_workbench.readers.item_lists import PartialItems
 
-GENERATED = 1200
-"""Sentences that are generated."""
 PARTS = ("train", "dev", "test")
 PATTERN = (0, 0, 0, 0, 0, 0, 1, 2, 2, 2)
 """Parts that ten sentences in a row go to, where no files say it: six train, one ends training, three test."""
@@ -67,8 +64,9 @@ def treebank(data: Data) -> Treebank:
     """
     found = [path for path in data.files("*.conllu") if _columns(path) == MISC + 1]
     if not found:
-        source = f"sentences that the primer generates ({GENERATED:,} with their trees; licence of the project)"
-        return _divided(generated(GENERATED), data.limit, source, generated=True)
+        own = generated()
+        source = f"sentences that the primer generates ({len(own):,} with their trees; licence of the project)"
+        return _divided(own, data.limit, source, generated=True)
     named = [next((path for path in found if part in path.stem.lower()), None) for part in PARTS]
     chosen = [path for path in named if path is not None]
     if len(chosen) < len(PARTS):
@@ -131,13 +129,6 @@ def misc(row: Sequence[str]) -> dict[str, str]:
 def feature(row: Sequence[str], name: str) -> str:
     """Returns a feature of a word ("Number"), "" if it has none."""
     return dict(one.partition("=")[::2] for one in row[treebanks.FEATS].split("|") if "=" in one).get(name, "")
-
-
-@cache
-def generated(count: int, seed: int = 0) -> tuple[Sentence, ...]:
-    """Returns so many generated sentences."""
-    sentences = (parse_sentence([(n, line.encode()) for n, line in enumerate(lines, 1)]) for lines in generate(count, seed))
-    return tuple(sentence for sentence in sentences if sentence is not None)
 
 
 def _read(path: Path, limit: int | None) -> PartialItems[Sentence]:

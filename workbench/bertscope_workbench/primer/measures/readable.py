@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections import defaultdict
 from random import Random
 from typing import Literal
 
@@ -13,16 +12,16 @@ import numpy.typing as npt
 from bertscope import ProbeText
 
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.generated import ambiguous_names
 from bertscope_workbench.primer.data.numbers import divided
-from bertscope_workbench.primer.data.treebank import bank_of, entity_labels, generated, role_labels
-from bertscope_workbench.primer.data.word_tasks import labels_of, marked
+from bertscope_workbench.primer.data.treebank import bank_of, role_labels
+from bertscope_workbench.primer.data.word_tasks import labels_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.probing import probed, train_and_apply
 from bertscope_workbench.primer.pictures_data import ACROSS, curves
 
 Values = npt.NDArray[np.float64]
-SENTENCES, SEED = 6_000, 1
-"""Sentences that names are looked for in: one in fifteen has an ambiguous name."""
+SEED = 1
 RELATED = "{} and {} were in the news."
 """A sentence with a capital and a country, its own or another one."""
 
@@ -93,18 +92,7 @@ def _parts(asking: Asking, label: str) -> tuple[list[ProbeText], list[ProbeText]
         raise NotAsked("the treebank of --data has no roles and entities; leave --data out to ask about generated sentences")
     if label == "roles":
         return bank.parts(role_labels)
-    named = [entity_labels(sentence, others=False) for sentence in generated(SENTENCES, SEED)]
-    types: dict[str, set[str]] = defaultdict(set)
-    for text in named:
-        for one in labels_of(text):
-            types[marked(text, one)].add(one.label)
-
-    def ambiguous(text: ProbeText) -> ProbeText:
-        return ProbeText(text.text, [one for one in labels_of(text) if len(types[marked(text, one)]) > 1])
-
-    texts = [text for text in map(ambiguous, named) if text.labels][
-        : None if asking.data.limit is None else 3 * asking.data.limit
-    ]
+    texts = ambiguous_names()[: None if asking.data.limit is None else 3 * asking.data.limit]
     train, dev, test = ([texts[one] for one in part] for part in divided(range(len(texts)), SEED))
     return train, dev, test
 

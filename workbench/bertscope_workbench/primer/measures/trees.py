@@ -8,8 +8,8 @@ import numpy as np
 from bertscope import StructuralProbeResult
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.auxiliaries import auxiliary_texts
-from bertscope_workbench.primer.data.treebank import bank_of
+from bertscope_workbench.primer.data.generated import auxiliary_texts
+from bertscope_workbench.primer.data.treebank import PARTS, bank_of
 from bertscope_workbench.primer.estimates import Measured, halves, paired, shares
 from bertscope_workbench.primer.measures.probing import Third, thirds_of, train_and_apply
 from bertscope_workbench.primer.pictures_data import ACROSS, Curves, curves, grid
@@ -17,8 +17,6 @@ from bertscope_workbench.readers.treebanks import relation_text, tree_text
 
 CHOOSING, SCORED = 24, 60
 """Sentences that the best head is chosen on, and scored on."""
-AUXILIARY_SENTENCES = (240, 60, 120)
-"""Sentences to train on, to end training, and to test."""
 TRAINED = 400
 """The most sentences that structural probes are trained on."""
 
@@ -102,9 +100,7 @@ def main_auxiliary(asking: Asking, *, above: Literal["chance", "embeddings"] = "
     gets both right, the rule of the order none, and one answer for all a half. The layer is the
     best one on half of the sentences, scored on the other half. Items are sentences.
     """
-    train, dev, test = (
-        auxiliary_texts(count, main_first=part < 2, seed=part) for part, count in enumerate(AUXILIARY_SENTENCES)
-    )
+    train, dev, test = map(auxiliary_texts, PARTS)
     of = asking.kept("probe of main auxiliaries", lambda: train_and_apply(asking, "main auxiliary", train, dev, test))
     by_sentence = of.right.reshape(len(of.right), -1, 2).mean(2)  # both auxiliaries: one answer for all scores a half
     choosing, scored = halves(by_sentence.shape[1])
