@@ -21,8 +21,8 @@ NOT_ASKED: Verdict = "not asked"
 DISAGREE: Verdict = "holds in part"
 CHANCE = (1 - CONFIDENCE) / 2
 """The share of tests that hold by chance where the truth lies on the threshold: half of what intervals miss."""
-LEAST_CHANCE = 1e-16
-"""Smaller p-values are this one: no p-value is 0."""
+LEAST_CHANCE = 1e-6
+"""It stands for all smaller p-values, which a bootstrap of some thousand resamples can't tell apart: no p-value is 0."""
 
 
 @record
@@ -37,7 +37,7 @@ class JudgedTest:
     """Why it was not asked, or can't be told."""
     p_value: float = math.nan
     """One-sided: how likely so much is, or more, if the truth lies on the threshold: 2.5 % where the interval touches it. At
-    least 1e-16; NaN without an interval."""
+    least 1e-6; NaN without an interval."""
     seconds: float = 0.0
     """How long it took."""
 
@@ -144,9 +144,9 @@ def multiplicity(claims: Sequence[JudgedClaim]) -> Multiplicity:
     questions: dict[tuple[float, Verdict, str], list[str]] = {}
     for claim in claims:
         for each in claim.tests:
-            if math.isfinite(each.p_value):
+            if each.measured is not None and math.isfinite(each.p_value):
                 test = each.test
-                asked = repr((test.measure, test.options, test.holds, test.threshold))
+                asked = repr((test.measure, test.options, test.holds, test.threshold, each.measured.difference))
                 names = questions.setdefault((each.p_value, each.verdict, asked), [])
                 names.append(f"{claim.claim.name}, {test.name}")
     tested = sorted((p_value, " and ".join(names), verdict) for (p_value, verdict, *_), names in questions.items())

@@ -130,7 +130,7 @@ def test_an_interval_that_touches_the_threshold_has_a_chance_of_2_5_percent(name
 
 def test_chances_have_the_tails_of_their_intervals() -> None:
     mean, share = MEASURED["mean"], MEASURED["share"]
-    below = mean.low - 1
+    below = mean.low - 0.3
     error = (mean.difference - mean.low) / t.isf(CHANCE, 23)
     assert judge(one_test(threshold=below), mean).p_value == pytest.approx(
         t.sf((mean.difference - below) / error, 23), rel=1e-5
