@@ -11,7 +11,7 @@ from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.data.pointing import Pointed, agreement, coreference, reflexives
 from bertscope_workbench.primer.estimates import NotAsked
-from bertscope_workbench.primer.measures import numbers, pointing, probing, relations
+from bertscope_workbench.primer.measures import attributing, numbers, pointing, probing, relations
 from bertscope_workbench.primer.measures.attributing import spearman
 from bertscope_workbench.primer.measures.sentences import crossed, head_names
 from bertscope_workbench.primer.measures.silencing import spread_sets
@@ -144,6 +144,22 @@ def test_every_layer_is_asked_of_the_worst_one() -> None:
     found = probing.worst_beside_best(asking_with("probe of role", of, limit=20), task="role")
     assert (found.value, found.control, found.items) == (0.5, 1, 20)
     assert found.notes[1].endswith("both ways: layer 5")
+
+
+def test_attention_that_explains_little_is_the_best_head_or_layer() -> None:
+    """Each of two heads has one half of the order of words, and their mean has all of it."""
+    rows = np.array([[0.5, 0.0, 0.3, 0], [0.1, 0.5, 0.0, 0]])
+    tokens = [SimpleNamespace(special=False, start=start) for start in (0, 2, 4, 6)]
+    maps = SimpleNamespace(tokens=tokens, attention=np.broadcast_to(rows[None, :, None], (1, 2, 4, 4)))
+    found = SimpleNamespace(
+        text="a b c [MASK]", values=np.array([3.0, 2, 1]), units=[SimpleNamespace(start=start) for start in (0, 2, 4)]
+    )
+    asking = asking_with("shapley", [found] * 20)
+    asking.client = cast(Any, SimpleNamespace(extract_attention=lambda *_, **__: [maps]))
+    asking.model = cast(Any, SimpleNamespace(layers=1, heads=2, mask_token="[MASK]"))
+    measured = attributing.correlation(asking, of="best attention")
+    assert measured.value == pytest.approx(1)
+    assert measured.notes[0].endswith("both ways: mean of layer 0")
 
 
 def test_weights_beside_chance_are_of_the_head_that_has_most_beyond_it() -> None:
