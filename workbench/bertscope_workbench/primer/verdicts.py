@@ -121,8 +121,8 @@ def conclude(claim: Claim, tests: Sequence[JudgedTest]) -> JudgedClaim:
     """Returns the verdict on a claim by the rule that it names.
 
     "all": tests are parts of one claim. It fails if one does, and holds if all do. "each": tests are several answers to one
-    question. It holds or fails if all that were asked do, and they disagree if some hold and others fail. By either rule it is
-    not asked if no test could be, and else can't be told. Optional tests count where they are asked.
+    question. It holds or fails if all that were asked do, and in part if some hold and others fail. By either rule it is not
+    asked if no test could be, and else can't be told. Optional tests count where they are asked.
     """
     verdicts = [each.verdict for each in tests if each.verdict != NOT_ASKED or not each.test.optional]
     asked = {*verdicts} - {NOT_ASKED}
