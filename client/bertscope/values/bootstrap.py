@@ -106,6 +106,19 @@ def student_quantile(degrees: float, probability: float) -> float:
     return math.tan(float(np.interp(2 * probability - 1, below / below[-1], edges))) * math.sqrt(degrees)
 
 
+def student_tail(quantile: float, degrees: float) -> float:
+    """Returns the chance that Student's t exceeds a quantile; `degrees` of freedom are at least 1. Right to six digits."""
+    if quantile < 0:
+        return 1 - student_tail(-quantile, degrees)
+    power, angle = degrees - 1, math.atan(quantile / math.sqrt(degrees))  # see `student_quantile`
+    # Where the density is e**-40 of that at the quantile, nothing is left.
+    end = math.acos(math.cos(angle) * math.exp(-40 / power)) if power > 0 else math.pi / 2
+    edges = np.linspace(angle, end, QUANTILE_STEPS + 1)
+    mean = float(((np.cos((edges[1:] + edges[:-1]) / 2) / math.cos(angle)) ** power).mean())
+    scale = power * math.log(math.cos(angle)) + math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
+    return (end - angle) * mean * math.exp(scale) / math.sqrt(math.pi)
+
+
 def over_spread(moved: Columns, variance: Columns, smallest: Columns | float) -> Columns:
     """Returns moved / sqrt(variance) of resamples; infinite for one whose variance is `smallest` or less, and 0 for one of
     these that did not move."""

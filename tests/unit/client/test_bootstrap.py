@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from bertscope.values.bootstrap import mcnemar, resampled, student_quantile
+from bertscope.values.bootstrap import mcnemar, resampled, student_quantile, student_tail
 from scipy.stats import binomtest, t
 
 
@@ -13,6 +13,12 @@ from scipy.stats import binomtest, t
 @pytest.mark.parametrize("probability", [0.75, 0.975, 0.9995])
 def test_quantiles_are_those_of_students_t(degrees: float, probability: float) -> None:
     assert student_quantile(degrees, probability) == pytest.approx(t.ppf(probability, degrees), rel=1e-7)
+
+
+@pytest.mark.parametrize("degrees", [1, 4, 29.5, 5000])
+@pytest.mark.parametrize("quantile", [-2, 0, 0.3, 2, 9, 40])
+def test_tails_of_students_t_are_those_of_scipy(degrees: float, quantile: float) -> None:
+    assert student_tail(quantile, degrees) == pytest.approx(t.sf(quantile, degrees), rel=1e-6, abs=1e-300)
 
 
 def test_items_that_are_the_same_may_be_one_row() -> None:

@@ -109,7 +109,8 @@ class Claim:
     learned_reason: str
     """Why random weights may show it, if they may."""
     verdict: Rule
-    """"all": it holds if all tests hold; "each": tests are several answers to one question, and may disagree."""
+    """"all": tests are parts of the claim, and it holds if all do; "each": they are several answers to one question, and it
+    may hold in part; with one that can't be told, it doesn't hold."""
     tests: Sequence[ClaimTest]
     published: Sequence[Quoted]
     figure: str = ""

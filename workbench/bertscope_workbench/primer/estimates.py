@@ -22,6 +22,8 @@ from bertscope_workbench.primer.pictures_data import Picture
 Values = npt.NDArray[np.float64]
 NAN = math.nan
 CONFIDENCE = 0.95
+WILSON = "Wilson's interval of a share"
+"""The name of the interval of shares, by which verdicts know that its chance is that of a share."""
 RESAMPLES = 2_000
 """Resamples of each interval."""
 SEED = 0
@@ -123,7 +125,7 @@ def shares(
         high=high - base,
         items=len(hits),
         data=data,
-        interval="Wilson's interval of a share",
+        interval=WILSON,
         picture=picture,
         notes=tuple(notes),
         differences=tuple((hits - base).tolist()),

@@ -19,15 +19,14 @@ from bertscope_workbench.primer.pictures import figure_svg, picture_svg
 from bertscope_workbench.primer.pictures_data import Picture, curves
 from bertscope_workbench.primer.run import Primer
 from bertscope_workbench.primer.verdicts import DISAGREE, FAILS, HOLDS, NOT_ASKED, UNKNOWN, JudgedTest, Verdict, multiplicity
-from bertscope_workbench.primer.wording import SIGNS, interval, model_facts, model_names, shown_number
+from bertscope_workbench.primer.wording import SIGNS, interval, model_facts, model_names, shown_chance, shown_number
 from bertscope_workbench.references import papers_as
 
 MEANINGS: dict[Verdict, str] = {
-    HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test; of several answers to one "
-    "question, in each that can tell",
-    FAILS: "the interval of a test lies wholly on the other side",
-    UNKNOWN: "an interval crosses the threshold, or the items are too few",
-    DISAGREE: "several tests of one claim, and some say yes and some no",
+    HOLDS: "the 95 % interval lies wholly on the claimed side of the threshold, in every test of the claim",
+    FAILS: "the interval of a test lies wholly on the other side; of several answers to one question, that of every one",
+    UNKNOWN: "an interval crosses the threshold, or the items are too few, in one test at least",
+    DISAGREE: "several answers to one question, and some say yes and some no",
     "reproduced": "every figure that was published of these weights is within its tolerance",
     "differs": "a figure that was published of these weights is not",
     "nothing to compare": "no figure was published of these weights",
@@ -53,7 +52,9 @@ WORDS = {
 def primer_page(primer: Primer, *, dark: bool = False) -> str:
     """Returns the page, light or dark as the reader's system prefers, or always `dark`. Pictures are drawn with matplotlib."""
     pages = page_templates("primer")
-    pages.globals.update(shown_number=shown_number, interval=interval, sign=SIGNS.__getitem__, commands=commands)
+    pages.globals.update(
+        shown_number=shown_number, shown_chance=shown_chance, interval=interval, sign=SIGNS.__getitem__, commands=commands
+    )
     sections: dict[tuple[str, str], list[int]] = {}
     for place, claim in enumerate(primer.claims):
         sections.setdefault((claim.section, claim.section_title), []).append(place)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal
 
+from bertscope.values.bootstrap import student_quantile, student_tail
 from bertscope.values.display import record
 
 from bertscope_workbench.papers.published.reproduced import Reproduced, ReproductionVerdict
 from bertscope_workbench.primer.claim import Claim, ClaimTest
-from bertscope_workbench.primer.estimates import CONFIDENCE, Measured
+from bertscope_workbench.primer.estimates import CONFIDENCE, WILSON, Measured
 
 Verdict = Literal["holds", "does not hold", "can't be told", "not asked", "holds in part"] | ReproductionVerdict
 HOLDS: Verdict = "holds"
@@ -21,6 +22,8 @@ NOT_ASKED: Verdict = "not asked"
 DISAGREE: Verdict = "holds in part"
 CHANCE = (1 - CONFIDENCE) / 2
 """The share of tests that hold by chance where the truth lies on the threshold: half of what intervals miss."""
+LEAST_CHANCE = 1e-6
+"""It stands for all smaller p-values, which a bootstrap of some thousand resamples can't tell apart: no p-value is 0."""
 
 
 @record
@@ -34,7 +37,8 @@ class JudgedTest:
     why: str = ""
     """Why it was not asked, or can't be told."""
     p_value: float = math.nan
-    """One-sided: how likely so much is, or more, if the truth lies on the threshold; NaN without an interval."""
+    """One-sided: how likely so much is, or more, if the truth lies on the threshold: 2.5 % where the interval touches it. At
+    least 1e-6; NaN without an interval."""
     seconds: float = 0.0
     """How long it took."""
 
@@ -65,7 +69,7 @@ class Multiplicity:
     """How far a table of many tests can be trusted as a whole."""
 
     asked: int
-    """The tests that have an interval."""
+    """The tests that have an interval; one that several claims share counts once."""
     hold: int
     """The number of them that hold."""
     by_chance: float
@@ -73,7 +77,7 @@ class Multiplicity:
     corrected: int
     """The number that still holds if the chance that any one does so wrongly is to be 2.5 % (Holm 1979)."""
     lost: tuple[str, ...]
-    """The tests that no longer hold then, "claim, test"."""
+    """The tests that no longer hold then, "claim, test"; a shared one has the names of all its claims."""
 
 
 def judge(test: ClaimTest, measured: Measured, seconds: float = 0.0) -> JudgedTest:
@@ -91,50 +95,75 @@ def judge(test: ClaimTest, measured: Measured, seconds: float = 0.0) -> JudgedTe
 
 
 def chance_of(test: ClaimTest, measured: Measured) -> float:
-    """Returns the one-sided p-value that goes with the interval: normal, with the standard error of the interval's end towards
-    the threshold, so that it is below 2.5 % where the interval lies on the claimed side."""
+    """Returns the one-sided p-value that goes with the interval: below 2.5 % where it lies on the claimed side.
+
+    Of a share it is that of the score test, which Wilson's interval inverts. Of others it has the tails of Student's t with
+    items - 1 degrees of freedom, as their intervals have, with the spread of the interval's end towards the threshold.
+    """
     sign = 1 if test.holds == "above" else -1
-    end = measured.low if sign > 0 else measured.high
-    reach, beyond = sign * (measured.difference - end), sign * (measured.difference - test.threshold)
+    reach = sign * (measured.difference - (measured.low if sign > 0 else measured.high))
+    beyond = sign * (measured.difference - test.threshold)
     if not math.isfinite(reach):
         return math.nan
-    if reach <= 0:
-        return 0.0 if beyond > 0 else 1.0
-    return NormalDist().cdf(-beyond / reach * NormalDist().inv_cdf(1 - CHANCE))
+    if measured.interval == WILSON:
+        share = (measured.control or 0.0) + test.threshold
+        error = math.sqrt(max(0.0, share * (1 - share)) / measured.items)
+        chance = NormalDist().cdf(-beyond / error) if error else float(beyond <= 0)
+    elif reach > 0:
+        degrees = max(1, measured.items - 1)
+        chance = student_tail(beyond / reach * student_quantile(degrees, 1 - CHANCE), degrees)
+    else:  # An end at the number itself says no more than on which side it lies.
+        chance = CHANCE if beyond > 0 else 1.0
+    return max(chance, LEAST_CHANCE)
 
 
 def conclude(claim: Claim, tests: Sequence[JudgedTest], reproduced: Reproduced | None = None) -> JudgedClaim:
     """Returns the verdict on a claim by the rule that it names.
 
+<<<<<<< HEAD
     "all": it fails if one test does, holds if all do, is not asked if none could be, and else can't be told. "each": tests that
     were asked must agree; one that can't tell does not disagree. Optional tests count where they are asked. A claim without a
     test has the verdict of its reproduction.
+=======
+    "all": tests are parts of one claim. It fails if one does, and holds if all do. "each": tests are several answers to one
+    question. It holds or fails if all that were asked do, and in part if some hold and others fail. By either rule it is not
+    asked if no test could be, and else can't be told. Optional tests count where they are asked.
+>>>>>>> main
     """
     if reproduced is not None and not tests:
         return JudgedClaim(claim, reproduced.verdict, (), reproduced)
     verdicts = [each.verdict for each in tests if each.verdict != NOT_ASKED or not each.test.optional]
-    asked = [each for each in verdicts if each != NOT_ASKED]
-    settled = {each for each in asked if each != UNKNOWN}
+    asked = {*verdicts} - {NOT_ASKED}
+    counted = {*verdicts} if claim.verdict == "all" else asked
     verdict: Verdict = UNKNOWN
     if not asked:
         verdict = NOT_ASKED
-    elif claim.verdict == "all" and FAILS in settled:
+    elif claim.verdict == "all" and FAILS in asked:
         verdict = FAILS
-    elif claim.verdict == "all":
-        verdict = HOLDS if verdicts.count(HOLDS) == len(verdicts) else UNKNOWN
-    elif len(settled) == 2:
+    elif {HOLDS, FAILS} <= asked:
         verdict = DISAGREE
+<<<<<<< HEAD
     elif len(settled) == 1:
         (verdict,) = settled
     return JudgedClaim(claim, verdict, tuple(tests), reproduced)
+=======
+    elif len(counted) == 1:
+        (verdict,) = counted
+    return JudgedClaim(claim, verdict, tuple(tests))
+>>>>>>> main
 
 
 def multiplicity(claims: Sequence[JudgedClaim]) -> Multiplicity:
     """Returns how many tests would hold by chance, and which still do when corrected for their number."""
-    named = [(f"{claim.claim.name}, {each.test.name}", each) for claim in claims for each in claim.tests]
-    tested = sorted(
-        ((each.p_value, name, each.verdict) for name, each in named if math.isfinite(each.p_value)), key=lambda each: each[0]
-    )
+    questions: dict[tuple[float, Verdict, str], list[str]] = {}
+    for claim in claims:
+        for each in claim.tests:
+            if each.measured is not None and math.isfinite(each.p_value):
+                test = each.test
+                asked = repr((test.measure, test.options, test.holds, test.threshold, each.measured.difference))
+                names = questions.setdefault((each.p_value, each.verdict, asked), [])
+                names.append(f"{claim.claim.name}, {test.name}")
+    tested = sorted((p_value, " and ".join(names), verdict) for (p_value, verdict, *_), names in questions.items())
     survivors: set[str] = set()
     for rank, (p_value, name, _) in enumerate(tested):
         if p_value >= CHANCE / (len(tested) - rank):

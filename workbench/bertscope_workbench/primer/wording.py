@@ -46,6 +46,13 @@ def shown_number(value: float | None, unit: str = "") -> str:
     return f"{value:.3f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.3g}"
 
 
+def shown_chance(p_value: float) -> str:
+    """Returns a p-value with four digits, a smaller one as less than these; empty for none."""
+    if not math.isfinite(p_value):
+        return ""
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.4f}"
+
+
 def interval(measured: Measured, unit: str) -> str:
     """Returns a difference with its interval; shares in points of 100."""
     scale, end = (100, " points") if unit == "share" and measured.control is not None else (1, "")

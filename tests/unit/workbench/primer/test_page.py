@@ -31,6 +31,7 @@ def test_every_claim_is_there(models: list[str]) -> None:
         assert f'href="#{claim.name}"' in page
     assert "A model knows &lt;something&gt;." in page
     assert "a note" in page
+    assert re.search(r"items, p (=|&lt;|<) 0\.\d{4}<", page)
     assert "0.9" not in re.findall(r'<td class="number">(\S+)', page)  # shares are in percent
     assert page.count("90.0 %") >= len(models)
     assert not re.search(r"(src|href)=[\"']?(http|//)", page)

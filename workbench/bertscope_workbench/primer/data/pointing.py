@@ -4,9 +4,11 @@ pronouns to the person they mean."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from bertscope.values.display import record
 
+T = TypeVar("T")
 PLURALS = {
     "author": "authors", "doctor": "doctors", "farmer": "farmers", "teacher": "teachers", "lawyer": "lawyers",
     "driver": "drivers", "singer": "singers", "painter": "painters", "worker": "workers", "student": "students",
@@ -15,6 +17,11 @@ PLURALS = {
 }  # fmt: skip
 """People, one and several."""
 PLACES = ("near", "behind", "beside", "opposite")
+REPORTS = (("say", "says"), ("think", "thinks"), ("know", "knows"), ("hear", "hears"))
+"""Verbs of several and of one."""
+ADJECTIVES: tuple[tuple[str, ...], ...] = ((), ("old",), ("old", "quiet"))
+ADVERBS: tuple[tuple[str, ...], ...] = ((), ("also",))
+"""Words that vary how far both nouns are from the word that belongs to one of them."""
 STATES = ("tired", "happy", "young", "famous", "late")
 MEN = ("king", "boy", "father", "brother", "uncle", "son", "husband", "prince", "grandfather", "monk", "waiter", "man")
 WOMEN = ("queen", "girl", "mother", "sister", "aunt", "daughter", "wife", "princess", "grandmother", "nun", "actress", "woman")
@@ -59,26 +66,26 @@ class Pointed:
 
 
 def agreement() -> list[Pointed]:
-    """Returns 80 sentences whose subject and the noun before the verb differ in number ("The authors near the guard are
-    tired.")."""
+    """Returns 160 sentences whose subject and another noun differ in number, the nearer one to the verb as often as not ("The
+    authors near the old guard are tired.", "The guard says the old authors are tired.")."""
     found = []
     for number, (one, other) in enumerate(_pairs([*PLURALS], [*PLURALS])):
         for plural in (True, False):
             subject, noun = (PLURALS[one], other) if plural else (one, PLURALS[other])
             right, wrong = ("are", "is") if plural else ("is", "are")
-            words = ("the", subject, _nth(PLACES, number), "the", noun, right, _nth(STATES, number))
-            found.append(Pointed(words, 5, 1, 4, wrong, f"{one} {other}"))
+            report = _nth(REPORTS, number)[plural]
+            found += _near_and_far(number, subject, noun, report, (), right, (_nth(STATES, number),), wrong, f"{one} {other}")
     return found
 
 
 def reflexives() -> list[Pointed]:
-    """Returns 48 sentences with a reflexive, whose subject and the noun before the verb differ in gender ("The king near the
-    queen hurt himself.")."""
+    """Returns 96 sentences with a reflexive, whose subject and another person differ in gender, the nearer one as often as not
+    ("The king near the old queen hurt himself.", "The queen says the old king hurt himself.")."""
     found = []
     for number, (man, woman) in enumerate(_pairs(MEN, WOMEN)):
         for subject, noun, right, wrong in ((man, woman, "himself", "herself"), (woman, man, "herself", "himself")):
-            words = ("the", subject, _nth(PLACES, number), "the", noun, _nth(HURT, number), right)
-            found.append(Pointed(words, 6, 1, 4, wrong, f"{man} {woman}"))
+            report = _nth(REPORTS, number)[True]
+            found += _near_and_far(number, subject, noun, report, (_nth(HURT, number),), right, (), wrong, f"{man} {woman}")
     return found
 
 
@@ -96,11 +103,25 @@ def coreference() -> list[Pointed]:
     return found
 
 
+def _near_and_far(
+    number: int, subject: str, noun: str, report: str, verb: tuple[str, ...], source: str, rest: tuple[str, ...], wrong: str,
+    group: str,
+) -> list[Pointed]:  # fmt: skip
+    """Returns a sentence whose subject is the farther of two nouns, and one at the same distances whose subject is nearer."""
+    adjectives, adverbs = _nth(ADJECTIVES, number), _nth(ADVERBS, number // len(ADJECTIVES))
+    found, nearer = [], 4 + len(adjectives)
+    for first, link, second in ((subject, _nth(PLACES, number), noun), (noun, report, subject)):
+        before = ("the", first, link, "the", *adjectives, second, *adverbs, *verb)
+        target, other = (1, nearer) if first == subject else (nearer, 1)
+        found.append(Pointed((*before, source, *rest), len(before), target, other, wrong, group))
+    return found
+
+
 def _pairs(first: Sequence[str], second: Sequence[str]) -> Iterator[tuple[str, str]]:
     for step in STEPS:
         for index, one in enumerate(first):
             yield one, second[(index + step) % len(second)]
 
 
-def _nth(words: Sequence[str], number: int) -> str:
+def _nth(words: Sequence[T], number: int) -> T:
     return words[number % len(words)]

@@ -4,6 +4,7 @@ sentence."""
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 
 import numpy as np
 from bertscope import Answer, AttributionMethod, Quantity, WordAttribution
@@ -11,7 +12,7 @@ from bertscope import Answer, AttributionMethod, Quantity, WordAttribution
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import shipped
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
-from bertscope_workbench.primer.measures.sentences import Values, each
+from bertscope_workbench.primer.measures.sentences import Values, chosen_names, crossed, each
 from bertscope_workbench.primer.pictures_data import bars
 
 QUANTITIES: dict[str, Quantity] = {"attention": "weights", "norms": "layer_norms", "rollout": "rollout"}
@@ -26,10 +27,12 @@ def correlation(asking: Asking, *, of: str, beside: str = "") -> Measured:
     sentences, beside that of `beside`.
 
     "attention" is the mask's row in the last layer, mean over heads; "norms" the same with weighted vectors (Kobayashi et al.
-    2020), "rollout" that of all layers (Abnar and Zuidema 2020); of "gradient" and "occlusion" absolute values count.
+    2020), "rollout" that of all layers (Abnar and Zuidema 2020); of "gradient" and "occlusion" absolute values count. "best
+    attention" is the row of the head, or the mean of a layer's heads, with the highest correlation on other sentences.
     """
     own = _correlations(asking, of)
     other = _correlations(asking, beside) if beside else None
+    notes = [_best(asking)[1]] if "best attention" in (of, beside) else []
     rows = {name: float(np.nanmean(values)) for name, values in ((of, own), (beside, other)) if values is not None}
     return paired(
         own,
@@ -37,6 +40,7 @@ def correlation(asking: Asking, *, of: str, beside: str = "") -> Measured:
         bounds=(-2, 2) if beside else (-1, 1),
         data=f"{len(own)} short sentences of our own with a mask (licence of the project)",
         picture=bars("rank correlation with Shapley values", rows),
+        notes=notes,
     )
 
 
@@ -52,13 +56,35 @@ def _correlations(asking: Asking, name: str) -> Values:
     exact = asking.kept("shapley", lambda: _attributed(asking, "shapley"))
 
     def make() -> Values:
+        if name == "best attention":
+            return _best(asking)[0]
         if name in METHODS:
             values = [found.values for found in _attributed(asking, METHODS[name])]
         else:
-            values = each(asking, exact, lambda found: _row(asking, found, QUANTITIES[name]))
+            last = [asking.model.layers - 1]
+            values = each(asking, exact, lambda found: _rows(asking, found, QUANTITIES[name], last)[0].mean(0))
         return np.array([spearman(np.abs(own.values), np.abs(other)) for own, other in zip(exact, values, strict=True)])
 
     return asking.kept(f"correlations {name}", make)
+
+
+def _best(asking: Asking) -> tuple[Values, str]:
+    """Returns each sentence's correlation with the row of the head, or the mean row of the layer, that is best on other
+    sentences, and which that is, in words."""
+    exact = asking.kept("shapley", lambda: _attributed(asking, "shapley"))
+
+    def ask(found: WordAttribution) -> list[float]:
+        rows = _rows(asking, found, "weights", None)
+        candidates = np.concatenate([rows.reshape(-1, rows.shape[-1]), rows.mean(1)])
+        return [spearman(np.abs(found.values), row) for row in candidates]
+
+    def make() -> tuple[Values, str]:
+        scored, chosen = crossed(np.array(each(asking, exact, ask)))
+        layers, heads = range(asking.model.layers), range(asking.model.heads)
+        names = [f"{layer}:{head}" for layer in layers for head in heads] + [f"mean of layer {layer}" for layer in layers]
+        return scored, chosen_names([names[one] for one in chosen])
+
+    return asking.kept("best attention", make)
 
 
 def _attributed(asking: Asking, method: AttributionMethod) -> list[WordAttribution]:
@@ -92,12 +118,12 @@ def _sentences(asking: Asking) -> list[tuple[str, str]]:
     return found
 
 
-def _row(asking: Asking, found: WordAttribution, quantity: Quantity) -> Values:
-    """Returns the numbers of the mask's row in the last layer for each unit of an attribution."""
+def _rows(asking: Asking, found: WordAttribution, quantity: Quantity, layers: Sequence[int] | None) -> Values:
+    """Returns [layers, heads, units]: the numbers of the mask's row for each unit of an attribution; None for all layers."""
     (maps,) = asking.client.extract_attention(
         [found.text],
         model=asking.model,
-        layers=[asking.model.layers - 1],
+        layers=layers,
         words=True,
         quantity=quantity,
         timeout=asking.timeout,
@@ -105,5 +131,5 @@ def _row(asking: Asking, found: WordAttribution, quantity: Quantity) -> Values:
     text = found.text if isinstance(found.text, str) else found.text[0]
     start = text.index(asking.model.mask_token or MASK)
     places = {token.start: place for place, token in enumerate(maps.tokens) if not token.special}
-    row = maps.attention[0].mean(0)[places[start]]
-    return np.array([row[places[unit.start]] for unit in found.units], np.float64)
+    units = [places[unit.start] for unit in found.units]
+    return np.asarray(maps.attention[:, :, places[start], units], np.float64)

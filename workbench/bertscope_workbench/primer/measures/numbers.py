@@ -11,6 +11,7 @@ from bertscope import RegressionResult
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import numbers as data
 from bertscope_workbench.primer.estimates import Measured, bootstrapped
+from bertscope_workbench.primer.measures.sentences import chosen_names, crossed
 from bertscope_workbench.primer.pictures_data import ACROSS, curves
 
 Kind = Literal["values", "sums", "beyond"]
@@ -20,28 +21,35 @@ SEEN, FURTHER, SUMMED = range(100), range(100, 200), range(10, 200)
 def read_out(asking: Asking, *, kind: Kind, above_embeddings: bool = False) -> Measured:
     """Measures R^2 of numbers that no training text has, by the layer whose probe does best on other numbers: the values of 0
     to 99 in sentences ("values"), sums of two of 10 to 199 ("sums"), or values of 100 to 199 by probes of 0 to 99 ("beyond").
-    `above_embeddings` sets it beside R^2 of the embeddings."""
+    `above_embeddings` sets it beside R^2 of the embeddings.
+
+    The other numbers are those that end training; of "beyond", whose best layer they can't tell, the other half of 100 to 199.
+    """
     texts, found = _trained(asking, kind)
     groups = np.unique(texts.groups, return_inverse=True)[1]
-    best, squares = found.layer(found.best_layer), _summed(found.squares, groups)
-    errors = _summed(best.errors, groups)
-    base = _summed(found.layer(0).errors, groups)
+    squares = _summed(found.squares, groups)
+    layers = np.array([_summed(one.errors, groups) for one in found.layers])
+    base, notes = layers[0], f"layer {found.best_layer} has the least error on numbers that end training"
+    errors = _summed(found.layer(found.best_layer).errors, groups)
+    if kind == "beyond":
+        falls, chosen = crossed(-layers.T)
+        errors, notes = -falls, chosen_names([f"layer {found.layers[one].layer}" for one in chosen])
 
     def statistic(chosen: npt.NDArray[np.int64]) -> float:
         missed = errors[chosen].sum() - (base[chosen].sum() if above_embeddings else squares[chosen].sum())
         return float(-missed / squares[chosen].sum())
 
     every = np.arange(len(squares))
-    layers = {"probe": [one.r_squared for one in found.layers], "always the mean": [0.0] * len(found.layers)}
+    lines = {"probe": [one.r_squared for one in found.layers], "always the mean": [0.0] * len(found.layers)}
     return bootstrapped(
         statistic,
         len(squares),
-        value=best.r_squared,
-        control=found.layer(0).r_squared if above_embeddings else None,
+        value=float(1 - errors.sum() / squares.sum()),
+        control=float(1 - base.sum() / squares.sum()) if above_embeddings else None,
         data=f"{len(texts.test)} texts with {len(every)} {'sums' if kind == 'sums' else 'numbers'} that no other text has, "
         f"{len(texts.train)} texts to train on (our own, licence of the project)",
-        picture=curves(ACROSS, [one.layer for one in found.layers], "R²", layers),
-        notes=[f"layer {found.best_layer} has the least error on numbers that end training"],
+        picture=curves(ACROSS, [one.layer for one in found.layers], "R²", lines),
+        notes=[notes],
     )
 
 

@@ -13,7 +13,7 @@ from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.pointing import Pointed, agreement, coreference, reflexives
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.sentences import Values, crossed, head_names
-from bertscope_workbench.primer.pictures_data import curves, grid
+from bertscope_workbench.primer.pictures_data import grid
 
 Kind = Literal["agreement", "reflexives", "coreference"]
 KINDS: Mapping[Kind, Callable[[], list[Pointed]]] = {
@@ -24,38 +24,40 @@ KINDS: Mapping[Kind, Callable[[], list[Pointed]]] = {
 
 
 def attention_to_target(asking: Asking, *, kind: Kind) -> Measured:
-    """Measures the share that the right word gets of the attention to both, mean over heads and layers, beside that of uniform
-    attention, one half."""
+    """Measures the share that the right word gets of the attention to both by the best head, chosen on other sentences,
+    beside that of uniform attention, one half. In a mean, heads that look at the other word would cancel it."""
     items, weights = _asked(asking, kind)
-    means = weights.mean(3)
-    layers = means[:, 0] / means.sum(1)
-    lines = {"share of the right word": layers.mean(0).tolist(), "uniform": [0.5] * layers.shape[1]}
-    return paired(
-        layers.mean(1),
-        0.5,
-        groups=[item.group for item in items],
-        bounds=(-0.5, 0.5),
-        data=_data(items),
-        picture=curves("layer", [*range(layers.shape[1])], "share of the attention to both words", lines),
-    )
+    return _of_best_head(items, weights, weights[:, 0] / weights.sum(1), "share of the right word in the attention to both")
 
 
 def best_head(asking: Asking, *, kind: Kind) -> Measured:
-    """Measures how often the best head, chosen on other sentences, gives more weight to the right word than to the other one;
-    the nearer one is right as often as not in coreference, so that any fixed distance has one half."""
+    """Measures how often the best head, chosen on other sentences, gives more weight to the right word than to the other."""
     items, weights = _asked(asking, kind)
-    right = (weights[:, 0] > weights[:, 1]).reshape(len(items), -1).astype(np.float64)
+    right = (weights[:, 0] > weights[:, 1]).astype(np.float64)
+    return _of_best_head(items, weights, right, "share of sentences with more weight to the right word")
+
+
+def _of_best_head(items: list[Pointed], weights: Values, values: Values, shown: str) -> Measured:
+    """Returns a number of the head with the largest one on other sentences, beside one half. `values` are [sentences, layers,
+    heads].
+
+    The nearer word is right as often as not, so that any fixed distance has one half.
+    """
     groups = [*dict.fromkeys(item.group for item in items)]
-    means = np.array([right[[item.group == group for item in items]].mean(0) for group in groups])
-    scored, chosen = crossed(means)
-    shape = weights.shape[2:]
+    rows = [[item.group == group for item in items] for group in groups]
+    scored, chosen = crossed(np.array([values[own].mean(0).ravel() for own in rows]))
+    attention = [weights[own].mean(0).reshape(2, -1)[:, head] for own, head in zip(rows, chosen, strict=True)]
+    right, other = 100 * np.mean(attention, axis=0)
     return paired(
         scored,
         0.5,
         bounds=(-0.5, 0.5),
         data=_data(items),
-        picture=grid(means.mean(0).reshape(shape).tolist(), "share of sentences with more weight to the right word"),
-        notes=[head_names(chosen, shape[1])],
+        picture=grid(values.mean(0).tolist(), shown),
+        notes=[
+            head_names(chosen, weights.shape[3]),
+            f"of its attention it gives {right:.1f} % to the right word and {other:.1f} % to the other",
+        ],
     )
 
 

@@ -19,6 +19,7 @@ from bertscope_workbench.primer.data.sentence_tasks import KINDS, SENTENCE_TASKS
 from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.data.word_tasks import GENERATED_ONLY, WORD_TASKS
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired
+from bertscope_workbench.primer.measures.sentences import chosen_names, crossed
 from bertscope_workbench.primer.pictures_data import ACROSS, Curves, curves
 
 Above = Literal["control", "embeddings", "majority"]
@@ -125,14 +126,18 @@ def best_beside_last(asking: Asking, *, tasks: Sequence[str]) -> Measured:
     )  # fmt: skip
 
 
-def upper_beside_best(asking: Asking, *, task: str) -> Measured:
-    """Measures how often probes are right above the first third of the states, each on its own, beside the best layer's."""
+def worst_beside_best(asking: Asking, *, task: str) -> Measured:
+    """Measures how often the probe of the worst layer above the first third of the states is right, chosen on other sentences,
+    beside the best layer's."""
     of = probed(asking, task)
     lower, middle, upper = thirds_of(len(of.right))
-    rest = _numbers(of.right[[*middle, *upper]].mean(0))
+    rows = [[text == one for text in of.sentences] for one in dict.fromkeys(of.sentences)]
+    means = np.array([of.right[:, own].mean(1) for own in rows])
+    falls, chosen = crossed(-means[:, [*middle, *upper]])
+    worst = chosen_names([f"layer {lower[-1] + 1 + one}" for one in chosen])
     return paired(
-        rest, _numbers(of.right[of.best]), groups=of.sentences, bounds=(-1, 1),
-        data=_data(asking, len(rest)), picture=_by_layer([of]), notes=(f"states up to {lower[-1]} are left out",),
+        -falls, means[:, of.best], bounds=(-1, 1), data=_data(asking, of.right.shape[1]), picture=_by_layer([of]),
+        notes=(f"states up to {lower[-1]} are left out", worst),
     )  # fmt: skip
 
 

@@ -98,16 +98,17 @@ def heads_of_relations(asking: Asking) -> Measured:
 
 
 def largest_weight(asking: Asking, *, relation: str, beside_chance: bool = False) -> Measured:
-    """Measures the largest weight between the words of a pair by the head that gives them most; beside what it gives to other
-    words at the same distance, if asked for (Kovaleva et al. 2019, sections 4.2 and 4.5)."""
+    """Measures the largest weight between the words of a pair by the head that gives them most; beside what a head gives to
+    other words at the same distance, if asked for, by the head that gives them most beyond that (Kovaleva et al. 2019, sections
+    4.2 and 4.5)."""
     found = linked(asking, relation)
     scores = [score for score in found.scores if score.chance_pairs]
     if len(scores) < 2:
         raise NotAsked(f"no two sentences have {relation} beside other words at the same distance")
     weights = np.array([[score.largest_weight(way) for way in DIRECTIONS] for score in scores])
     chance = np.array([[score.largest_weight_by_chance(way) for way in DIRECTIONS] for score in scores])
-    scored, chosen = crossed(_flat(weights))
-    control = _flat(chance)[np.arange(len(scores)), chosen]
+    _, chosen = crossed(_flat(weights - chance if beside_chance else weights))
+    scored, control = (_flat(each)[np.arange(len(scores)), chosen] for each in (weights, chance))
     return paired(
         scored,
         control if beside_chance else None,
