@@ -120,15 +120,10 @@ def chance_of(test: ClaimTest, measured: Measured) -> float:
 def conclude(claim: Claim, tests: Sequence[JudgedTest], reproduced: Reproduced | None = None) -> JudgedClaim:
     """Returns the verdict on a claim by the rule that it names.
 
-<<<<<<< HEAD
-    "all": it fails if one test does, holds if all do, is not asked if none could be, and else can't be told. "each": tests that
-    were asked must agree; one that can't tell does not disagree. Optional tests count where they are asked. A claim without a
-    test has the verdict of its reproduction.
-=======
     "all": tests are parts of one claim. It fails if one does, and holds if all do. "each": tests are several answers to one
     question. It holds or fails if all that were asked do, and in part if some hold and others fail. By either rule it is not
-    asked if no test could be, and else can't be told. Optional tests count where they are asked.
->>>>>>> main
+    asked if no test could be, and else can't be told. Optional tests count where they are asked. A claim
+    without a test has the verdict of its reproduction.
     """
     if reproduced is not None and not tests:
         return JudgedClaim(claim, reproduced.verdict, (), reproduced)
@@ -142,15 +137,9 @@ def conclude(claim: Claim, tests: Sequence[JudgedTest], reproduced: Reproduced |
         verdict = FAILS
     elif {HOLDS, FAILS} <= asked:
         verdict = DISAGREE
-<<<<<<< HEAD
-    elif len(settled) == 1:
-        (verdict,) = settled
-    return JudgedClaim(claim, verdict, tuple(tests), reproduced)
-=======
     elif len(counted) == 1:
         (verdict,) = counted
-    return JudgedClaim(claim, verdict, tuple(tests))
->>>>>>> main
+    return JudgedClaim(claim, verdict, tuple(tests), reproduced)
 
 
 def multiplicity(claims: Sequence[JudgedClaim]) -> Multiplicity:

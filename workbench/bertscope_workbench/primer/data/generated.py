@@ -3,8 +3,8 @@
 - treebank.conllu.gz: 1,200 sentences of 5 to 18 words with their trees, after Universal Dependencies 2. MISC has `Role=Agent`
   of the head of an argument and `Entity=B-PERSON` of the words of names, numbers and times.
 - ambiguous_names.jsonl: names that are of several types, such as a person's and a place's, in other such sentences.
-- auxiliaries.jsonl: sentences with two auxiliaries, of which one is the main clause's; it is the first in the parts to train on,
-  and the second in the test part.
+- auxiliaries.jsonl: sentences with two auxiliaries, of which one is the main clause's; it is the first in the parts to train
+  on, and the second in the test part.
 """
 
 from __future__ import annotations
