@@ -14,10 +14,11 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import LANGUAGE, Claim, ClaimTest
+from bertscope_workbench.primer.competence import untrained
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.estimates import Measured, NotAsked, rounded
 from bertscope_workbench.primer.kept_results import KeptResults, identity
-from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
+from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED, UNKNOWN, JudgedClaim, JudgedTest, conclude, judge
 from bertscope_workbench.studies.inquiry import Rejected
 from bertscope_workbench.studies.report import LeftOut
 
@@ -187,8 +188,14 @@ def _claim(asking: Asking, claim: Claim, kept: KeptResults, clock: _Clock) -> Ju
             clock.finished(test, answer.seconds)
         else:
             clock.finished(test, None)
-        results.append(answer)
+        results.append(_of_training(asking, claim, answer))
     return conclude(claim, results)
+
+
+def _of_training(asking: Asking, claim: Claim, answer: JudgedTest) -> JudgedTest:
+    """Returns an answer as it counts: a test of a claim that takes training holds for no model that may have none."""
+    why = untrained(asking) if claim.learned and answer.verdict == HOLDS else ""
+    return replace(answer, verdict=UNKNOWN, why=why) if why else answer
 
 
 def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:
