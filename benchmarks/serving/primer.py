@@ -1,9 +1,8 @@
-"""Asks all claims of the embedded model in both runtimes and of random models of its shape, and simulates wrong verdicts.
+"""Asks all claims of the embedded model in both runtimes, and simulates wrong verdicts.
 
-`python -m benchmarks primer` prints the verdicts side by side with the time of each, says whether both runtimes agree, and
-names the claims that take training and that a random model satisfies: there should be none. Then it draws items anew from
-those of each test: moved so that the truth lies exactly on the threshold, where any verdict is wrong; and as they are, where
-the other verdict than that of the whole is wrong.
+`python -m benchmarks primer` prints the verdicts side by side with the time of each, and says whether both runtimes agree. Then
+it draws items anew from those of each test: moved so that the truth lies exactly on the threshold, where any verdict is wrong;
+and as they are, where the other verdict than that of the whole is wrong.
 """
 
 from __future__ import annotations
@@ -11,14 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import bertscope
 import numpy as np
-import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.command.views.progress import asking_claims
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
@@ -30,7 +27,6 @@ from bertscope_workbench.primer.verdicts import FAILS, HOLDS, judge
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from transformers import AutoConfig, AutoTokenizer, BertForMaskedLM
 
 from benchmarks.lib.measure import machine
 from benchmarks.lib.serving import serving
@@ -39,38 +35,27 @@ TORCH, ONNX = "pytorch", "onnx"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prints the tables; exit status 1 if the runtimes disagree, or if a random model satisfies a claim that takes training."""
+    """Prints the tables; exit status 1 if the runtimes disagree."""
     options = _parser().parse_args(arguments)
     claims = read_claims(only=options.only or ())
-    with tempfile.TemporaryDirectory() as name:
-        names = [write_random(Path(name) / f"random-{seed}", seed).name for seed in range(options.random)]
-        hosted = [f"--model={each}={Path(name) / each}" for each in names]
-        with (
-            serving("--runtime=torch", f"--model={TORCH}={EMBEDDED_FOLDER}", *hosted) as server,
-            bertscope.Client(server.target) as client,
-            asking_claims() as show,
-        ):
-            client.load_model(ONNX, source=str(EMBEDDED_FOLDER), runtime="onnx")
-            primer = run_primer(client, claims, models=[TORCH, ONNX, *names], on_progress=show)
+    with (
+        serving("--runtime=torch", f"--model={TORCH}={EMBEDDED_FOLDER}") as server,
+        bertscope.Client(server.target) as client,
+        asking_claims() as show,
+    ):
+        client.load_model(ONNX, source=str(EMBEDDED_FOLDER), runtime="onnx")
+        primer = run_primer(client, claims, models=[TORCH, ONNX], on_progress=show)
     console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(verdict_table(primer))
-    lines, wrong = findings(primer)
+    differing = differences(primer)
     if options.output:
         options.output.write_text(primer_page(primer), "utf-8")
         options.output.with_suffix(".json").write_text(json.dumps(primer_document(primer)), "utf-8")
     if options.simulations:
         console.print(simulation_table(primer, options.simulations))
-    for line in (*lines, machine()):
+    for line in (f"verdicts that differ between the runtimes: {', '.join(differing) or 'none'}", machine()):
         console.print(line, highlight=False, markup=False)
-    return int(wrong)
-
-
-def write_random(folder: Path, seed: int) -> Path:
-    """Writes a checkpoint of the embedded model's shape and vocabulary with random weights."""
-    torch.manual_seed(seed)
-    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
-    BertForMaskedLM(AutoConfig.from_pretrained(EMBEDDED_FOLDER)).save_pretrained(folder)
-    return folder
+    return int(bool(differing))
 
 
 def verdict_table(primer: Primer) -> Table:
@@ -86,22 +71,11 @@ def verdict_table(primer: Primer) -> Table:
     return table
 
 
-def findings(primer: Primer) -> tuple[list[str], bool]:
-    """Returns what is wrong in words, and whether anything is."""
-    torch_model, onnx_model, *random_models = primer.models
-    differing = [
-        ours.claim.name
-        for ours, theirs in zip(torch_model.claims, onnx_model.claims, strict=True)
-        if ours.verdict != theirs.verdict
-    ]
-    satisfied = [
-        each.claim.name for model in random_models for each in model.claims if each.claim.learned and each.verdict == HOLDS
-    ]
-    lines = [
-        f"verdicts that differ between the runtimes: {', '.join(differing) or 'none'}",
-        f"claims that take training and that a random model satisfies: {', '.join(satisfied) or 'none'}",
-    ]
-    return lines, bool(differing or satisfied)
+def differences(primer: Primer) -> list[str]:
+    """Returns the claims that have another verdict in the other runtime."""
+    torch_model, onnx_model = primer.models
+    pairs = zip(torch_model.claims, onnx_model.claims, strict=True)
+    return [ours.claim.name for ours, theirs in pairs if ours.verdict != theirs.verdict]
 
 
 def simulation_table(primer: Primer, simulations: int) -> Table:
@@ -165,7 +139,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks primer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", help="ask this claim or section alone; repeatable")
-    parser.add_argument("--random", type=int, default=1, help="how many random models, of different seeds")
     parser.add_argument("--simulations", type=int, default=200, help="samples of each test; 0: none")
     parser.add_argument("--output", type=Path, help="write this page and its .json, too")
     return parser

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 from bertscope_workbench.primer.claim import Claim, ClaimTest, read_claims
 from bertscope_workbench.primer.estimates import Measured, shares
-from bertscope_workbench.primer.verdicts import conclude, judge
+from bertscope_workbench.primer.verdicts import UNKNOWN, conclude, judge
 
-from benchmarks.serving.primer import findings, verdict_table, wrong_verdicts
+from benchmarks.serving.primer import differences, verdict_table, wrong_verdicts
+from benchmarks.serving.random_claims import PANELS, Asked, faults, findings_table
 
 SIMULATIONS = 100
 CLAIM = read_claims()[0]
@@ -42,14 +43,28 @@ def test_verdicts_are_seldom_wrong() -> None:
     assert other == 0
 
 
-def test_faults_are_named() -> None:
+def test_runtimes_that_differ_are_named() -> None:
+    claims = [replace(CLAIM, name=name, verdict="all", tests=(above(0.1),)) for name in ("same", "other")]
+    primer = primer_of(claims, [RIGHT, WRONG], [RIGHT, RIGHT])
+    assert differences(primer) == ["other"]
+    assert verdict_table(primer).row_count == len(claims) + 1
+
+
+def test_random_models_that_satisfy_a_claim_are_named() -> None:
     claims = [
         replace(CLAIM, name=name, verdict="all", learned=learned, tests=(above(0.1),))
         for name, learned in (("trained", True), ("other", True), ("open", False))
     ]
-    primer = primer_of(claims, [RIGHT, WRONG, RIGHT], [RIGHT, RIGHT, RIGHT], [RIGHT, WRONG, RIGHT])
-    lines, faulty = findings(primer)
-    assert faulty
-    assert lines[0].endswith(": other")
-    assert lines[1].endswith(": trained")
-    assert verdict_table(primer).row_count == len(claims) + 1
+    member, *_ = PANELS["choice"]
+    (model,) = primer_of(claims, [RIGHT, WRONG, RIGHT]).models
+    unsure = replace(model.claims[0], verdict=UNKNOWN)
+    found = {"choice": [Asked(member, tuple(model.claims))], "check": [Asked(member, (unsure, *model.claims[1:]))]}
+    assert faults(found) == [f"trained ({member.name})"]
+    assert [[*column.cells] for column in findings_table(found, claims).columns[2:]] == [
+        ["1 of 1", "0 of 1"], ["1", "0"], ["0 of 1", "0 of 1"], ["1", "0"],
+    ]  # fmt: skip
+
+
+def test_panels_have_no_model_in_common() -> None:
+    names = [member.name for members in PANELS.values() for member in members]
+    assert len(names) == len(set(names))

@@ -18,10 +18,11 @@ from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.papers.rejected import Rejected
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import LANGUAGE, Claim, ClaimTest
+from bertscope_workbench.primer.competence import untrained
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.estimates import Measured, NotAsked, rounded
 from bertscope_workbench.primer.kept_results import KeptResults, identity
-from bertscope_workbench.primer.verdicts import NOT_ASKED, JudgedClaim, JudgedTest, conclude, judge
+from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED, UNKNOWN, JudgedClaim, JudgedTest, conclude, judge
 
 REPRODUCTION_SECONDS = 60.0
 """The expected time of a reproduction, of which nobody says how long it takes."""
@@ -230,7 +231,7 @@ def _claim(
             clock.finished(test.seconds, answer.seconds)
         else:
             clock.finished(test.seconds, None)
-        results.append(answer)
+        results.append(_of_training(asking, claim, answer))
     reproduced = None
     if claim.reproduction is not None and reproducing is not None:
         asking.on_stage = lambda done, total: clock.tell(asking.model, claim, (done, total))
@@ -250,6 +251,12 @@ def _reproduce(
         return Reproduced(reproducing.questions[reproduction.name], asking.model, "not asked", why)
     found = reproducing.ask(asking.model, reproduction, asking.show, as_baseline=as_baseline)
     return replace(found, seconds=time.monotonic() - started)
+
+
+def _of_training(asking: Asking, claim: Claim, answer: JudgedTest) -> JudgedTest:
+    """Returns an answer as it counts: a test of a claim that takes training holds for no model that may have none."""
+    why = untrained(asking) if claim.learned and answer.verdict == HOLDS else ""
+    return replace(answer, verdict=UNKNOWN, why=why) if why else answer
 
 
 def _ask(asking: Asking, claim: Claim, test: ClaimTest) -> JudgedTest:

@@ -1,39 +1,49 @@
-"""A model of random weights satisfies no claim that takes training: this is what gives the other verdicts a meaning."""
+"""Models of random weights satisfy no claim that takes training: this is what gives the other verdicts a meaning."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import bertscope
 import pytest
-import torch
-from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.primer.claim import read_claims
-from bertscope_workbench.primer.run import run_primer
-from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED, UNKNOWN
 
-from tests.support.harness import Host, LoopThread, launched
+from benchmarks.serving.random_claims import Asked, Member, ask, by_tests, checkpoints, faults
+from tests.support.harness import LoopThread, launched
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-CLAIMS = read_claims()
-
-
-@pytest.fixture(scope="module")
-def host(loop: LoopThread, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    """A server with a random model of 4 layers x 128 and the embedded model's vocabulary."""
-    folder = tmp_path_factory.mktemp("random")
-    torch.manual_seed(11)
-    AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
-    config = BertConfig(num_hidden_layers=4, hidden_size=128, num_attention_heads=4, intermediate_size=512)
-    BertForMaskedLM(config).save_pretrained(folder)
-    with launched(loop, model=[f"random={folder}"]) as running:
-        yield running
+QUICK = [Member("bert", 3, 64, 0.15, 1, head=True), Member("distilbert", 3, 32, 0.2, 2, head=False)]
+MORE = [
+    Member("bert", 4, 64, 0.08, 3, head=True),
+    Member("distilbert", 4, 32, 0.1, 4, head=False),
+    Member("bert", 4, 64, 0.02, 11, head=True),
+]
+Panel = Callable[..., list[Asked]]
 
 
-@pytest.mark.parametrize("section", dict.fromkeys(claim.section for claim in CLAIMS))
-def test_no_claim_holds_that_takes_training(host: Host, section: str) -> None:
-    claims = [claim for claim in CLAIMS if claim.section == section]
-    with bertscope.Client(host.target) as client:
-        primer = run_primer(client, claims)
-    (results,) = primer.models
-    assert not [each.claim.name for each in results.claims if each.claim.learned and each.verdict == HOLDS]
-    assert all(each.verdict != NOT_ASKED or each.why for each in results.claims)
+@pytest.fixture
+def panel(loop: LoopThread, tmp_path: Path) -> Panel:
+    """Asks random models claims."""
+
+    def asked(members: Sequence[Member], only: Sequence[str] = ()) -> list[Asked]:
+        with launched(loop, model=checkpoints(members, tmp_path)) as host, bertscope.Client(host.target) as client:
+            return ask(client, members, read_claims(only=only))
+
+    return asked
+
+
+def test_what_mixing_of_tokens_brings_about_is_not_taken_for_training(panel: Panel) -> None:
+    found = panel(QUICK, ["anisotropy-rises", "later-layers-are-context-specific"])
+    assert not faults({"quick": found})
+    headed, headless = ({each.claim.name: each for each in one.claims} for one in found)
+    specific = headed["later-layers-are-context-specific"]
+    assert (by_tests(specific), specific.verdict) == (HOLDS, UNKNOWN)
+    assert "guessing among all pieces" in specific.why
+    assert headless["anisotropy-rises"].verdict == HOLDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_no_claim_holds_that_takes_training(panel: Panel) -> None:
+    found = panel(MORE)
+    assert not faults({"more": found})
+    assert all(each.verdict != NOT_ASKED or each.why for one in found for each in one.claims)

@@ -16,7 +16,7 @@ from bertscope_workbench.primer.kept_results import TESTS, KeptResults
 from bertscope_workbench.primer.run import Compared, Primer, PrimerProgress, run_primer
 from bertscope_workbench.primer.verdicts import FAILS, HOLDS, NOT_ASKED, UNKNOWN
 
-from tests.support.claims import CLAIMS, Hosted, a_claim, a_test, nothing, one_model, right
+from tests.support.claims import CLAIMS, Hosted, a_claim, a_test, nothing, one_model, right, wrong
 
 
 def asked(client: Hosted, claims: Any = CLAIMS, **options: Any) -> Primer:
@@ -34,6 +34,21 @@ def test_a_run_judges_every_claim() -> None:
         assert "ko" in found[4].why
     with pytest.raises(KeyError):
         primer.result("none")
+
+
+def test_a_claim_of_training_holds_for_no_model_that_guesses(tmp_path: Path) -> None:
+    claims = [
+        a_claim([a_test(right)], "learned"),
+        a_claim([a_test(right)], "open", learned=False),
+        a_claim([a_test(wrong)], "false"),
+    ]
+    for _ in range(2):  # The second time the answers are the kept ones.
+        kept = KeptResults(tmp_path / "kept.jsonl", resume=True)
+        (found,) = asked(Hosted("a", gain=0.4), claims, kept=kept).models
+        assert [each.verdict for each in found.claims] == [UNKNOWN, HOLDS, FAILS]
+        assert "0.90 nats better than by guessing" in found.claims[0].why
+    (found,) = asked(Hosted("a", gain=1.0), claims, kept=kept).models
+    assert [each.verdict for each in found.claims] == [HOLDS, HOLDS, FAILS]
 
 
 def test_a_model_that_still_loads_is_not_asked_in_vain() -> None:

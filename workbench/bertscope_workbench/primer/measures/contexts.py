@@ -32,8 +32,9 @@ TAKEN = ("NOUN", "VERB", "ADJ")
 def context_specific(asking: Asking) -> Measured:
     """Measures how alike a word's vectors in different sentences are in the upper third of the layers, beside the lower third.
 
-    Of each word the mean cosine, less that of all words: adjusted self-similarity (Ethayarajh 2019, sections 3.3 and 4.2). The
-    embeddings are left out. Items are words.
+    Of each word the mean cosine, where 0 is that of all words and 1 that of the same vectors: (self-similarity - anisotropy) /
+    (1 - anisotropy), after Ethayarajh 2019, sections 3.3 and 4.2, who subtracts alone. A difference alone shrinks where all
+    vectors grow alike. The embeddings are left out. Items are words.
     """
     merged = GeometryDescription.merge(_geometry(asking))
     rows = [
@@ -43,9 +44,10 @@ def context_specific(asking: Asking) -> Measured:
     ]  # fmt: skip
     if not rows:
         raise NotAsked(f"no word stands in {OCCURRENCES} sentences")
-    by_word = np.array(rows)
+    anisotropy = merged.anisotropy()
+    by_word = np.array(rows) / (1 - anisotropy)
     lower, _, upper = _layer_thirds(by_word.shape[1])
-    line = {"self-similarity less anisotropy": by_word.mean(0).tolist(), "anisotropy": merged.anisotropy().tolist()}
+    line = {"self-similarity from anisotropy to 1": by_word.mean(0).tolist(), "anisotropy": anisotropy.tolist()}
     return paired(
         by_word[:, upper].mean(1), by_word[:, lower].mean(1), bounds=(-2, 2),
         data=f"{len(rows)} words of at least {OCCURRENCES} occurrences in {merged.texts:,} {bank_of(asking).source}",
