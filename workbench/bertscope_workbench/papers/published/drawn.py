@@ -21,7 +21,7 @@ from bertscope_workbench.plots.look import Look, looking
 from bertscope_workbench.plots.rows import draw_share, frame_rows
 from bertscope_workbench.plots.theme import Theme, shown, theme_of
 
-ROW, MARGIN, WIDTH = 0.3, 2.0, 8.0
+ROW, MARGIN, WIDTH = 0.3, 2.0, 6.6
 """Inches: the height of a row; of title, axis and legend together; the width."""
 MAX_ROWS = 80
 """The most rows of a figure; of more groups, those with most items are shown."""
