@@ -38,7 +38,7 @@ def test_an_option_has_a_method_of_its_own() -> None:
 @pytest.mark.slow
 def test_all_options_and_studies_with_a_method_exist() -> None:
     commands = FoundCommands()
-    known = {*studies(), "layers"}
+    known = {*studies()}
     for name in methods():
         options = {parameter.name for parameter in commands[name].params} if name != "study" else known
         assert set(methods()[name]) - {""} <= options, name

@@ -119,7 +119,7 @@ class Claim:
     reproduction: Reproduction | None = None
     """The test by published data and figures, if it has one."""
     found: str = ""
-    """What the paper says of it, where that is no figure."""
+    """The words of the paper about it, where they are no figure."""
 
 
 def shipped_reproduction(study: str, claim: str) -> Reproduction:

@@ -14,8 +14,10 @@ import torch
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
 from bertscope_workbench.primer.data import Data
+from bertscope_workbench.primer.data.labelled import task_of
 from bertscope_workbench.primer.estimates import NotAsked
-from bertscope_workbench.primer.measures import calibration, choices, facts, pairs
+from bertscope_workbench.primer.measures import attention, calibration, choices, facts, pairs, silencing
+from bertscope_workbench.primer.pictures_data import Grid
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 from tests.support.harness import LoopThread, launched
@@ -130,12 +132,17 @@ def test_shared_words_alone_are_scored(published: Asking) -> None:
     assert row.log_likelihoods[0] == pytest.approx(expected, abs=1e-4)
 
 
-def test_labels_of_a_classifier(published: Asking) -> None:
+@pytest.fixture
+def tuned(published: Asking) -> Asking:
+    """With a classifier as the fine-tuned copy, and texts that have its labels."""
     (published.data.folder or Path()).joinpath("texts.tsv").write_text(
         "text\tlabel\n" + "".join(f"the {noun} is here\t{LABELS[place % 2]}\n" for place, noun in enumerate(NOUNS)),
         encoding="utf-8",
     )
-    tuned = replace(published, fine_tuned=published.client.get_model("labels"), _kept={})
+    return replace(published, fine_tuned=published.client.get_model("labels"), _kept={})
+
+
+def test_labels_of_a_classifier(tuned: Asking) -> None:
     answers = tuned.client.classify([f"the {noun} is here" for noun in NOUNS], model="labels")
     right = sum(answer.label == LABELS[place % 2] for place, answer in enumerate(answers))
     found = calibration.accuracy(tuned, of="labels")
@@ -145,6 +152,41 @@ def test_labels_of_a_classifier(published: Asking) -> None:
     other = replace(tuned, fine_tuned=None, _kept={})
     with pytest.raises(NotAsked, match="--fine-tuned"):
         calibration.accuracy(other, of="labels")
+
+
+def test_heads_of_a_classifier_are_made_uniform(tuned: Asking) -> None:
+    texts = [(f"the {noun} is here", LABELS[place % 2]) for place, noun in enumerate(NOUNS)]
+    table = tuned.client.sweep_heads(bertscope.LabelledTexts(texts), model="labels", mode="uniform").table()
+    found = silencing.best_to_silence(tuned, scope="heads", mode="uniform", of="labels")
+    assert isinstance(found.picture, Grid)
+    rises = [effect.metrics["accuracy"].difference for effect in table.effects]
+    assert found.picture.values == [pytest.approx(rises)]
+    assert f"untouched {table.baseline['accuracy']:.3f}" in found.notes[1]
+    layer = silencing.best_to_silence(tuned, scope="layers", mode="uniform", of="labels")
+    assert "labelled by labels" in layer.data
+
+
+def test_maps_of_own_texts(tuned: Asking) -> None:
+    pairs = [("the man is here", "a dog"), ("the king", "the car is here")]
+    lines = (f"{first}\t{second}\t{LABELS[0]}\n" for first, second in pairs)
+    (tuned.data.folder or Path()).joinpath("a_pairs.tsv").write_text("sentence1\tsentence2\tlabel\n" + "".join(lines), "utf-8")
+    own = attention.class_share(tuned, classes=["vertical"], pairs=True, own=True)
+    whole = tuned.client.describe_attention(pairs, model=tuned.model)
+    assert own.value == pytest.approx(whole.pattern_share("vertical").mean())
+    assert attention.class_share(tuned, classes=["vertical"], own=True).items == len(NOUNS)
+    with pytest.raises(NotAsked, match="--data has no labelled pairs"):
+        attention.class_share(replace(tuned, data=Data(), _kept={}), classes=["vertical"], pairs=True, own=True)
+
+
+def test_of_two_files_a_classifier_is_asked_the_one_that_it_knows_more_of(tuned: Asking) -> None:
+    folder, texts = tuned.data.folder or Path(), [f"the {noun} is here" for noun in NOUNS]
+    answers = [str(answer.label) for answer in tuned.client.classify(texts, model="labels")]
+    wrong = [LABELS[answer == LABELS[0]] for answer in answers]
+    for name, labels in (("all_wrong", wrong), ("training", answers)):
+        lines = (f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True))
+        (folder / f"{name}.tsv").write_text("text\tlabel\n" + "".join(lines), "utf-8")
+    labelled, model = task_of(tuned)
+    assert (labelled.path.name, model.name) == ("texts.tsv", "models/labels")
 
 
 def test_languages_without_sentences_are_not_asked(asking: Asking) -> None:

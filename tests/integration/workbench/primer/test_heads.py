@@ -1,6 +1,7 @@
 """Measures of heads on a tiny random model: finite numbers, equal to those of transformers, and refusals in words."""
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import NotAsked
 from bertscope_workbench.primer.measures import attention, features, pointing, relations, silencing, sizes
 from bertscope_workbench.primer.measures.sentences import described, sentences, special_tokens, statistic
-from bertscope_workbench.readers.treebanks import relation_text
+from bertscope_workbench.primer.pictures_data import Grid
+from bertscope_workbench.readers.treebanks import feature_text, relation_text
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.support.harness import Host
@@ -87,6 +89,27 @@ def test_relations_are_scored_as_in_one_call(asking: Asking) -> None:
     for way, direction in enumerate(("forward", "backward")):
         np.testing.assert_allclose(np.average(found.heads[:, way], axis=0, weights=pairs), whole.accuracy(direction))
     assert np.average(found.offsets.max(1), weights=pairs) >= whole.offset_accuracy
+    picture = relations.heads_of_relations(asking).picture
+    assert isinstance(picture, Grid)
+    row = dict(zip(picture.rows, picture.values, strict=True))[f"nsubj ({pairs.sum()})"]
+    scored = relations.head_beside_offset(asking, relation="nsubj"), relations.largest_weight(asking, relation="nsubj")
+    assert row[:3] == pytest.approx([scored[0].value, scored[0].control, scored[1].value], rel=1e-5)
+
+
+def test_features_are_scored_as_in_one_call(asking: Asking) -> None:
+    texts = [feature_text(sentence) for sentence in bank_of(asking).test]
+    whole = asking.client.score_features(texts, model="bert")
+    for found, sums in (
+        (features.special_beside_features(asking), {name: whole.attention(name).mean(1) for name in whole.features}),
+        (
+            features.special_beside_features(asking, first_row=True),
+            {name: whole.from_first_special(name)[-1] for name in whole.features},
+        ),
+    ):
+        assert isinstance(found.picture, Grid)
+        assert set(found.picture.rows) == set(sums)
+        for name, row in zip(found.picture.rows, found.picture.values, strict=True):
+            np.testing.assert_allclose(row, sums[name], rtol=1e-5)
 
 
 def test_a_copy_that_is_the_model_has_not_changed(asking: Asking) -> None:
@@ -94,6 +117,9 @@ def test_a_copy_that_is_the_model_has_not_changed(asking: Asking) -> None:
     same = Asking(asking.client, asking.model, data=asking.data, fine_tuned=copy)
     with pytest.raises(NotAsked, match="attends as the model does"):
         features.change_of_last_layers(same, layers=1)
+    own, tuned = (features.special_beside_features(same, tuned=tuned) for tuned in (False, True))
+    assert (own.value, own.control, own.picture) == (tuned.value, tuned.control, tuned.picture)
+    assert set(re.findall(r"\((.*?)\)", tuned.notes[1])) == {"0.000"}
     with pytest.raises(NotAsked, match="none is below"):
         features.change_of_last_layers(same, layers=asking.model.layers)
 
@@ -103,10 +129,12 @@ def test_pruning_a_layer_is_a_change_there(asking: Asking) -> None:
     changed = asking.client.prune_heads("pruned-last", {last: [0]}, model=asking.model)
     try:
         tuned = Asking(asking.client, asking.model, data=asking.data, fine_tuned=changed)
-        found = features.change_of_last_layers(tuned, layers=1)
+        cosine, rows = (features.change_of_last_layers(tuned, layers=1, by=by) for by in ("cosine", "divergence"))
     finally:
         asking.client.unload_model(changed)
-    assert found.value == pytest.approx(1, abs=1e-3)
+    for found in (cosine, rows):
+        assert found.value == pytest.approx(1, abs=1e-3)
+        assert f"the head that changes most, on these texts: {last}:0" in found.notes[0]
 
 
 def test_a_compressed_copy_is_unloaded(asking: Asking) -> None:

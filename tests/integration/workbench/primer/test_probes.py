@@ -14,15 +14,18 @@ from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.claim import ClaimTest, read_claims
 from bertscope_workbench.primer.data import Data
 from bertscope_workbench.primer.data.senses import sense_uses
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import NotAsked
-from bertscope_workbench.primer.measures import contexts, probing, trees
+from bertscope_workbench.primer.measures import contexts, layers, probing, trees
+from bertscope_workbench.primer.pictures_data import Curves
 from bertscope_workbench.primer.run import Compared, run_primer
 from transformers import AutoModel, AutoTokenizer
 
 from tests.support.generated_sentences import written
 from tests.support.harness import Host
+from tests.support.treebank_sentence import SENTENCE
 
-MODULES = ("probing.", "trees.", "contexts.")
+MODULES = ("probing.", "trees.", "contexts.", "layers.")
 TESTS = [(claim.name, test) for claim in read_claims() for test in claim.tests if test.measure.startswith(MODULES)]
 
 
@@ -38,7 +41,8 @@ def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
     try:
         found = test.function(asking, **test.options)
     except (NotAsked, InvalidArgument) as error:
-        assert "--fine-tuned" in str(error) or "the model reads 64" in str(error)  # as the engine shows it: not asked
+        known = ("--fine-tuned", "the model reads 64", "hardly any word")  # as the engine shows it: not asked
+        assert any(each in str(error) for each in known)
         return
     assert math.isfinite(found.value)
     assert math.isfinite(found.difference)
@@ -116,3 +120,51 @@ def test_short_sentences_fit_a_model_of_few_places(asking: Asking, tmp_path: Pat
         assert found.low <= found.difference <= found.high
         assert found.control is not None
         assert -1 <= found.control <= 1
+
+
+def test_directions_are_those_of_the_states(asking: Asking) -> None:
+    texts = [sentence.text for sentence in bank_of(asking).sentences[: contexts.GROUP]]
+    (first, rank, length), *_ = layers._spectra(asking)
+    states = asking.client.extract_hidden_states(texts, model=asking.model, unit="word")
+    words = np.concatenate([each.states[:, [not token.special for token in each.tokens]] for each in states], axis=1)
+    for layer in range(asking.model.layers + 1):
+        own = words[layer].astype(np.float64)
+        values = np.linalg.svd(own, compute_uv=False)
+        assert first[layer] == pytest.approx(values[0] ** 2 / (values**2).sum(), rel=1e-4)
+        shares = np.linalg.svd(own - own.mean(0), compute_uv=False)
+        shares /= shares.sum()
+        assert rank[layer] == pytest.approx(np.exp(-(shares * np.log(shares)).sum()) / len(own), rel=1e-3)
+        assert length[layer] == pytest.approx(np.sqrt((own**2).sum(1) / own.shape[1]).mean(), rel=1e-4)
+
+
+def test_all_dimensions_make_up_the_cosine(asking: Asking) -> None:
+    found = contexts.rogue_dimensions(asking, dimensions=asking.model.hidden_size)
+    assert (found.value, found.control) == (pytest.approx(1), pytest.approx(1))
+    fewer = contexts.rogue_dimensions(asking, dimensions=3)
+    assert 0 < fewer.value < 1
+    alike = contexts.words_of_a_sentence(asking, beside="other sentences")
+    assert alike.control == pytest.approx(contexts.anisotropy_rises(asking).value)
+
+
+def test_layers_are_as_alike_as_the_server_says(asking: Asking) -> None:
+    texts = [sentence.text for sentence in bank_of(asking).test]
+    groups = [texts[start : start + contexts.GROUP] for start in range(0, len(texts) - contexts.GROUP + 1, contexts.GROUP)]
+    cells = [asking.client.compare_representations(group, model=asking.model, truncate=True).cka() for group in groups]
+    found = layers.near_beside_far(asking)
+    near = [np.diagonal(each, 1).mean() for each in cells]
+    assert (found.value, found.items) == (pytest.approx(np.mean(near)), len(groups))
+    assert -1 <= layers.falls_with_distance(asking).value <= 1
+
+
+def test_the_last_state_predicts_what_the_model_does(asking: Asking, tmp_path: Path) -> None:
+    (tmp_path / "own.conllu").write_text((SENTENCE + SENTENCE.replace("sat", "ran")).format(*[""] * 6) * 5, "utf-8")
+    own = Asking(asking.client, asking.model, data=Data(tmp_path))
+    found = layers.prediction(own, of="last")
+    masked = [layers.masked_word(sentence) for sentence in bank_of(own).test]
+    assert {each[0] for each in masked if each is not None} == {"The cat [MASK] there."}
+    (answer,) = asking.client.fill_mask("The cat [MASK] there.", model=asking.model, top_k=10)
+    likeliest = [each.token for each in answer.masks[0].predictions]
+    assert found.value == pytest.approx(np.mean([each[1] in likeliest for each in masked if each is not None]))
+    divergence = layers.prediction(own, of="divergence").picture
+    assert isinstance(divergence, Curves)
+    assert divergence.lines["KL(last || layer)"][-1] == 0

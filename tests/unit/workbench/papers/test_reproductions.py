@@ -17,6 +17,7 @@ from bertscope_workbench.papers.published.readers import Questions, read_questio
 from bertscope_workbench.papers.published.reproduced import Reproduced, read_all
 from bertscope_workbench.papers.published.reproduction import Published
 from bertscope_workbench.papers.published.shown import sentences, tables
+from bertscope_workbench.papers.rejected import Rejected
 from bertscope_workbench.primer.claim import read_study, shipped_reproduction, studies
 
 from tests.support.stored_outputs import outcome
@@ -342,3 +343,11 @@ def test_figures_verdicts_and_the_comparison(tmp_path: Path, stored) -> None:
         figure=plot_reproduction(found, dark=True),
         nothing=lambda: plot_reproduction(result_of(tmp_path, [Outcome("long")] * 4)),
     )
+
+
+def test_rejected_texts_are_one_line_and_none_are_no_line() -> None:
+    rejected = Rejected()
+    assert rejected.lines() == []
+    for word in ("long", "empty"):
+        rejected(0, bertscope.InvalidArgument(f"texts[0] is {word}"))
+    assert rejected.lines("pairs") == ["2 pairs that the server did not take; the first: texts[0] is long"]

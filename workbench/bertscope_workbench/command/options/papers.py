@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PaperOptions:
-    """What claims are asked of, on which data, and what is written."""
+    """Options of the models, the data, and the files that are written."""
 
     list_claims: Annotated[bool, option("--list", "Name the claims, and ask nothing.")] = False
     only: Annotated[list[str] | None, option("--only CLAIM", "Ask this claim or section alone. Repeatable.")] = None

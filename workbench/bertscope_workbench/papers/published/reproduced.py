@@ -49,7 +49,7 @@ class Reproduced:
     outcomes: tuple[Outcome, ...] = ()
     """One for each item."""
     figures: tuple[GroupFigure, ...] = ()
-    """Those of all items first, then of groups, for each metric."""
+    """The figures of all items first, then of groups, for each metric."""
     compared: tuple[ComparedFigure, ...] = ()
     """Published figures beside the model's."""
     skipped: Skipped = field(default_factory=Skipped)

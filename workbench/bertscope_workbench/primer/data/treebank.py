@@ -20,7 +20,7 @@ from bertscope_workbench.readers.item_lists import PartialItems
 PARTS = ("train", "dev", "test")
 PATTERN = (0, 0, 0, 0, 0, 0, 1, 2, 2, 2)
 """Parts that ten sentences in a row go to, where no files say it: six train, one ends training, three test."""
-MISC = 9
+MISC, COLUMNS = 9, 10
 
 
 @record
@@ -62,7 +62,7 @@ def treebank(data: Data) -> Treebank:
 
     Raises OSError for a file that can't be read, and InvalidArgument if no sentence of it can be.
     """
-    found = [path for path in data.files("*.conllu") if _columns(path) == MISC + 1]
+    found = [path for path in data.files("*.conllu") if word_columns(path) == COLUMNS]
     if not found:
         own = generated()
         source = f"sentences that the primer generates ({len(own):,} with their trees; licence of the project)"
@@ -151,7 +151,7 @@ def _divided(sentences: Sequence[Sentence], limit: int | None, source: str, *, g
     return Treebank(train, dev, test, source, generated)
 
 
-def _columns(path: Path) -> int:
+def word_columns(path: Path) -> int:
     """Returns the number of columns of a file's first word; 0 without one."""
     with path.open("rb") as file:
         return next((line.count(b"\t") + 1 for line in file if line[:1].isdigit()), 0)

@@ -76,6 +76,8 @@ WORD_TASKS: dict[str, Callable[[Sentence], ProbeText]] = {
     "upos": by_column("upos"),
     "chunk": chunk_labels,
     "arc": by_column("arc"),
+    "place of the head": by_column("head"),
+    "depth of the word": by_column("depth"),
     "role": role_labels,
     "entity": entity_labels,
     "own relation": ancestor_labels(0),

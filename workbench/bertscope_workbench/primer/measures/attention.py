@@ -14,11 +14,12 @@ from bertscope_workbench.primer.measures.sentences import (
     crossed,
     described,
     head_names,
+    own_texts,
     source,
     special_tokens,
     statistic,
 )
-from bertscope_workbench.primer.pictures_data import bars, curves, grid
+from bertscope_workbench.primer.pictures_data import curves, grid
 
 
 def mass_of_best_head(asking: Asking, *, on: str) -> Measured:
@@ -50,15 +51,18 @@ def entropy_of_best_head(asking: Asking, *, broad: bool) -> Measured:
     )
 
 
-def class_share(asking: Asking, *, classes: Sequence[str], pairs: bool = False) -> Measured:
-    """Measures the share of maps that are of some classes of Kovaleva et al. 2019, section 4.1."""
-    found = described(asking, pairs=pairs)
-    shares = {name: np.array([text.pattern_share(name).mean() for text in found]) for name in found[0].patterns}
+def class_share(asking: Asking, *, classes: Sequence[str], pairs: bool = False, own: bool = False) -> Measured:
+    """Measures the share of maps that are of some classes of Kovaleva et al. 2019, section 4.1; with `own`, in texts of
+    --data."""
+    found = described(asking, pairs=pairs, own=own)
+    shares = {name: np.array([text.pattern_share(name).mean(1) for text in found]) for name in found[0].patterns}
+    lines = {name.replace("_", " and "): share.mean(0).tolist() for name, share in shares.items()}
+    data = source(asking, len(found)) + (", each with the next one as a pair" if pairs else "")
     return paired(
-        np.sum([shares[name] for name in classes], axis=0),
+        np.sum([shares[name].mean(1) for name in classes], axis=0),
         bounds=(0, 1),
-        data=source(asking, len(found)) + (", each with the next one as a pair" if pairs else ""),
-        picture=bars("share of maps", {name.replace("_", " and "): float(share.mean()) for name, share in shares.items()}),
+        data=f"{len(found)} {own_texts(asking, pairs=pairs)[1]}" if own else data,
+        picture=curves("layer", found[0].layers, "share of maps", lines),
     )
 
 

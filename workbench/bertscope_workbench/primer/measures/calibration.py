@@ -15,12 +15,11 @@ from bertscope.values.models import short_name
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import shipped
 from bertscope_workbench.primer.data.contrasts import MASK
+from bertscope_workbench.primer.data.labelled import label_index, task_of
 from bertscope_workbench.primer.data.treebank import treebank
 from bertscope_workbench.primer.estimates import Measured, NotAsked, Values, bootstrapped, halves, paired
 from bertscope_workbench.primer.measures.fillings import filled, log_probabilities
 from bertscope_workbench.primer.pictures_data import curves
-from bertscope_workbench.studies.data import find_data
-from bertscope_workbench.studies.tasks import fits
 
 WORD = re.compile(r"[^\W\d_]+")
 BINS = 10
@@ -32,8 +31,6 @@ CLOSEST = 1e-6
 """Probabilities nearer to 0 and 1 than this are taken as that near."""
 SAME = 1e-5
 """Nats by which two log-probabilities of the same prediction may differ."""
-TEXTS = 1_000
-"""The most labelled texts, unless the data have another limit."""
 
 
 @record
@@ -150,21 +147,13 @@ def _predictions(asking: Asking, of: str) -> Predictions:
 
 def _labels(asking: Asking) -> Predictions:
     """Returns the labels of a classifier: of the fine-tuned copy if there is one."""
-    models = [each for each in (asking.fine_tuned, asking.model) if each is not None and "classification" in each.capabilities]
-    if not models:
-        raise NotAsked("neither the model nor a copy of it (--fine-tuned) classifies texts")
-    if asking.data.folder is None:
-        raise NotAsked("it needs labelled texts; name their folder with --data")
-    files = find_data(asking.data.folder, limit=asking.data.limit or TEXTS).labelled
-    labelled, model = next(((each, model) for model in models for each in files if fits(each, model)), (None, models[0]))
-    if labelled is None:
-        raise NotAsked(f"no labelled texts in the folder of --data have the labels {', '.join(model.labels)}")
+    labelled, model = task_of(asking)
     right, found, truth = list[float](), list[float](), list[str]()
     known = iter(labelled.items)
     for answer in asking.client.classify(labelled.inputs, model=model, truncate=True, timeout=asking.timeout):
         asking.show(len(right) + 1, len(labelled.items))
         label = next(known)[1]
-        index = model.labels.index(label) if isinstance(label, str) else label
+        index = label_index(model, label)
         right.append(float(answer.labels[0].index == index))
         found.append(answer.labels[0].probability)
         truth.append(model.labels[index])

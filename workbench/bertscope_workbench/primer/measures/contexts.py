@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from bertscope import GeometryDescription, Span, StatesInput
+from bertscope import GeometryDescription, Model, Span, StatesInput
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data.senses import SenseUse, sense_uses
 from bertscope_workbench.primer.data.treebank import bank_of
-from bertscope_workbench.primer.estimates import Measured, NotAsked, halves, paired
+from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, halves, paired
 from bertscope_workbench.primer.measures.probing import thirds_of
 from bertscope_workbench.primer.pictures_data import ACROSS, curves
 from bertscope_workbench.readers.conllu import Sentence
@@ -65,6 +65,55 @@ def anisotropy_rises(asking: Asking) -> Measured:
         by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-2, 2),
         data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
         picture=curves(ACROSS, list(groups[0].layers), "cosine", {"anisotropy": by_group.mean(0).tolist()}),
+    )  # fmt: skip
+
+
+def words_of_a_sentence(asking: Asking, *, beside: Literal["other sentences", "lower"]) -> Measured:
+    """Measures how alike words of one sentence are in the upper third of the layers: their mean cosine, beside that of words of
+    different sentences, or beside the lower third (Ethayarajh 2019, section 4.2). Items are groups of 12 sentences.
+
+    Beside the lower third, 0 is the mean cosine of words of different sentences and 1 that of the same vectors, as a difference
+    shrinks where all vectors grow alike.
+    """
+    groups = _geometry(asking)
+    within, between = np.array([one.similarity_in_texts() for one in groups]), np.array([one.anisotropy() for one in groups])
+    lower, _, upper = _layer_thirds(within.shape[1])
+    own, other = within[:, upper], between[:, upper]
+    if beside == "lower":
+        scaled = (within - between) / (1 - between)
+        own, other = scaled[:, upper], scaled[:, lower]
+    lines = {"words of one sentence": within.mean(0).tolist(), "words of two sentences": between.mean(0).tolist()}
+    return paired(
+        own.mean(1), other.mean(1), bounds=(-2, 2), data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
+        picture=curves(ACROSS, list(groups[0].layers), "cosine", lines),
+    )  # fmt: skip
+
+
+def rogue_dimensions(asking: Asking, *, dimensions: int) -> Measured:
+    """Measures the share that so many dimensions have in the mean cosine of words of different sentences, in the layer where it
+    is highest, beside the largest of as many random numbers' squares (Timkey and van Schijndel 2021, section 3).
+
+    Layer and dimensions are chosen on half of the groups of 12 sentences and scored on the other half, both ways.
+    """
+    groups = _geometry(asking)
+    parts = np.array([each.dimension_shares() * each.anisotropy()[:, None] for each in groups])
+    of_chosen, whole, layers = np.zeros(len(parts)), np.zeros(len(parts)), []
+    for choosing, scored in (halves(len(parts)), halves(len(parts))[::-1]):
+        means = parts[choosing].mean(0)
+        layers.append(int(means.sum(1).argmax()))
+        own = parts[scored, layers[-1]]
+        of_chosen[scored] = own[:, means[layers[-1]].argsort()[-dimensions:]].sum(1)
+        whole[scored] = own.sum(1)
+    squares = np.sort(np.random.default_rng(0).normal(size=(1_000, parts.shape[2])) ** 2)
+    chance = float((squares[:, -dimensions:].sum(1) / squares.sum(1)).mean())
+    shares = np.sort(GeometryDescription.merge(groups).dimension_shares())[:, ::-1]
+    lines = {f"largest {dimensions}": shares[:, :dimensions].sum(1).tolist(), "largest": shares[:, 0].tolist()}
+    return bootstrapped(
+        lambda items: float(of_chosen[items].sum() / whole[items].sum()) - chance,
+        len(parts), value=float(of_chosen.sum() / whole.sum()), control=chance,
+        data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
+        picture=curves(ACROSS, list(groups[0].layers), "share of the mean cosine", lines),
+        notes=["layers of the two halves: " + " and ".join(map(str, layers))],
     )  # fmt: skip
 
 
@@ -178,23 +227,29 @@ def changed_by_tuning(asking: Asking) -> Measured:
     """
     if asking.fine_tuned is None:
         raise NotAsked("needs a fine-tuned copy of the model; give it with --fine-tuned")
-    texts = [sentence.text for sentence in bank_of(asking).test]
-    common: dict[str, Any] = {"model": asking.model, "truncate": True, "timeout": asking.timeout}
-    rows = []
-    for start in range(0, len(texts) - GROUP + 1, GROUP):
-        group = texts[start : start + GROUP]
-        found = asking.client.compare_representations(group, asking.fine_tuned, **common)
-        if len(found.layers) != len(found.other_layers):
-            raise NotAsked("the fine-tuned copy has another number of layers")
-        rows.append(np.diagonal(found.cka()))
-        asking.show(start + GROUP, len(texts))
-    by_group = np.array(rows)
+    if asking.fine_tuned.layers != asking.model.layers:
+        raise NotAsked("the fine-tuned copy has another number of layers")
+    by_group = np.array([np.diagonal(values) for values in likeness(asking, asking.fine_tuned)])
     lower, _, upper = _layer_thirds(by_group.shape[1])
     return paired(
         by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-1, 1),
-        data=f"{len(rows)} groups of {GROUP} test {bank_of(asking).source}",
+        data=f"{len(by_group)} groups of {GROUP} test {bank_of(asking).source}",
         picture=curves(ACROSS, list(range(by_group.shape[1])), "CKA", {"with the fine-tuned copy": by_group.mean(0).tolist()}),
     )  # fmt: skip
+
+
+def likeness(asking: Asking, other: Model) -> list[Values]:
+    """Returns CKA of each layer of the model with each of another one, for each 12 test sentences: [states, other states]."""
+    texts = [sentence.text for sentence in bank_of(asking).test]
+    groups = [texts[start : start + GROUP] for start in range(0, len(texts) - GROUP + 1, GROUP)]
+    found = []
+    for number, group in enumerate(groups):
+        compared = asking.client.compare_representations(
+            group, other, model=asking.model, truncate=True, timeout=asking.timeout
+        )
+        found.append(compared.cka())
+        asking.show(number + 1, len(groups))
+    return found
 
 
 def _word(sentence: Sentence) -> Span:

@@ -2,90 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Literal
 
 import numpy as np
-from bertscope import FeatureText
+from bertscope import FeatureScore, FeatureScores, FeatureText, Model
+from bertscope.questions.attention.sums import PerHead
+from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.labelled import task_of
 from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, paired
 from bertscope_workbench.primer.measures.sentences import each, sentences, source
-from bertscope_workbench.primer.pictures_data import bars, curves
+from bertscope_workbench.primer.pictures_data import grid
 from bertscope_workbench.readers.treebanks import feature_text
 
 MOST = 100
 """The most sentences that are asked."""
 LEAST_CHANGE = 1e-5
 """Smaller changes of maps, 1 - cosine, may be rounding."""
+NO_COPY = "no fine-tuned copy is named: --fine-tuned MODEL"
 FEATURES = ("NOUN", "VERB", "PRON", "subject", "object", "negation")
-"""Features of words that the paper asks about."""
+"""Features of words that the paper asks about; pictures show all that the treebank has."""
 
 
-def special_beside_features(asking: Asking, *, first_row: bool = False) -> Measured:
+def special_beside_features(asking: Asking, *, first_row: bool = False, tuned: bool = False) -> Measured:
     """Measures the attention to the special token that gets most in a sentence, mean over heads, beside the feature of words
-    that gets most in it: nouns, verbs, pronouns, subjects, objects, negations.
+    that gets most in it: nouns, verbs, pronouns, subjects, objects, negations. With `tuned`, that of the fine-tuned copy.
 
     With `first_row`, only that of the first special token in the last layer counts, and the special token is the last one.
     """
-    texts = [_marked(feature_text(sentence)) for sentence in bank_of(asking).test]
-    texts = [text for text in texts if text.marks][:MOST]
-
-    def ask(text: FeatureText) -> dict[str, tuple[float, float]]:
-        found = asking.client.score_features(text, model=asking.model, timeout=asking.timeout)
-        return {
-            name: (float(score.attention.mean().mean()), float(score.from_first_special.mean()[-1].mean()))
-            for name, score in found.features.items()
-        }
-
-    rows = asking.kept("features", lambda: each(asking, texts, ask))
-    special = {name for row in rows for name in row if name not in FEATURES}
+    model = asking.fine_tuned if tuned else asking.model
+    if model is None:
+        raise NotAsked(NO_COPY)
+    found, special = _scored(asking, model)
     if not special:
         raise NotAsked("the tokenizer adds no special tokens")
-    place = 1 if first_row else 0
+    judged = special[-1:] if first_row else special  # Special tokens come last, in the order of the text.
 
-    def most(row: Mapping[str, tuple[float, float]], names: set[str]) -> float:
-        return max(row[name][place] for name in names)
+    def most(one: FeatureScores, names: Collection[str]) -> float:
+        return max(float(_heads(one[name], first_row).mean()) for name in names if name in one.features)
 
-    ends = {[*rows[0]][-1]} if first_row else special  # Special tokens come last, in the order of the text.
-    named = {name: [row[name][place] for row in rows if name in row] for name in (*sorted(special), *FEATURES)}
-    means = {name: float(np.mean(values)) for name, values in named.items() if values}
+    heads = {name: _heads(score, first_row) for name, score in FeatureScores.merge(found).features.items()}
+    names = sorted(heads, key=lambda name: -heads[name].mean())
+    notes = [f"head with the most, on these sentences: {', '.join(_best(name, heads[name]) for name in names)}"]
+    if tuned and (model.layers, model.heads) == (asking.model.layers, asking.model.heads):
+        before = FeatureScores.merge(_scored(asking, asking.model)[0]).features
+        gains = [_best(name, heads[name] - _heads(before[name], first_row)) for name in names if name in before]
+        notes.append(f"head that gains most by fine-tuning: {', '.join(gains)}")
+    across = "head of the last layer" if first_row else "layer"
+    cells = [heads[name][0] if first_row else heads[name].mean(1) for name in reversed(names)]
     return paired(
-        [most(row, ends) for row in rows],
-        [most(row, {*row} - special) for row in rows],
+        [most(one, judged) for one in found],
+        [most(one, FEATURES) for one in found],
         bounds=(-1, 1),
-        data=f"{len(rows)} {bank_of(asking).source}",
-        picture=bars("attention to it, mean over heads", means),
+        data=f"{len(found)} {bank_of(asking).source}",
+        picture=grid(np.array(cells).tolist(), "attention to it", rows=names[::-1], across=across, down="the most at the top"),
+        notes=notes,
     )
 
 
-def change_of_last_layers(asking: Asking, *, layers: int) -> Measured:
-    """Measures the share that the last layers have in the change of maps by fine-tuning: the mean 1 - cosine of one of them,
+def _scored(asking: Asking, model: Model) -> tuple[list[FeatureScores], list[str]]:
+    """Returns the features of each sentence that has one of the paper's, and which of them are special tokens."""
+    texts = [feature_text(sentence) for sentence in bank_of(asking).test]
+    texts = [text for text in texts if any(mark[0] in FEATURES for mark in text.marks)][:MOST]
+
+    def ask(text: FeatureText) -> FeatureScores:
+        return asking.client.score_features(text, model=model, timeout=asking.timeout)
+
+    found = asking.kept(f"features {model.name}", lambda: each(asking, texts, ask))
+    marked = {mark[0] for text in texts for mark in text.marks}
+    return found, [name for name in found[0].features if name not in marked] if found else []
+
+
+def change_of_last_layers(asking: Asking, *, layers: int, by: Literal["cosine", "divergence"] = "cosine") -> Measured:
+    """Measures the share that the last layers have in the change of maps by fine-tuning: the mean change of one of them,
     divided by the sum of this and of the mean of a layer below; one half if all layers change alike.
 
-    A copy trained longer changes more everywhere, which leaves the share as it is. Raises NotAsked for a copy that attends as
-    the model does.
+    The change is 1 - cosine of the maps, or the Jensen-Shannon divergence of their rows, nats. A copy trained longer changes
+    more everywhere, which leaves the share as it is. Texts are those of the copy's task in --data, else plain sentences. Raises
+    NotAsked for a copy that attends as the model does.
     """
-    if asking.fine_tuned is None:
-        raise NotAsked("no fine-tuned copy is named: --fine-tuned MODEL")
+    tuned = asking.fine_tuned
+    if tuned is None:
+        raise NotAsked(NO_COPY)
     if asking.model.layers <= layers:
         raise NotAsked(f"the model has {asking.model.layers} layers: none is below the last {layers}")
-    texts, tuned = sentences(asking), asking.fine_tuned
-    found = each(
-        asking,
-        texts,
-        lambda text: asking.client.compare_attention(
-            [text], tuned, model=asking.model, truncate=True, timeout=asking.timeout
-        ).cosine.mean(),
+    texts, data = _task_texts(asking, tuned)
+    found = asking.kept(
+        "change of maps",
+        lambda: each(
+            asking,
+            texts,
+            lambda text: asking.client.compare_attention(
+                [text], tuned, model=asking.model, truncate=True, timeout=asking.timeout
+            ),
+        ),
     )
-    change = 1 - np.array(found).mean(2)
-    picture = curves("layer", [*range(change.shape[1])], "1 - cosine", {"change": change.mean(0).tolist()})
+    heads = np.array([1 - one.cosine.mean() if by == "cosine" else one.divergence.mean() for one in found])
+    change, means = heads.mean(2), heads.mean(0)
     last, below = change[:, -layers:].mean(1), change[:, :-layers].mean(1)
     if (last + below).max() < LEAST_CHANGE:
         raise NotAsked("the fine-tuned copy attends as the model does")
-    return paired(last / (last + below), 0.5, bounds=(-0.5, 0.5), data=source(asking, len(texts)), picture=picture)
+    layer, head = np.unravel_index(int(means.argmax()), means.shape)
+    by_layer = ", ".join(f"{value:.3f}" for value in means.mean(1))
+    return paired(
+        last / (last + below),
+        0.5,
+        bounds=(-0.5, 0.5),
+        data=data,
+        picture=grid(means.tolist(), "1 - cosine of maps" if by == "cosine" else "divergence of maps, nats"),
+        notes=[f"by layer: {by_layer}; the head that changes most, on these texts: {layer}:{head}"],
+    )
 
 
-def _marked(text: FeatureText) -> FeatureText:
-    """Returns a text with the features that are asked about alone."""
-    return FeatureText(text.text, [mark for mark in text.marks if mark[0] in FEATURES])
+def _task_texts(asking: Asking, tuned: Model) -> tuple[list[TextOrPair], str]:
+    with suppress(NotAsked):
+        labelled, model = task_of(asking)
+        if model.name == tuned.name:
+            texts = labelled.inputs[:MOST]
+            return texts, f"{len(texts)} texts of {labelled.path.name} (--data)"
+    plain = sentences(asking)
+    return [*plain], source(asking, len(plain))
+
+
+def _heads(score: FeatureScore, first_row: bool) -> PerHead:
+    """Returns [layers, heads], or of the last layer, [1, heads], the attention to a feature."""
+    return score.from_first_special.mean()[-1:] if first_row else score.attention.mean()
+
+
+def _best(name: str, heads: PerHead) -> str:
+    layer, head = np.unravel_index(int(heads.argmax()), heads.shape)
+    place = f"{layer}:{head}" if len(heads) > 1 else str(head)
+    return f"{name} {place} ({heads.max():.3f})"

@@ -26,6 +26,8 @@ Above = Literal["control", "embeddings", "majority"]
 Third = Literal["lower", "middle", "upper"]
 THIRDS: tuple[Third, ...] = ("lower", "middle", "upper")
 Right = npt.NDArray[np.bool_]
+CONFUSED = 3
+"""Pairs of labels that a remark names of those that a probe confuses."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def readable(asking: Asking, *, task: str, above: Above = "control") -> Measured
     return paired(
         _numbers(of.right[of.best]), control if isinstance(control, float) else _numbers(control), groups=of.sentences,
         bounds=(-1, 1), data=_data(asking, of.right.shape[1]), picture=picture,
-        notes=(f"best layer on the dev part: {of.best}",),
+        notes=(f"best layer on the dev part: {of.best}", *_confused(of.found)),
     )  # fmt: skip
 
 
@@ -197,6 +199,12 @@ def _counts(of: Probed, sentences: Sequence[str]) -> list[tuple[int, int]]:
 def _by_layer(parts: Sequence[Probed]) -> Curves:
     lines = {of.task: [one.accuracy for one in of.found.layers] for of in parts}
     return curves(ACROSS, [one.layer for one in parts[0].found.layers], "share right", lines)
+
+
+def _confused(found: ProbeResult) -> list[str]:
+    """Returns what the best layer's probe confuses most, in words."""
+    pairs = [f"{gold} for {answer}" for gold, answer, _ in found.confusions()[:CONFUSED]]
+    return [f"most confused: {', '.join(pairs)}"] if pairs else []
 
 
 def _numbers(right: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

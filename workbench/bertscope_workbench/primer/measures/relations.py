@@ -5,8 +5,9 @@ Heads, directions and fixed distances are chosen on one half of the sentences an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from contextlib import suppress
 
 import numpy as np
 from bertscope import RelationScore, RelationText
@@ -14,18 +15,19 @@ from bertscope.questions.attention.selection import DIRECTIONS
 from bertscope.values.display import record
 
 from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.data.treebank import bank_of, misc
+from bertscope_workbench.primer.data.treebank import COLUMNS, bank_of, misc, word_columns
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, paired
 from bertscope_workbench.primer.measures.sentences import Choices, Values, chosen_names, crossed, each
-from bertscope_workbench.primer.pictures_data import bars, grid
+from bertscope_workbench.primer.pictures_data import Grid, bars, grid
 from bertscope_workbench.readers.conllu import Sentence
 from bertscope_workbench.readers.treebanks import HEAD, read_propbank, relation_text
 
-T = TypeVar("T")
 MOST = 200
 """The most generated sentences that are asked; of files as many as --limit says."""
 ALL, ROLE = "all dependencies", "role"
 PUNCTUATION = "punct"
+SHOWN = 15
+"""The relations of a picture; those with most pairs."""
 MOST_WORDS, LEAST_DISTANCE = 12, 2
 """Sentences and pairs of roles that Kovaleva et al. 2019, section 4.2, select."""
 CORE = {f"ARG{number}" for number in range(5)}
@@ -73,7 +75,7 @@ def heads_above_offset(asking: Asking, *, relation: str, margin: float) -> Measu
         heads = found.heads[items].mean(0).max(0)
         return float((heads > found.offsets[items].mean(0).max() + margin).mean())
 
-    return bootstrapped(share, len(found.places), data=found.data)
+    return bootstrapped(share, len(found.places), data=found.data, picture=_by_relation(asking, roles=relation == ROLE))
 
 
 def single_head(asking: Asking) -> Measured:
@@ -94,7 +96,8 @@ def heads_of_relations(asking: Asking) -> Measured:
     found = linked(asking, ALL)
     single = dict(zip(found.places, crossed(_flat(found.heads[:, 1:]))[0], strict=True))
     together, places = _together(asking)
-    return paired(together, [single[place] for place in places], bounds=(-1, 1), data=found.data)
+    picture = _by_relation(asking, roles=False)
+    return paired(together, [single[place] for place in places], bounds=(-1, 1), data=found.data, picture=picture)
 
 
 def largest_weight(asking: Asking, *, relation: str, beside_chance: bool = False) -> Measured:
@@ -105,17 +108,15 @@ def largest_weight(asking: Asking, *, relation: str, beside_chance: bool = False
     scores = [score for score in found.scores if score.chance_pairs]
     if len(scores) < 2:
         raise NotAsked(f"no two sentences have {relation} beside other words at the same distance")
-    weights = np.array([[score.largest_weight(way) for way in DIRECTIONS] for score in scores])
-    chance = np.array([[score.largest_weight_by_chance(way) for way in DIRECTIONS] for score in scores])
-    _, chosen = crossed(_flat(weights - chance if beside_chance else weights))
-    scored, control = (_flat(each)[np.arange(len(scores)), chosen] for each in (weights, chance))
+    scored, control, chosen = _weighed(scores, beyond_chance=beside_chance)
+    means = np.mean([[score.largest_weight(way) for way in DIRECTIONS] for score in scores], axis=0)
     return paired(
         scored,
         control if beside_chance else None,
         bounds=(-1, 1),
         data=found.data,
-        picture=grid(weights.mean(0).max(0).tolist(), f"largest weight between words of {relation}"),
-        notes=[_names(chosen, weights)],
+        picture=grid(means.max(0).tolist(), f"largest weight between words of {relation}"),
+        notes=[_names(chosen, means[None]), f"99th percentile of all heads: {np.percentile(means, 99):.3f}"],
     )
 
 
@@ -131,7 +132,11 @@ def best_of_relations(asking: Asking, relations: Sequence[str]) -> dict[int, lis
 
 def linked(asking: Asking, relation: str) -> Found:
     """Returns a relation in the sentences of the treebank that have it. Raises NotAsked if fewer than two do."""
-    scored, source = asking.kept(f"scored {relation == ROLE}", lambda: _scored(asking, roles=relation == ROLE))
+    return _linked(asking, relation, roles=relation == ROLE)
+
+
+def _linked(asking: Asking, relation: str, *, roles: bool) -> Found:
+    scored, source = _scored(asking, roles=roles)
     there = [(place, one[relation]) for place, one in enumerate(scored) if relation in one and one[relation].pairs]
     if len(there) < 2:
         raise NotAsked(f"{len(there)} of the sentences have {relation}")
@@ -148,50 +153,51 @@ def linked(asking: Asking, relation: str) -> Found:
 
 def _scored(asking: Asking, *, roles: bool) -> tuple[list[Mapping[str, RelationScore]], str]:
     """Returns the scores of each sentence by relation, and where sentences are from, in words."""
-    texts, source = _roles(asking) if roles else _dependencies(asking)
 
     def ask(text: RelationText) -> Mapping[str, RelationScore]:
         return asking.client.score_relations(text, model=asking.model, timeout=asking.timeout).relations
 
-    return each(asking, texts, ask), source
+    def make() -> tuple[list[Mapping[str, RelationScore]], str]:
+        texts, source = _roles(asking) if roles else _dependencies(asking)
+        return each(asking, texts, ask), source
+
+    return asking.kept(f"scored {roles}", make)
 
 
 def _dependencies(asking: Asking) -> tuple[list[RelationText], str]:
     """Returns sentences with their dependencies, without subtypes and punctuation, and with all of them as one relation."""
     texts = []
-    for sentence in _most(asking, bank_of(asking).test):
+    bank = bank_of(asking)
+    for sentence in bank.test[:MOST] if bank.generated else bank.test:
         text = relation_text(sentence, subtypes=False)
         pairs = [(name, source, target) for name, source, target in text.pairs if name != PUNCTUATION]
         together = [(ALL, source, target) for _, source, target in pairs]
         if pairs:
             texts.append(RelationText(text.text, [*pairs, *together], text.words))
-    return texts, bank_of(asking).source
+    return texts, bank.source
 
 
 def _roles(asking: Asking) -> tuple[list[RelationText], str]:
     """Returns sentences with the links of predicates and arguments that Kovaleva et al. 2019, section 4.2, would select: of
     generated sentences, or of a file of PropBank in --data."""
-    if bank_of(asking).generated:
+    files = [path for path in asking.data.files("*.conllu") if word_columns(path) > COLUMNS]
+    if files:
+        texts, source = [*read_propbank(files[0], limit=asking.data.limit)], f"sentences of {files[0].name} (--data)"
+    elif bank_of(asking).generated:
         texts, source = [*map(_generated_roles, bank_of(asking).test)], bank_of(asking).source
     else:
-        files = [path for path in asking.data.files("*.conllu") if "up" in path.stem.split("-")]
-        if not files:
-            raise NotAsked("--data has no file of PropBank (*-up-*.conllu)")
-        texts, source = [*read_propbank(files[0], limit=asking.data.limit)], f"sentences of {files[0].name} (--data)"
+        raise NotAsked("--data has no file of PropBank: a .conllu file whose words have more than ten columns")
     chosen = []
     for text in texts:
         pairs = [
-            (ROLE, predicate, argument)
+            (name, predicate, argument)
             for role, predicate, argument in text.pairs
-            if (role in CORE or bank_of(asking).generated) and abs(predicate - argument) >= LEAST_DISTANCE
+            for name in (ROLE, role)
+            if (role in CORE or not files) and abs(predicate - argument) >= LEAST_DISTANCE
         ]
         if pairs and len(text.words or ()) <= MOST_WORDS:
             chosen.append(RelationText(text.text, list(dict.fromkeys(pairs)), text.words))
-    return [*_most(asking, chosen)], source
-
-
-def _most(asking: Asking, sentences: Sequence[T]) -> Sequence[T]:
-    return sentences[:MOST] if bank_of(asking).generated else sentences
+    return chosen if files else chosen[:MOST], source
 
 
 def _generated_roles(sentence: Sentence) -> RelationText:
@@ -208,7 +214,7 @@ def _together(asking: Asking) -> tuple[Values, list[int]]:
     """Returns the share of each sentence's words whose governor is found by the best head of their relation, and the numbers of
     the sentences."""
     whole = linked(asking, ALL)
-    scored, _ = asking.kept("scored False", lambda: _scored(asking, roles=False))
+    scored, _ = _scored(asking, roles=False)
     names = {name for one in scored for name in one if name != ALL}
     found = dict.fromkeys(whole.places, 0.0)
     for name in sorted(names):
@@ -221,6 +227,35 @@ def _together(asking: Asking) -> tuple[Values, list[int]]:
             found[place] += share * score.pairs
     pairs = {place: score.pairs for place, score in zip(whole.places, whole.scores, strict=True)}
     return np.array([found[place] / pairs[place] for place in whole.places]), [*whole.places]
+
+
+def _by_relation(asking: Asking, *, roles: bool) -> Grid:
+    """Returns what heads make of each of the commonest relations, or roles, each chosen on other sentences: the share of pairs
+    that the best head and the best fixed distance find, and the largest weight of a head, beside other words so far apart."""
+    pairs = Counter[str]()
+    for one in _scored(asking, roles=roles)[0]:
+        pairs.update({name: score.pairs for name, score in one.items() if name not in (ALL, ROLE)})
+    rows = {}
+    for name, count in pairs.most_common(SHOWN):
+        with suppress(NotAsked):
+            found = _linked(asking, name, roles=roles)
+            best = (crossed(_flat(found.heads))[0], crossed(found.offsets)[0], *_weighed(found.scores)[:2])
+            rows[f"{name} ({count})"] = [float(np.nanmean(values)) if np.isfinite(values).any() else np.nan for values in best]
+    kinds = ("head", "distance", "weight", "by chance")
+    cells, names = [*rows.values()][::-1], [*rows][::-1]
+    return grid(
+        cells, "share of pairs found, largest weight", rows=names, columns=kinds, across="of the best one", down="relation"
+    )
+
+
+def _weighed(scores: Sequence[RelationScore], *, beyond_chance: bool = False) -> tuple[Values, Values, Choices]:
+    """Returns the largest weight of each sentence by the head that gives most in other sentences, or most beyond chance, what
+    it gives to other words at the same distance, and which one that is."""
+    weights = np.array([[score.largest_weight(way) for way in DIRECTIONS] for score in scores])
+    chance = np.array([[score.largest_weight_by_chance(way) for way in DIRECTIONS] for score in scores])
+    _, chosen = crossed(_flat(weights - chance if beyond_chance else weights))
+    scored, control = (_flat(each)[np.arange(len(scores)), chosen] for each in (weights, chance))
+    return scored, control, chosen
 
 
 def _flat(values: Values) -> Values:

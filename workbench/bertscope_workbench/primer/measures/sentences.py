@@ -12,12 +12,16 @@ from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.primer.asking import Asking
 from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.primer.data.labelled import labelled_files
+from bertscope_workbench.primer.data.treebank import bank_of
 from bertscope_workbench.primer.estimates import NotAsked, halves
 
 T = TypeVar("T")
 R = TypeVar("R")
 Values = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
+MOST = 100
+"""The most texts of --data."""
 
 
 def sentences(asking: Asking, language: str | None = None) -> list[str]:
@@ -47,11 +51,28 @@ def each(asking: Asking, items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
     return found
 
 
-def described(asking: Asking, quantity: Quantity = "weights", *, pairs: bool = False) -> list[AttentionDescription]:
+def own_texts(asking: Asking, *, pairs: bool) -> tuple[list[TextOrPair], str]:
+    """Returns the first texts of --data, and what they are: pairs of labelled texts, or sentences of a treebank, or else single
+    labelled texts. Raises NotAsked if the folder has none."""
+    if not pairs and asking.data.files("*.conllu") and not bank_of(asking).generated:
+        return [sentence.text for sentence in bank_of(asking).test[:MOST]], bank_of(asking).source
+    for labelled in labelled_files(asking.data):
+        if labelled.of_pairs == pairs:
+            return labelled.inputs[:MOST], f"texts of {labelled.path.name} (--data)"
+    raise NotAsked(f"--data has no {'labelled pairs of texts' if pairs else 'treebank and no labelled texts'}")
+
+
+def described(
+    asking: Asking, quantity: Quantity = "weights", *, pairs: bool = False, own: bool = False
+) -> list[AttentionDescription]:
     """Returns the description of the heads of each sentence; with `pairs`, of each sentence with the next one as its second
-    text."""
-    texts = sentences(asking)
-    inputs: list[TextOrPair] = [*zip(texts, [*texts[1:], texts[0]], strict=True)] if pairs else [*texts]
+    text; with `own`, of texts of --data."""
+    inputs: list[TextOrPair] = []
+    if own:
+        inputs, _ = own_texts(asking, pairs=pairs)
+    else:
+        texts = sentences(asking)
+        inputs += [*zip(texts, [*texts[1:], texts[0]], strict=True)] if pairs else texts
 
     def make() -> list[AttentionDescription]:
         return each(
@@ -62,7 +83,7 @@ def described(asking: Asking, quantity: Quantity = "weights", *, pairs: bool = F
             ),
         )
 
-    return asking.kept(f"described {quantity} {pairs}", make)
+    return asking.kept(f"described {quantity} {pairs} {own}", make)
 
 
 def statistic(asking: Asking, name: str, quantity: Quantity = "weights") -> Values:

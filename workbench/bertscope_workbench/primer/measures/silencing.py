@@ -11,9 +11,12 @@ from itertools import islice
 from typing import Literal
 
 import numpy as np
-from bertscope import MaskedLmLoss, Mode, Model, Site, SiteIntervention, block_attention, scale_site
+from bertscope import LabelledTexts, MaskedLmLoss, Mode, Model, Site, SiteIntervention, block_attention, scale_site
+from bertscope.questions.ablation.objectives import Objective
+from bertscope.values.models import short_name
 
 from bertscope_workbench.primer.asking import Asking
+from bertscope_workbench.primer.data.labelled import task_of
 from bertscope_workbench.primer.estimates import Measured, NotAsked, bootstrapped, halves, paired
 from bertscope_workbench.primer.measures.relations import best_of_relations
 from bertscope_workbench.primer.measures.sentences import Values, chosen_names, crossed, each, head_names, sentences, source
@@ -23,6 +26,8 @@ HeadSet = Mapping[int, Sequence[int] | None]
 """Heads by layer; None for all of a layer."""
 DRAWS = 5
 """Random sets that a set is compared with."""
+LABELLED = 200
+"""The most labelled texts."""
 FEWEST_RESAMPLES = 100
 """Resamples of the server's intervals, which nothing reads: the fewest that it takes."""
 
@@ -35,23 +40,36 @@ def losses(
     model: Model | None = None,
 ) -> Values:
     """Returns [sentences, 1 + sets]: the loss of each sentence with nothing silenced, then with each set, nats."""
+    objectives = [MaskedLmLoss(text, truncate=True) for text in sentences(asking)]
+    return _scores(asking, objectives, "loss", sets, mode, interventions, model or asking.model)
+
+
+def _scores(
+    asking: Asking,
+    objectives: Sequence[Objective],
+    metric: str,
+    sets: Sequence[HeadSet],
+    mode: Mode,
+    interventions: Iterable[SiteIntervention],
+    model: Model,
+) -> Values:
+    """Returns [objectives, 1 + sets]: each objective's metric with nothing silenced, then with each set."""
     changes = [*interventions]
 
-    def ask(text: str) -> list[float]:
-        objective = MaskedLmLoss(text, truncate=True)
+    def ask(objective: Objective) -> list[float]:
         table = asking.client.sweep_heads(
             objective,
-            model=model or asking.model,
+            model=model,
             mode=mode,
             sets=sets,
             interventions=changes,
             resamples=FEWEST_RESAMPLES,
             timeout=asking.timeout,
         ).table()
-        found = {effect.name: effect.metrics["loss"].score for effect in table.effects}
-        return [table.baseline["loss"], *(found[_name(asking, heads)] for heads in sets)]
+        found = {effect.name: effect.metrics[metric].score for effect in table.effects}
+        return [table.baseline[metric], *(found[_name(model, heads)] for heads in sets)]
 
-    return np.array(each(asking, sentences(asking), ask))
+    return np.array(each(asking, objectives, ask))
 
 
 def knows(asking: Asking) -> Measured:
@@ -65,18 +83,39 @@ def knows(asking: Asking) -> Measured:
     )
 
 
-def best_to_silence(asking: Asking, *, scope: Literal["heads", "layers"], mode: Mode = "zero") -> Measured:
+def best_to_silence(
+    asking: Asking, *, scope: Literal["heads", "layers"], mode: Mode = "zero", of: Literal["words", "labels"] = "words"
+) -> Measured:
     """Measures by how much the loss falls without the head, or without all heads of the layer, that did most harm on other
-    sentences (Kovaleva et al. 2019, section 4.6; Michel et al. 2019, section 3)."""
-    found = _swept(asking, scope, mode)
-    benefits = found[:, :1] - found[:, 1:]
+    sentences (Kovaleva et al. 2019, section 4.6; Michel et al. 2019, section 3).
+
+    With `of` "labels", by how much the accuracy of a classifier rises, on the labelled texts of --data that have its labels;
+    the classifier is the fine-tuned copy, or the model itself.
+    """
+    if of == "labels":
+        labelled, model = task_of(asking)
+        if "interventions" not in model.capabilities:
+            raise NotAsked(f"heads of {short_name(model)} can't be changed (capability interventions)")
+        texts = [LabelledTexts([item], truncate=True) for item in labelled.items[:LABELLED]]
+        sets = _sets(model, scope)
+        found = asking.kept(f"accuracy {scope} {mode}", lambda: _scores(asking, texts, "accuracy", sets, mode, (), model))
+        benefits, unit = found[:, 1:] - found[:, :1], "rise of the accuracy"
+        data = f"{len(texts)} texts of {labelled.path.name} (--data), labelled by {short_name(model)}"
+    else:
+        found, model = _swept(asking, scope, mode), asking.model
+        benefits, unit, data = found[:, :1] - found[:, 1:], "fall of the loss, nats", source(asking, len(found))
     scored, best = crossed(benefits)
-    heads, columns = (asking.model.heads, None) if scope == "heads" else (1, ["all heads"])
+    heads, columns = (model.heads, None) if scope == "heads" else (1, ["all heads"])
+    means = benefits.mean(0)
     return paired(
         scored,
-        data=source(asking, len(scored)),
-        picture=grid((-benefits.mean(0)).reshape(-1, heads).tolist(), "rise of the loss, nats", columns=columns),
-        notes=[head_names(best, heads) if scope == "heads" else chosen_names([f"layer {layer}" for layer in best])],
+        bounds=(-1, 1) if of == "labels" else (-math.inf, math.inf),
+        data=data,
+        picture=grid(means.reshape(-1, heads).tolist(), unit, columns=columns),
+        notes=[
+            head_names(best, heads) if scope == "heads" else chosen_names([f"layer {layer}" for layer in best]),
+            f"untouched {found[:, 0].mean():.3f}; better without for {(means > 0).sum()} of {means.size} {scope}",
+        ],
     )
 
 
@@ -227,11 +266,14 @@ def spread_sets(layers: int, heads: int, seed: int = 0) -> list[HeadSet]:
 
 def _swept(asking: Asking, scope: Literal["heads", "layers"], mode: Mode) -> Values:
     """Returns [sentences, 1 + heads or layers] losses."""
-    layers, heads = range(asking.model.layers), range(asking.model.heads)
-    sets: list[HeadSet] = [{layer: None} for layer in layers]
-    if scope == "heads":
-        sets = [{layer: [head]} for layer in layers for head in heads]
-    return asking.kept(f"swept {scope} {mode}", lambda: losses(asking, sets, mode))
+    return asking.kept(f"swept {scope} {mode}", lambda: losses(asking, _sets(asking.model, scope), mode))
+
+
+def _sets(model: Model, scope: Literal["heads", "layers"]) -> list[HeadSet]:
+    """Returns each head, or each layer, of a model as a set of its own."""
+    if scope == "layers":
+        return [{layer: None} for layer in range(model.layers)]
+    return [{layer: [head]} for layer in range(model.layers) for head in range(model.heads)]
 
 
 def _without(layer: int) -> list[SiteIntervention]:
@@ -240,7 +282,7 @@ def _without(layer: int) -> list[SiteIntervention]:
     return [scale_site(layer, site=site, factor=0) for site in sites]
 
 
-def _name(asking: Asking, heads: HeadSet) -> str:
+def _name(model: Model, heads: HeadSet) -> str:
     """Returns the name that an effect of a set has."""
-    everything = range(asking.model.heads)
+    everything = range(model.heads)
     return "+".join(f"{layer}:{','.join(map(str, own or everything))}" for layer, own in sorted(heads.items()))
