@@ -43,9 +43,7 @@ class KeptResults:
         self._path = path = None if folder is None else folder / TESTS
         self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
         self._used: set[tuple[str, ...]] = set()
-        self.answered = False
-        """True once this run has kept an answer."""
-        if folder is not None and not resume and any(each.stat().st_size for each in folder.glob(f"*{ROWS}")):
+        if self.answered and not resume:
             raise FailedPrecondition(
                 f"{folder} has the answers of a run that was cut short; go on with them (--resume), or {REMEDY}",
                 reason=CLIENT_SIDE,
@@ -66,6 +64,11 @@ class KeptResults:
             if not rest.startswith(BEGINNING):
                 raise invalid_argument(f"{path}, line {len(whole) + 1}", f"is no answer of a primer; {REMEDY}")
             path.write_text("".join(f"{line}\n" for line in whole), "utf-8")
+
+    @property
+    def answered(self) -> bool:
+        """True if the folder has an answer."""
+        return self._folder is not None and any(each.stat().st_size for each in self._folder.glob(f"*{ROWS}"))
 
     def begin(self, asking: Asking) -> None:
         """Looks whether the answers about a model are of these weights, data and settings. Raises FailedPrecondition."""
@@ -101,7 +104,6 @@ class KeptResults:
         }
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row, allow_nan=False) + "\n")
-        self.answered = True
 
     def items(self) -> Path:
         """Returns the folder of the answers about items, which exists; without a folder, one that `close` removes."""

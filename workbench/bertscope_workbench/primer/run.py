@@ -237,7 +237,6 @@ def _claim(
         asking.on_stage = lambda done, total: clock.tell(asking.model, claim, (done, total))
         clock.tell(asking.model, claim)
         reproduced = _reproduce(asking, claim, claim.reproduction, reproducing, as_baseline=as_baseline)
-        kept.answered = kept.answered or reproducing.kept.answered
         clock.finished(REPRODUCTION_SECONDS, reproduced.seconds)
     return conclude(claim, results, reproduced)
 
