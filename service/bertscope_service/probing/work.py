@@ -59,15 +59,15 @@ async def fill(
     done = 0
     sizes = [max(len(sequence), observer.vectors) for sequence, observer in rows]
     async with aclosing(bulk.results(sizes, made)) as results:
-        found: list[NDArray[np.float32]] = []
+        found, waiting = list[NDArray[np.float32]](), 0
         async for states in results:
             if states is None:
                 raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
             found.append(states)
-            done += 1
-            if done == len(rows) or sum(one.nbytes for one in found) >= ADDED_BYTES:
+            done, waiting = done + 1, waiting + states.nbytes
+            if done == len(rows) or waiting >= ADDED_BYTES:
                 await bulk.compute(partial(_each, add, found))  # to memory that is new, or a file, behind a disk
-                found = []
+                found, waiting = [], 0
             report(done)
 
 

@@ -116,8 +116,8 @@ class Reproducing:
 def read_all(
     reproductions: Sequence[Reproduction], folder: Path | None, limit: int | None, vocabulary: Path | None
 ) -> dict[str, Questions]:
-    """Returns the items of reproductions, by name. Raises InvalidArgument for a broken file, for two of one name, for a
-    vocabulary that none needs, and if none has items; OSError."""
+    """Returns the items of reproductions, by name. Raises InvalidArgument for a broken file, for two of one name and for
+    a vocabulary that none needs; OSError."""
     names = [each.name for each in reproductions]
     for name in names:
         if names.count(name) > 1:
