@@ -30,7 +30,6 @@ def test_only_real_packages_hold_python() -> None:
     assert {folder for folder in folders if (ROOT / folder / "__init__.py").is_file()} == IMPORTABLE
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "unknown"),
     [("tests", "benchmarks"), ("benchmarks", "tests"), ("tools", "tests"), ("tools", "benchmarks")],

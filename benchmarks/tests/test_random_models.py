@@ -1,6 +1,6 @@
 """Models of random weights satisfy no claim that takes training: this is what gives the other verdicts a meaning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import bertscope
@@ -8,8 +8,8 @@ import pytest
 from bertscope_workbench.primer.claim import read_claims
 from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED, UNKNOWN
 
+from benchmarks.lib.serving import serving
 from benchmarks.serving.random_claims import Asked, Member, ask, by_tests, checkpoints, faults
-from tests.support.harness import LoopThread, launched
 
 QUICK = [Member("bert", 3, 64, 0.15, 1, head=True), Member("distilbert", 3, 32, 0.2, 2, head=False)]
 MORE = [
@@ -17,22 +17,17 @@ MORE = [
     Member("distilbert", 4, 32, 0.1, 4, head=False),
     Member("bert", 4, 64, 0.02, 11, head=True),
 ]
-Panel = Callable[..., list[Asked]]
 
 
-@pytest.fixture
-def panel(loop: LoopThread, tmp_path: Path) -> Panel:
-    """Asks random models claims."""
-
-    def asked(members: Sequence[Member], only: Sequence[str] = ()) -> list[Asked]:
-        with launched(loop, model=checkpoints(members, tmp_path)) as host, bertscope.Client(host.target) as client:
-            return ask(client, members, read_claims(only=only))
-
-    return asked
+def asked(folder: Path, members: Sequence[Member], only: Sequence[str] = ()) -> list[Asked]:
+    flags = [f"--model={each}" for each in checkpoints(members, folder)]
+    with serving("--runtime=torch", *flags) as server, bertscope.Client(server.target) as client:
+        return ask(client, members, read_claims(only=only))
 
 
-def test_what_mixing_of_tokens_brings_about_is_not_taken_for_training(panel: Panel) -> None:
-    found = panel(QUICK, ["anisotropy-rises", "later-layers-are-context-specific"])
+@pytest.mark.slow
+def test_what_mixing_of_tokens_brings_about_is_not_taken_for_training(tmp_path: Path) -> None:
+    found = asked(tmp_path, QUICK, ["anisotropy-rises", "later-layers-are-context-specific"])
     assert not faults({"quick": found})
     headed, headless = ({each.claim.name: each for each in one.claims} for one in found)
     specific = headed["later-layers-are-context-specific"]
@@ -43,7 +38,7 @@ def test_what_mixing_of_tokens_brings_about_is_not_taken_for_training(panel: Pan
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_no_claim_holds_that_takes_training(panel: Panel) -> None:
-    found = panel(MORE)
+def test_no_claim_holds_that_takes_training(tmp_path: Path) -> None:
+    found = asked(tmp_path, MORE)
     assert not faults({"more": found})
     assert all(each.verdict != NOT_ASKED or each.why for one in found for each in one.claims)
