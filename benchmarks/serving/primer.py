@@ -18,12 +18,12 @@ import bertscope
 import numpy as np
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.command.views.progress import asking_claims
-from bertscope_workbench.primer.claim import ClaimTest, read_claims
-from bertscope_workbench.primer.documents import primer_document
-from bertscope_workbench.primer.estimates import Measured, paired, shares
-from bertscope_workbench.primer.page import primer_page
-from bertscope_workbench.primer.run import Primer, run_primer
-from bertscope_workbench.primer.verdicts import FAILS, HOLDS, judge
+from bertscope_workbench.papers.claim import ClaimTest, read_claims
+from bertscope_workbench.papers.documents import claims_document
+from bertscope_workbench.papers.estimates import Measured, paired, shares
+from bertscope_workbench.papers.page import claims_page
+from bertscope_workbench.papers.run import ClaimsRun, run_claims
+from bertscope_workbench.papers.verdicts import FAILS, HOLDS, judge
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -44,13 +44,13 @@ def main(arguments: Sequence[str]) -> int:
         asking_claims() as show,
     ):
         client.load_model(ONNX, source=str(EMBEDDED_FOLDER), runtime="onnx")
-        primer = run_primer(client, claims, models=[TORCH, ONNX], on_progress=show)
+        primer = run_claims(client, claims, models=[TORCH, ONNX], on_progress=show)
     console = Console(width=None if sys.stdout.isatty() else 180)
     console.print(verdict_table(primer))
     differing = differences(primer)
     if options.output:
-        options.output.write_text(primer_page(primer), "utf-8")
-        options.output.with_suffix(".json").write_text(json.dumps(primer_document(primer)), "utf-8")
+        options.output.write_text(claims_page(primer), "utf-8")
+        options.output.with_suffix(".json").write_text(json.dumps(claims_document(primer)), "utf-8")
     if options.simulations:
         console.print(simulation_table(primer, options.simulations))
     for line in (f"verdicts that differ between the runtimes: {', '.join(differing) or 'none'}", machine()):
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(bool(differing))
 
 
-def verdict_table(primer: Primer) -> Table:
+def verdict_table(primer: ClaimsRun) -> Table:
     """Returns the verdict on each claim by model, and the seconds that the first took."""
     names = [results.model.name.removeprefix("models/") for results in primer.models]
     table = Table("section", "claim", *names, "seconds")
@@ -71,14 +71,14 @@ def verdict_table(primer: Primer) -> Table:
     return table
 
 
-def differences(primer: Primer) -> list[str]:
+def differences(primer: ClaimsRun) -> list[str]:
     """Returns the claims that have another verdict in the other runtime."""
     torch_model, onnx_model = primer.models
     pairs = zip(torch_model.claims, onnx_model.claims, strict=True)
     return [ours.claim.name for ours, theirs in pairs if ours.verdict != theirs.verdict]
 
 
-def simulation_table(primer: Primer, simulations: int) -> Table:
+def simulation_table(primer: ClaimsRun, simulations: int) -> Table:
     """Returns how often verdicts are wrong at the shipped sizes, for each test of the first model whose number is a mean."""
     title = f"wrong verdicts in {simulations} simulated samples of each test"
     table = Table("claim", "test", "items", "holds on the threshold", "fails on the threshold", "as measured: another verdict")

@@ -22,10 +22,10 @@ import bertscope
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.command.views.progress import asking_claims
-from bertscope_workbench.primer.claim import Claim, read_claims
-from bertscope_workbench.primer.kept_results import KeptResults
-from bertscope_workbench.primer.run import Compared, run_primer
-from bertscope_workbench.primer.verdicts import DISAGREE, HOLDS, NOT_ASKED, JudgedClaim, conclude, judge
+from bertscope_workbench.papers.claim import Claim, read_claims
+from bertscope_workbench.papers.kept_results import KeptResults
+from bertscope_workbench.papers.run import Compared, run_claims
+from bertscope_workbench.papers.verdicts import DISAGREE, HOLDS, NOT_ASKED, JudgedClaim, conclude, judge
 from rich.console import Console
 from rich.table import Table
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
@@ -134,7 +134,7 @@ def ask(
         for member in members:
             copy = f"{member.name}-tuned"
             compared = Compared(against=copy, fine_tuned=copy, languages=LANGUAGES)
-            primer = run_primer(
+            primer = run_claims(
                 client, [*filter(member.asked, claims)], models=[member.name], compared=compared, kept=kept, on_progress=show
             )
             found.append(Asked(member, primer.models[0].claims))

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
-from bertscope_workbench.primer.claim import Claim, ClaimTest, read_claims
-from bertscope_workbench.primer.estimates import Measured, shares
-from bertscope_workbench.primer.verdicts import UNKNOWN, conclude, judge
+from bertscope_workbench.papers.claim import Claim, ClaimTest, read_claims
+from bertscope_workbench.papers.estimates import Measured, shares
+from bertscope_workbench.papers.verdicts import UNKNOWN, conclude, judge
 
 from benchmarks.serving.primer import differences, verdict_table, wrong_verdicts
 from benchmarks.serving.random_claims import PANELS, Asked, faults, findings_table

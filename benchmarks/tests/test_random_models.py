@@ -5,8 +5,8 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope_workbench.primer.claim import read_claims
-from bertscope_workbench.primer.verdicts import HOLDS, NOT_ASKED, UNKNOWN
+from bertscope_workbench.papers.claim import read_claims
+from bertscope_workbench.papers.verdicts import HOLDS, NOT_ASKED, UNKNOWN
 
 from benchmarks.lib.serving import serving
 from benchmarks.serving.random_claims import Asked, Member, ask, by_tests, checkpoints, faults

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from bertscope_workbench.primer.documents import COLUMNS
-from bertscope_workbench.primer.kept_results import TESTS
+from bertscope_workbench.papers.documents import COLUMNS
+from bertscope_workbench.papers.kept_results import TESTS
 
 from tests.support.disturbance import COMMAND, during
 from tests.support.patience import granted

@@ -7,10 +7,10 @@ from typing import Any
 
 from bertscope import FailedPrecondition, Model
 from bertscope.values.models import read_model
-from bertscope_workbench.primer.asking import Asking
-from bertscope_workbench.primer.claim import Claim, ClaimTest, Quoted
-from bertscope_workbench.primer.estimates import Measured, NotAsked, paired, shares
-from bertscope_workbench.primer.pictures_data import bars, curves, grid
+from bertscope_workbench.papers.asking import Asking
+from bertscope_workbench.papers.claim import Claim, ClaimTest, Quoted
+from bertscope_workbench.papers.estimates import Measured, NotAsked, paired, shares
+from bertscope_workbench.papers.pictures_data import bars, curves, grid
 
 from tests.support.fake_server import model
 

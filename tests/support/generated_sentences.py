@@ -2,7 +2,7 @@
 
 import gzip
 
-from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.papers.items import shipped
 
 
 def written(count: int, most_words: int | None = None) -> str:

@@ -9,8 +9,8 @@ import bertscope
 import pytest
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
-from bertscope_workbench.primer.documents import primer_document
-from bertscope_workbench.primer.run import run_primer
+from bertscope_workbench.papers.documents import claims_document
+from bertscope_workbench.papers.run import run_claims
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched, named
@@ -104,8 +104,8 @@ def test_a_sweep_and_a_table_that_is_hostile(visit: Callable[..., Watched], clie
 
 
 def test_claims_open_to_their_tests(visit: Callable[..., Watched], tmp_path: Path) -> None:
-    primer = run_primer(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
-    (tmp_path / "primer.json").write_text(json_text(primer_document(primer)))
+    primer = run_claims(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
+    (tmp_path / "primer.json").write_text(json_text(claims_document(primer)))
     tab = visit("#results").tab
     tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "primer.json")
     section = tab.get_by_role("region", name="4 Knowledge")

@@ -100,5 +100,5 @@ def test_a_budget_holds_what_grows_and_lowers_what_shrank(tmp_path: Path) -> Non
 
 def test_the_tree_has_a_line_for_each_package() -> None:
     drawn = tree.drawn()
-    for name in ("probing/", "distillation/", "primer/", "references/"):
+    for name in ("probing/", "distillation/", "papers/", "references/"):
         assert f"  {name}" in drawn

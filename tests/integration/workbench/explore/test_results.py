@@ -6,8 +6,8 @@ import pytest
 from bertscope_workbench.command.views.benchmark_files import document as benchmark_document
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
-from bertscope_workbench.primer.documents import primer_document
-from bertscope_workbench.primer.run import run_primer
+from bertscope_workbench.papers.documents import claims_document
+from bertscope_workbench.papers.run import run_claims
 
 from tests.support.claims import CLAIMS, Hosted
 from tests.support.page import opened
@@ -84,8 +84,8 @@ def test_wrong_files(page, body, part):
 
 
 def test_claims(page):
-    primer = run_primer(Hosted("a", "b"), CLAIMS, models=["a", "b"])
-    document = primer_document(primer)
+    primer = run_claims(Hosted("a", "b"), CLAIMS, models=["a", "b"])
+    document = claims_document(primer)
     (event,) = page.ask("results", opened("primer.json", json_text(document).encode()))
     found = event["claims"]
     assert found["models"] == ["a", "b"]

@@ -11,14 +11,14 @@ from bertscope import Client, FailedPrecondition, InvalidArgument
 from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.values.models import short_name
 from bertscope_workbench.command.app import run
+from bertscope_workbench.papers.claim import Claim, read_study
+from bertscope_workbench.papers.documents import claims_document, claims_rows
+from bertscope_workbench.papers.items import Data
+from bertscope_workbench.papers.kept_results import KeptResults
 from bertscope_workbench.papers.published.easy_facts import EASY, HARD
 from bertscope_workbench.papers.published.reproduced import Reproduced
 from bertscope_workbench.papers.published.shown import tables
-from bertscope_workbench.primer.claim import Claim, read_study
-from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.documents import primer_document, primer_rows
-from bertscope_workbench.primer.kept_results import KeptResults
-from bertscope_workbench.primer.run import Compared, Primer, run_primer
+from bertscope_workbench.papers.run import ClaimsRun, Compared, run_claims
 
 from tests.support.harness import Host
 
@@ -96,7 +96,7 @@ def study(capsys: pytest.CaptureFixture[str], host: Host, *arguments: Any) -> tu
     return code, captured.out, captured.err
 
 
-def found_of(primer: Primer, claim: str, model: int = 0) -> Reproduced:
+def found_of(primer: ClaimsRun, claim: str, model: int = 0) -> Reproduced:
     found = primer.result(claim, model).reproduced
     assert found is not None
     return found
@@ -105,7 +105,7 @@ def found_of(primer: Primer, claim: str, model: int = 0) -> Reproduced:
 def test_figures_equal_those_of_single_calls(host: Host, folder: Path) -> None:
     claims = read_study(str(folder / "mine.toml"))
     with Client(host.target) as client:
-        primer = run_primer(
+        primer = run_claims(
             client, claims, models=["bert"], data=Data(folder), compared=Compared(baseline="roberta"), name="mine"
         )
         expected = []
@@ -135,9 +135,9 @@ def test_figures_equal_those_of_single_calls(host: Host, folder: Path) -> None:
     assert found_of(primer, "pairs", 1).figure("accuracy", "same").items == 1
     assert [(each.group, each.metric) for each in pairs.differences[:2]] == [("", "accuracy"), ("order", "accuracy")]
     assert (pairs.baseline, found_of(primer, "pairs", 1).differences) == ("roberta", ())
-    rows = primer_rows(primer)
+    rows = claims_rows(primer)
     assert len([row for row in rows if row[0] == "bert" and row[3] == "pairs"]) == len(pairs.figures) == 3
-    document = json.loads(json.dumps(primer_document(primer), allow_nan=False))
+    document = json.loads(json.dumps(claims_document(primer), allow_nan=False))
     assert document["claims"][2]["reproduction"][0]["differences"][0]["only_model"] == pairs.differences[0].only_model
 
 
@@ -150,7 +150,7 @@ def test_facts_are_primed_ranked_among_a_vocabulary_and_divided_by_how_easy_they
     (folder / "facts.csv").write_text("subject,object\nit,of|the\nthe,a\nof,a\na,a\n", encoding="utf-8")
     claims = read_study(str(folder / "mine.toml"), ["ranks", "facts"])
     with Client(host.target) as client:
-        primer = run_primer(
+        primer = run_claims(
             client,
             claims,
             models=["bert"],
@@ -186,9 +186,9 @@ def test_the_command_prints_a_table_and_writes_a_page(host: Host, folder: Path, 
 def test_a_run_that_was_cut_goes_on_with_the_rows_of_items(host: Host, folder: Path, tmp_path: Path) -> None:
     claims, kept = read_study(str(folder / "mine.toml"), ["pairs", "ranks"]), tmp_path / "kept"
 
-    def ask(claims: Sequence[Claim], **options: Any) -> Primer:
+    def ask(claims: Sequence[Claim], **options: Any) -> ClaimsRun:
         with Client(host.target) as client:
-            return run_primer(client, claims, models=["bert"], data=Data(folder), kept=KeptResults(kept, **options))
+            return run_claims(client, claims, models=["bert"], data=Data(folder), kept=KeptResults(kept, **options))
 
     ask(claims[:1])
     assert [path.name for path in kept.iterdir()] == [f"{claims[0].name}.bert.jsonl"]
@@ -216,10 +216,10 @@ def test_a_study_that_ships_needs_no_data(host: Host, tmp_path: Path, capsys: py
 
 def test_a_model_without_a_head_is_not_asked(host: Host, tmp_path: Path) -> None:
     with Client(host.target) as client:
-        found = run_primer(client, read_study("capitals"), models=["headless"]).result("country")
+        found = run_claims(client, read_study("capitals"), models=["headless"]).result("country")
     assert (found.verdict, found.why) == ("not asked", "headless has no masked-LM head (capability cloze)")
 
 
 def test_a_baseline_is_another_model(host: Host) -> None:
     with Client(host.target) as client, pytest.raises(InvalidArgument, match="is one of the models"):
-        run_primer(client, read_study("capitals"), models=["bert"], compared=Compared(baseline="bert"))
+        run_claims(client, read_study("capitals"), models=["bert"], compared=Compared(baseline="bert"))

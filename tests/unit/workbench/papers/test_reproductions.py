@@ -8,9 +8,10 @@ from typing import Any
 import bertscope
 import pytest
 from bertscope.values.models import Model
+from bertscope_workbench.papers.claim import read_study, shipped_reproduction, studies
 from bertscope_workbench.papers.published.drawn import plot_reproduction
 from bertscope_workbench.papers.published.figures import compare_published, differences, figures_of, same_weights
-from bertscope_workbench.papers.published.items import Blank, Choice, Known
+from bertscope_workbench.papers.published.item_kinds import Blank, Choice, Known
 from bertscope_workbench.papers.published.outcomes import Outcome, Score, WordScores, note
 from bertscope_workbench.papers.published.outcomes import outcome as outcome_of
 from bertscope_workbench.papers.published.readers import Questions, read_questions
@@ -18,7 +19,6 @@ from bertscope_workbench.papers.published.reproduced import Reproduced, read_all
 from bertscope_workbench.papers.published.reproduction import Published
 from bertscope_workbench.papers.published.shown import sentences, tables
 from bertscope_workbench.papers.rejected import Rejected
-from bertscope_workbench.primer.claim import read_study, shipped_reproduction, studies
 
 from tests.support.stored_outputs import outcome
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bertscope_workbench.papers.claim import shipped_reproduction
 from bertscope_workbench.papers.published.figures import differences, figures_of
-from bertscope_workbench.papers.published.items import Association
+from bertscope_workbench.papers.published.item_kinds import Association
 from bertscope_workbench.papers.published.outcomes import Outcome
 from bertscope_workbench.papers.published.readers import Questions, read_questions
 from bertscope_workbench.papers.published.stereotypes import shared_words
-from bertscope_workbench.primer.claim import shipped_reproduction
 
 from tests.support.stored_outputs import outcome
 

@@ -10,9 +10,9 @@ from typing import Annotated
 from bertscope_workbench.command.groups import argument
 from bertscope_workbench.command.options.papers import PaperOptions
 from bertscope_workbench.command.options.server import ServerOptions
+from bertscope_workbench.command.views.claims import print_studies
 from bertscope_workbench.command.views.output import console
-from bertscope_workbench.command.views.primer import print_studies
-from bertscope_workbench.primer.claim import SUFFIX, read_study, studies
+from bertscope_workbench.papers.claim import SUFFIX, read_study, studies
 
 
 def study(

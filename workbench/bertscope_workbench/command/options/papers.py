@@ -16,16 +16,16 @@ from bertscope_workbench.command.options.items import GOES_ON, stopped_in_one_li
 from bertscope_workbench.command.options.models import distinct
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
+from bertscope_workbench.command.views.claims import print_claims, print_results
 from bertscope_workbench.command.views.output import Failure, console, print_json, printable
-from bertscope_workbench.command.views.primer import print_claims, print_primer
 from bertscope_workbench.command.views.progress import asking_claims
 from bertscope_workbench.command.views.table_files import require_table, write_table
-from bertscope_workbench.primer.claim import Claim
-from bertscope_workbench.primer.data import Data
-from bertscope_workbench.primer.documents import COLUMNS, primer_document, primer_rows
-from bertscope_workbench.primer.film import run_film
-from bertscope_workbench.primer.kept_results import KeptResults
-from bertscope_workbench.primer.run import Compared, OnProgress, Primer, PrimerProgress, run_primer
+from bertscope_workbench.papers.claim import Claim
+from bertscope_workbench.papers.documents import COLUMNS, claims_document, claims_rows
+from bertscope_workbench.papers.film import run_film
+from bertscope_workbench.papers.items import Data
+from bertscope_workbench.papers.kept_results import KeptResults
+from bertscope_workbench.papers.run import ClaimsProgress, ClaimsRun, Compared, OnProgress, run_claims
 
 PAGE_FORMATS = (".html",)
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class PaperOptions:
 
         with server.connect(self.timeout) as client, stopped_in_one_line(folder, how) as check, asking_claims() as show:
 
-            def on_progress(progress: PrimerProgress) -> None:
+            def on_progress(progress: ClaimsProgress) -> None:
                 check()
                 show(progress)
 
@@ -92,16 +92,16 @@ class PaperOptions:
         _write(result, output, dark=self.dark)
         kept.finish()
         if self.as_json:
-            print_json(primer_document(result))
+            print_json(claims_document(result))
             return
         screen = console()
-        print_primer(screen, result)
+        print_results(screen, result)
         written = (output, output.with_suffix(".json"), output.with_suffix(".parquet"))
         screen.print(printable("wrote {}, {} and {}".format(*written)), soft_wrap=True)
 
     def _ask(
         self, client: Client, claims: Sequence[Claim], kept: KeptResults, on_progress: OnProgress, name: str, title: str
-    ) -> Primer:
+    ) -> ClaimsRun:
         languages = tuple(each.lower() for each in self.language or ("en",))
         shared: dict[str, Any] = {
             "data": Data(self.data, self.limit, self.vocabulary),
@@ -115,7 +115,7 @@ class PaperOptions:
         try:
             if self.revisions:
                 return run_film(client, claims, self.revisions, model=self.model[0] if self.model else None, **shared)
-            return run_primer(client, claims, models=self.model or (None,), **shared)
+            return run_claims(client, claims, models=self.model or (None,), **shared)
         except OSError as error:
             raise Failure(f"{error.filename}: {error.strerror}") from error
 
@@ -130,15 +130,15 @@ def read_claims_of(read: Callable[[], T]) -> T:
         raise Failure(f"{error.field_violations[0].field}: {error.message}") from error
 
 
-def _write(result: Primer, output: Path, *, dark: bool) -> None:
+def _write(result: ClaimsRun, output: Path, *, dark: bool) -> None:
     """Writes the page and the files beside it: all are made before one is written."""
-    from bertscope_workbench.primer.page import primer_page
+    from bertscope_workbench.papers.page import claims_page
 
     texts = {
-        output: primer_page(result, dark=dark),
-        output.with_suffix(".json"): json.dumps(primer_document(result), allow_nan=False),
+        output: claims_page(result, dark=dark),
+        output.with_suffix(".json"): json.dumps(claims_document(result), allow_nan=False),
     }
     for path, text in texts.items():
         with output_files.written(path) as file:
             file.write(text)
-    write_table(COLUMNS, primer_rows(result), output.with_suffix(".parquet"))
+    write_table(COLUMNS, claims_rows(result), output.with_suffix(".parquet"))

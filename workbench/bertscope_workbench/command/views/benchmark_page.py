@@ -13,7 +13,7 @@ from bertscope import BenchmarkReport, StudyTable
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets, benchmark_verdict
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
 from bertscope_workbench.command.views.output import json_text
-from bertscope_workbench.papers.pages import page_templates
+from bertscope_workbench.papers.templates import page_templates
 
 INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
 """Spaces inside of intervals and before a unit, at which no line may end."""

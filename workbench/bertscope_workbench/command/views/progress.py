@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         Trace,
     )
 
-    from bertscope_workbench.primer.run import PrimerProgress
+    from bertscope_workbench.papers.run import ClaimsProgress
 
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 LINE_SECONDS = 30.0
@@ -146,12 +146,12 @@ def studying() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 @contextmanager
-def asking_claims() -> Iterator[Callable[[PrimerProgress], None]]:
+def asking_claims() -> Iterator[Callable[[ClaimsProgress], None]]:
     """Shows how many tests of claims are done, the one that is asked, and an estimate of the time that is left."""
     with _progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
         task = progress.add_task("asking", total=None)
 
-        def show(event: PrimerProgress) -> None:
+        def show(event: ClaimsProgress) -> None:
             left = ""
             if event.seconds_left is not None:
                 left = f", about {datetime.timedelta(seconds=round(event.seconds_left))} left"

@@ -18,7 +18,7 @@ from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.questions.find_files import direction, every_code
 from bertscope_workbench.explore.streams import Event, with_progress
 from bertscope_workbench.explore.written_files import written
-from bertscope_workbench.primer.data import shipped
+from bertscope_workbench.papers.items import shipped
 from bertscope_workbench.readers.conllu import Sentence, read_sentences
 from bertscope_workbench.readers.item_lists import PartialItems
 from bertscope_workbench.readers.treebanks import UPOS

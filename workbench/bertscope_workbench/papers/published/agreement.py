@@ -10,7 +10,7 @@ from typing import Any
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.papers.keys import Keys
-from bertscope_workbench.papers.published.items import Choice, Item, Read
+from bertscope_workbench.papers.published.item_kinds import Choice, Item, Read
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.papers.published.tables import MASK
 from bertscope_workbench.readers.table_rows import bad_line, text_lines

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bertscope_workbench.papers.published.agreement import lines
-from bertscope_workbench.papers.published.items import Blank, Choice, Item, Read
+from bertscope_workbench.papers.published.item_kinds import Blank, Choice, Item, Read
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.papers.published.tables import MASK, SEPARATOR
 from bertscope_workbench.readers.table_rows import bad_line

@@ -12,7 +12,7 @@ from bertscope import Fact, FactRelation, FactTemplate
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.papers.keys import Keys
-from bertscope_workbench.papers.published.items import Blank, Item, Known, Read, Templates, find_files
+from bertscope_workbench.papers.published.item_kinds import Blank, Item, Known, Read, Templates, find_files
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.papers.published.tables import MASK, OBJECT, SUBJECT
 from bertscope_workbench.readers.fact_files import read_facts

@@ -16,7 +16,7 @@ from bertscope.values.display import record
 from bertscope.values.intervals import mean_interval, wilson_interval
 from bertscope.values.models import short_name
 
-from bertscope_workbench.papers.published.items import Item
+from bertscope_workbench.papers.published.item_kinds import Item
 from bertscope_workbench.papers.published.outcomes import EXTRAS, PREFERENCES, Outcome
 from bertscope_workbench.papers.published.reproduction import Published, Reproduction
 

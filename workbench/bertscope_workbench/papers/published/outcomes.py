@@ -27,7 +27,7 @@ from bertscope.questions.facts.metrics import relation_scores
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values.display import record
 
-from bertscope_workbench.papers.published.items import Association, Blank, Choice, Known, Pair, words_by_text
+from bertscope_workbench.papers.published.item_kinds import Association, Blank, Choice, Known, Pair, words_by_text
 from bertscope_workbench.papers.published.kept_rows import REJECTED, KeptAnswer, KeptRows, OnDone, check_weights
 from bertscope_workbench.readers.answer_rows import fact_result
 from bertscope_workbench.readers.items.formats import Row

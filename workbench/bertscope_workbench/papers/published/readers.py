@@ -14,7 +14,7 @@ from bertscope.values.display import record
 
 from bertscope_workbench.papers.keys import Keys
 from bertscope_workbench.papers.published import agreement, diagnostics, facts, stereotypes, tables
-from bertscope_workbench.papers.published.items import Blank, Item, Read, find_files
+from bertscope_workbench.papers.published.item_kinds import Blank, Item, Read, find_files
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.readers.fact_files import read_words
 

@@ -23,7 +23,7 @@ from bertscope_workbench.papers.published.figures import (
     differences,
     figures_of,
 )
-from bertscope_workbench.papers.published.items import Association, Blank, Choice, Known, Pair, Skipped
+from bertscope_workbench.papers.published.item_kinds import Association, Blank, Choice, Known, Pair, Skipped
 from bertscope_workbench.papers.published.kept_rows import KeptRows
 from bertscope_workbench.papers.published.outcomes import Outcome, ask_associations, ask_facts, ask_pairs, ask_words
 from bertscope_workbench.papers.published.readers import Questions, read_questions

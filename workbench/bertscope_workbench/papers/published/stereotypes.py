@@ -12,7 +12,7 @@ from typing import Any
 
 from bertscope.errors import invalid_argument
 
-from bertscope_workbench.papers.published.items import Association, Item, Pair, Parts, Read
+from bertscope_workbench.papers.published.item_kinds import Association, Item, Pair, Parts, Read
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.readers.table_rows import bad_line
 

@@ -9,7 +9,7 @@ from typing import Any
 from bertscope.errors import invalid_argument
 
 from bertscope_workbench.papers.keys import Keys
-from bertscope_workbench.papers.published.items import Blank, Choice, Item, Pair, Read
+from bertscope_workbench.papers.published.item_kinds import Blank, Choice, Item, Pair, Read
 from bertscope_workbench.papers.published.reproduction import Reproduction
 from bertscope_workbench.readers import files
 

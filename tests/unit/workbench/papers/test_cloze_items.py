@@ -1,0 +1,168 @@
+"""Items of cloze claims: balanced, of one mask each, and told apart as their claims say."""
+
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from bertscope_workbench.papers.asking import Asking
+from bertscope_workbench.papers.items import agreement, knowledge, licensing, negation
+from bertscope_workbench.papers.items.contrasts import MASK, Contrast, of_choices
+from bertscope_workbench.papers.items.generated import sentences
+from bertscope_workbench.papers.items.perturbations import KINDS, Clause, Kind, clause, perturb, pools
+from bertscope_workbench.papers.measures import choices, facts
+from bertscope_workbench.papers.published.item_kinds import Choice
+
+SETS = [pytest.param(make, id=name) for name, (make, _) in choices.SETS.items()]
+CAT = Clause(
+    ("my", "old", "cat", "eats", "a", "small", "fish", "today"),
+    (("PRON", ""), ("ADJ", ""), ("NOUN", ""), ("VERB", ""), ("DET", ""), ("ADJ", ""), ("NOUN", ""), ("ADV", "")),
+    3,
+    frozenset({0, 1, 2}),
+    frozenset({4, 5, 6}),
+)
+WORDS = {("ADJ", ""): ["old", "big"], ("NOUN", ""): ["cat", "fish", "dog"], ("ADV", ""): ["today", "soon"]}
+
+
+@pytest.mark.parametrize("make", SETS)
+def test_items_can_be_asked(make: Callable[[], list[Contrast]]) -> None:
+    items = make()
+    assert len({item.group for item in items}) >= 20
+    assert make() == items  # always the same
+    for item in items:
+        assert len(item.right) == len(item.wrong)
+        assert {*item.right}.isdisjoint(item.wrong)
+        for text, word in (*item.right, *item.wrong):
+            assert text.count(MASK) == 1
+            assert word
+            assert "{" not in text
+            assert "  " not in text
+
+
+@pytest.mark.parametrize("make", [agreement.across_attractors, agreement.nonsense])
+def test_agreement_is_balanced_and_misleads(make: Callable[[], list[Contrast]]) -> None:
+    items = make()
+    forms = Counter(item.right[0][1] for item in items)
+    assert all(forms[one] == forms[several] for one, several in agreement.VERBS)
+    nouns = (*agreement.PEOPLE, *agreement.THINGS)
+    singular, several = {*nouns}, {agreement.plural(noun) for noun in nouns}
+    assert singular.isdisjoint(several)
+    for item in items:
+        text, right = item.right[0]
+        numbers = [word in several for word in text.split(MASK)[0].split() if word in singular | several]
+        assert numbers[0] != numbers[-1]  # the nearest noun has the other number
+        assert numbers[0] == (right in {plural for _, plural in agreement.VERBS})
+
+
+def test_scope_moves_the_same_words() -> None:
+    for item in licensing.in_scope():
+        (right, word), (wrong, other) = item.right[0], item.wrong[0]
+        assert word == other
+        assert sorted(right.lower().split()) == sorted(wrong.lower().split())
+    assert [item.group for item in licensing.licensed()] == [item.group for item in licensing.in_scope()]
+
+
+def test_negated_items_turn_the_affirmed_ones_round() -> None:
+    for affirmed, negated in zip(negation.affirmed(), negation.negated(), strict=True):
+        assert affirmed.group == negated.group
+        assert {(text.replace(" is not a ", " is a "), word) for text, word in negated.wrong} == {*affirmed.right}
+    kinds = [kind for kind, things in negation.KINDS.items() for _ in things.split()]
+    assert len(kinds) == 2 * len(negation.affirmed())
+
+
+def test_sizes_and_comparisons_are_about_the_same_things() -> None:
+    assert [item.group for item in knowledge.sizes()] == [item.group for item in knowledge.comparisons()]
+    item = next(item for item in knowledge.comparisons() if item.group == "elephant, mouse")
+    assert item.right == (
+        ("An elephant is [MASK] than a mouse.", "bigger"),
+        ("A mouse is [MASK] than an elephant.", "smaller"),
+    )
+
+
+def test_names_are_as_many_of_each_country_and_never_where_they_are_said_to_be_born() -> None:
+    assert len({*Counter(country for country, _, _ in knowledge.names()).values()}) == 1
+    stated = {city: country for country, city in knowledge.CITIES.items()}
+    people = {name: country for country, _, name in knowledge.names()}
+    for item in knowledge.names_against_facts():
+        (text, _), (other, _) = item.right[0], item.wrong[0]
+        birth = stated[text.split(" was born in ")[1].split(".")[0]]
+        countries = [item.group, birth, people[other.split(" was born")[0]]]
+        assert len({*countries}) == 3
+
+
+def test_continents_and_languages_are_of_countries_that_have_a_capital() -> None:
+    relations = facts._relations()
+    known = {*relations["country"].objects.values()}
+    for name in ("continent", "language"):
+        assert {*relations[name].objects} - known <= {"Taiwan", "South Korea", "North Korea"}
+        assert len(relations[f"capital's {name}"].objects) >= 60
+
+
+def test_published_choices_of_a_group() -> None:
+    one, other = (Choice((("a [MASK]", word), ("a [MASK]", "x"), ("a [MASK]", "y")), (word,)) for word in ("b", "c"))
+    (found,) = of_choices([one, other], "c")
+    assert (found.right, found.wrong) == ((("a [MASK]", "c"),), (("a [MASK]", "x"),))
+
+
+def test_outcomes_are_right_wrong_tied_or_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {("t", "a"): -1.0, ("t", "b"): -2.0, ("t", "c"): -2.0}
+    monkeypatch.setattr(choices, "log_probabilities", lambda *_, **__: known)
+    pairs = [("a", "b"), ("b", "a"), ("b", "c"), ("a", "z")]
+    items = [Contrast((("t", right),), (("t", wrong),), "g") for right, wrong in pairs]
+    found = choices.outcomes(cast(Asking, SimpleNamespace()), items)
+    assert found[:3] == [1.0, 0.0, 0.5]
+    assert found[3] != found[3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [
+        ("drop-subject", "[MASK] a small fish today ."),
+        ("drop-object", "my old cat [MASK] today ."),
+        ("truncate", "old cat [MASK] a ."),
+    ],
+)
+def test_what_is_left_out(kind: Kind, left: str) -> None:
+    found = perturb(CAT, kind, WORDS)
+    assert found is not None
+    assert found.whole == "my old cat [MASK] a small fish today ."
+    assert found.perturbed == left
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_words_keep_the_sentence_whole(kind: Kind) -> None:
+    found = perturb(CAT, kind, WORDS, number=1)
+    assert found is not None
+    assert found == perturb(CAT, kind, WORDS, number=1)
+    for place, (word, other) in enumerate(zip(found.whole.split(), found.other_words.split(), strict=True)):
+        if word != other:
+            assert other in WORDS[CAT.kinds[place]]
+            assert kind in ("shuffle", "local-shuffle") or word not in found.perturbed.split()
+    assert found.other_words != found.whole
+    if kind in ("shuffle", "local-shuffle"):
+        assert sorted(found.perturbed.split()) == sorted(found.whole.split())
+
+
+def test_local_shuffles_stay_in_their_window() -> None:
+    for number in range(20):
+        found = perturb(CAT, "local-shuffle", WORDS, number)
+        if found is not None:
+            assert {*found.perturbed.split()[:3]} == {"my", "old", "cat"}
+
+
+def test_clauses_of_the_generated_treebank() -> None:
+    found = [each for each in map(clause, sentences()[:60]) if each is not None]
+    assert 10 < len(found) < 60
+    for each in found:
+        assert each.kinds[each.verb][0] == "VERB"
+        assert each.subject
+        assert each.object
+        assert each.verb not in each.subject | each.object
+        assert not each.subject & each.object
+    assert all(kind[0] != "DET" for kind in pools(found))
+
+
+def test_the_constant_answer_is_the_commonest_of_its_relation() -> None:
+    found: Any = facts._constant(["a", "b", "b", "a", "a"], ["x", "x", "x", "y", "y"])
+    assert found.tolist() == [0, 1, 1, 1, 1]

@@ -1,1 +1,0 @@
-"""Asks which claims of BERTology hold for a hosted model: declared claims, measured, each with its control and a verdict."""
