@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import bertscope
+import bertscope_workbench
 from bertscope_service.analyses.objectives.answered import AnsweredQuery, LabelledQuestion
 from bertscope_service.analyses.passages import PassageQuestion
 
@@ -100,7 +100,7 @@ def label_names(path: Path, label: str) -> list[str]:
 def read_words(path: Path, names: Sequence[str]) -> tuple[list[Example], list[str]]:
     """Returns the texts of a file with labelled words, and the names of the labels: `names`, or all in the file if there are
     none."""
-    texts = bertscope.read_probe_texts(path)
+    texts = bertscope_workbench.read_probe_texts(path)
     if texts.problems:
         raise ValueError(str(texts.problems[0]))
     names = names or sorted({name for text in texts for name, *_ in text.labels})
@@ -123,9 +123,9 @@ def read_words(path: Path, names: Sequence[str]) -> tuple[list[Example], list[st
 
 
 def read_answers(path: Path) -> AnsweredQuery:
-    """Returns the questions of a file that `bertscope.read_answered` reads."""
+    """Returns the questions of a file that `bertscope_workbench.read_answered` reads."""
     questions = []
-    items = bertscope.read_answered(path)
+    items = bertscope_workbench.read_answered(path)
     for (question, passage, answers), line in zip(items, items.lines, strict=True):
         name = f"{path} line {line}"
         spans = tuple(place_of(answer, passage) if isinstance(answer, str) else answer for answer in answers)

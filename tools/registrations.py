@@ -56,20 +56,17 @@ def names(path: Path) -> list[str]:
     return []
 
 
-def imports(places: dict[str, str], exported: bool) -> Iterator[str]:
-    """Yields the import statements of names, for type checkers; those that are not in `__all__` are exported one by one."""
+def imports(places: dict[str, str]) -> Iterator[str]:
+    """Yields the import statements of names, for type checkers."""
     for name, module in places.items():
-        yield f"    from {module} import {name}{'' if exported else f' as {name}'}"
+        yield f"    from {module} import {name}"
 
 
 def section(package: Path) -> str:
     """Returns the generated section of a package's `__init__`."""
     places = declared(package)
-    others = declared(WORKBENCH) if package == CLIENT else {}
-    lines = ["if TYPE_CHECKING:", *imports(places, exported=True), *imports(others, exported=False), ""]
+    lines = ["if TYPE_CHECKING:", *imports(places), ""]
     lines += ["_PLACES = {", *(f'    "{name}": "{module}",' for name, module in places.items()), "}"]
-    if others:
-        lines += ["_WORKBENCH = {", *(f'    "{name}",' for name in others), "}"]
     everything = sorted([*places, *(["__version__"] if package == CLIENT else [])])
     lines += ["__all__ = [", *(f'    "{name}",' for name in everything), "]"]
     return formatted("\n".join(lines) + "\n", package / "__init__.py")

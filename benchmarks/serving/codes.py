@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     options = parser.parse_args(arguments)
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    texts = bertscope.read_texts(options.texts)[: options.limit]
+    texts = workbench.read_texts(options.texts)[: options.limit]
     if len(texts) < 10:
         parser.error(f"--texts has {len(texts)} texts; give 10 or more")
     found = compare(texts[len(texts) // 10 :], texts[: len(texts) // 10], options)

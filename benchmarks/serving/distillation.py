@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 from bertscope.questions.compression.steps import Step
 from bertscope_service.embedded import EMBEDDED_FOLDER
@@ -62,7 +63,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--threads", type=int, help="the server's (the cores)")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
     options = parser.parse_args(arguments)
-    texts = bertscope.read_texts(options.texts)[: options.limit]
+    texts = workbench.read_texts(options.texts)[: options.limit]
     if len(texts) < 50:
         parser.error(f"--texts has {len(texts)} texts; give 50 or more")
     threads = [] if options.threads is None else ["--threads", str(options.threads)]

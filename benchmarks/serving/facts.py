@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import grpc
 import numpy as np
 import torch
@@ -70,11 +71,11 @@ def claims(data: Path, rounds: int, count: int | None) -> Iterator[Claim]:
 
 def read(data: Path, count: int | None) -> FactSet:
     """Reads the facts of a folder."""
-    known = bertscope.read_templates(data / TEMPLATES)
+    known = workbench.read_templates(data / TEMPLATES)
     tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_FOLDER)
     facts: list[bertscope.Fact] = []
     for path in sorted(data.glob("P*.jsonl")):
-        found = [fact for fact in bertscope.read_facts(path) if len(tokenizer.tokenize(next(iter(fact.objects)))) == 1]
+        found = [fact for fact in workbench.read_facts(path) if len(tokenizer.tokenize(next(iter(fact.objects)))) == 1]
         facts += found[:count]
     return FactSet(facts, {name: known[name] for name in dict.fromkeys(fact.relation for fact in facts)})
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
@@ -56,7 +57,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
     options = parser.parse_args(arguments)
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    texts = bertscope.read_probe_conllu(options.treebank, options.label, limit=options.sentences)
+    texts = workbench.read_probe_conllu(options.treebank, options.label, limit=options.sentences)
     if len(texts) < 10:
         parser.error(f"--treebank has {len(texts)} sentences; give 10 or more")
     found = compare(texts, options)

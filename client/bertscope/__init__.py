@@ -5,8 +5,8 @@
 ...     for answer in client.fill_mask(["Paris is the capital of [MASK]."], top_k=5):
 ...         print(answer.masks[0].predictions[0].token)
 
-A name is imported when it is first used. Names of files, readers and plots are those of `bertscope_workbench`, which the extra
-"workbench" installs.
+A name is imported when it is first used. Readers of files, plots and measures that take several calls are names of
+`bertscope_workbench`, which the extra "workbench" installs.
 """
 
 from typing import TYPE_CHECKING
@@ -15,112 +15,6 @@ from bertscope._version import __version__
 
 # Generated from each module's __all__ by `make client`.
 if TYPE_CHECKING:
-    from bertscope_workbench.plots.alignment import plot_alignment as plot_alignment
-    from bertscope_workbench.plots.alignment import save_alignment as save_alignment
-    from bertscope_workbench.plots.attention import plot_attention as plot_attention
-    from bertscope_workbench.plots.attention import save_attention as save_attention
-    from bertscope_workbench.plots.attention_page import AttentionPage as AttentionPage
-    from bertscope_workbench.plots.attention_page import attention_page as attention_page
-    from bertscope_workbench.plots.attention_statistics import plot_description as plot_description
-    from bertscope_workbench.plots.attention_statistics import save_description as save_description
-    from bertscope_workbench.plots.attribution import plot_attribution as plot_attribution
-    from bertscope_workbench.plots.attribution import save_attribution as save_attribution
-    from bertscope_workbench.plots.benchmark import plot_benchmark as plot_benchmark
-    from bertscope_workbench.plots.benchmark import save_benchmark as save_benchmark
-    from bertscope_workbench.plots.code_length import plot_code_length as plot_code_length
-    from bertscope_workbench.plots.code_length import save_code_length as save_code_length
-    from bertscope_workbench.plots.comparison import plot_comparison as plot_comparison
-    from bertscope_workbench.plots.comparison import save_comparison as save_comparison
-    from bertscope_workbench.plots.facts import plot_facts as plot_facts
-    from bertscope_workbench.plots.facts import save_facts as save_facts
-    from bertscope_workbench.plots.geometry import plot_geometry as plot_geometry
-    from bertscope_workbench.plots.geometry import save_geometry as save_geometry
-    from bertscope_workbench.plots.inspection import plot_inspection as plot_inspection
-    from bertscope_workbench.plots.inspection import save_inspection as save_inspection
-    from bertscope_workbench.plots.lens import plot_lens as plot_lens
-    from bertscope_workbench.plots.lens import save_lens as save_lens
-    from bertscope_workbench.plots.probes import plot_probe as plot_probe
-    from bertscope_workbench.plots.probes import plot_regression_probe as plot_regression_probe
-    from bertscope_workbench.plots.probes import save_probe as save_probe
-    from bertscope_workbench.plots.probes import save_regression_probe as save_regression_probe
-    from bertscope_workbench.plots.relations import plot_features as plot_features
-    from bertscope_workbench.plots.relations import plot_relations as plot_relations
-    from bertscope_workbench.plots.relations import save_features as save_features
-    from bertscope_workbench.plots.relations import save_relations as save_relations
-    from bertscope_workbench.plots.representation_comparison import plot_representations as plot_representations
-    from bertscope_workbench.plots.representation_comparison import save_representations as save_representations
-    from bertscope_workbench.plots.retrieval import plot_retrieval as plot_retrieval
-    from bertscope_workbench.plots.retrieval import save_retrieval as save_retrieval
-    from bertscope_workbench.plots.scores import plot_surprisal as plot_surprisal
-    from bertscope_workbench.plots.scores import save_surprisal as save_surprisal
-    from bertscope_workbench.plots.structural_probes import plot_structural_probe as plot_structural_probe
-    from bertscope_workbench.plots.structural_probes import save_structural_probe as save_structural_probe
-    from bertscope_workbench.plots.substitutions import plot_substitutions as plot_substitutions
-    from bertscope_workbench.plots.substitutions import save_substitutions as save_substitutions
-    from bertscope_workbench.plots.sweeps import plot_ranking as plot_ranking
-    from bertscope_workbench.plots.sweeps import plot_sweep as plot_sweep
-    from bertscope_workbench.plots.sweeps import save_ranking as save_ranking
-    from bertscope_workbench.plots.sweeps import save_sweep as save_sweep
-    from bertscope_workbench.plots.text_sets import plot_accuracy as plot_accuracy
-    from bertscope_workbench.plots.text_sets import save_accuracy as save_accuracy
-    from bertscope_workbench.plots.traces import plot_trace as plot_trace
-    from bertscope_workbench.plots.traces import save_trace as save_trace
-    from bertscope_workbench.plots.trees import plot_trees as plot_trees
-    from bertscope_workbench.plots.trees import save_trees as save_trees
-    from bertscope_workbench.plots.word_attribution import plot_word_attribution as plot_word_attribution
-    from bertscope_workbench.plots.word_attribution import save_word_attribution as save_word_attribution
-    from bertscope_workbench.readers.answer_rows import read_fact_rows as read_fact_rows
-    from bertscope_workbench.readers.answer_rows import read_pair_rows as read_pair_rows
-    from bertscope_workbench.readers.embedded_codes import embedded_codes as embedded_codes
-    from bertscope_workbench.readers.fact_files import read_facts as read_facts
-    from bertscope_workbench.readers.fact_files import read_templates as read_templates
-    from bertscope_workbench.readers.fact_files import read_words as read_words
-    from bertscope_workbench.readers.files import INPUTS as INPUTS
-    from bertscope_workbench.readers.files import LABEL_SETS as LABEL_SETS
-    from bertscope_workbench.readers.files import LABELLED as LABELLED
-    from bertscope_workbench.readers.files import PAIRS as PAIRS
-    from bertscope_workbench.readers.files import PROMPTS as PROMPTS
-    from bertscope_workbench.readers.files import QUESTIONS as QUESTIONS
-    from bertscope_workbench.readers.files import RATED as RATED
-    from bertscope_workbench.readers.files import SIMILAR as SIMILAR
-    from bertscope_workbench.readers.files import TEXTS as TEXTS
-    from bertscope_workbench.readers.files import ItemKind as ItemKind
-    from bertscope_workbench.readers.files import read_answered as read_answered
-    from bertscope_workbench.readers.files import read_inputs as read_inputs
-    from bertscope_workbench.readers.files import read_label_sets as read_label_sets
-    from bertscope_workbench.readers.files import read_labelled as read_labelled
-    from bertscope_workbench.readers.files import read_pairs as read_pairs
-    from bertscope_workbench.readers.files import read_prompts as read_prompts
-    from bertscope_workbench.readers.files import read_questions as read_questions
-    from bertscope_workbench.readers.files import read_rated as read_rated
-    from bertscope_workbench.readers.files import read_similar as read_similar
-    from bertscope_workbench.readers.files import read_texts as read_texts
-    from bertscope_workbench.readers.items.run import RowsProgress as RowsProgress
-    from bertscope_workbench.readers.items.run import WrittenItems as WrittenItems
-    from bertscope_workbench.readers.items.run import write_items as write_items
-    from bertscope_workbench.readers.items.sources import Item as Item
-    from bertscope_workbench.readers.items.sources import ItemFile as ItemFile
-    from bertscope_workbench.readers.set_files import read_sets as read_sets
-    from bertscope_workbench.readers.span_files import SpanTexts as SpanTexts
-    from bertscope_workbench.readers.span_files import ValuedTexts as ValuedTexts
-    from bertscope_workbench.readers.span_files import read_feature_texts as read_feature_texts
-    from bertscope_workbench.readers.span_files import read_probe_texts as read_probe_texts
-    from bertscope_workbench.readers.span_files import read_relation_texts as read_relation_texts
-    from bertscope_workbench.readers.span_files import read_span_texts as read_span_texts
-    from bertscope_workbench.readers.span_files import read_valued_texts as read_valued_texts
-    from bertscope_workbench.readers.state_files import WrittenStates as WrittenStates
-    from bertscope_workbench.readers.state_files import write_states as write_states
-    from bertscope_workbench.readers.translation_files import read_gold_alignments as read_gold_alignments
-    from bertscope_workbench.readers.translation_files import read_translations as read_translations
-    from bertscope_workbench.readers.treebanks import ConlluLabel as ConlluLabel
-    from bertscope_workbench.readers.treebanks import ProbeTexts as ProbeTexts
-    from bertscope_workbench.readers.treebanks import TreeTexts as TreeTexts
-    from bertscope_workbench.readers.treebanks import read_conllu as read_conllu
-    from bertscope_workbench.readers.treebanks import read_conllu_features as read_conllu_features
-    from bertscope_workbench.readers.treebanks import read_probe_conllu as read_probe_conllu
-    from bertscope_workbench.readers.treebanks import read_propbank as read_propbank
-    from bertscope_workbench.readers.treebanks import read_tree_conllu as read_tree_conllu
-
     from bertscope.aio import AsyncClient
     from bertscope.client import Client
     from bertscope.client.ablation import HeadSweep
@@ -616,113 +510,6 @@ _PLACES = {
     "weight_only": "bertscope.questions.compression.steps",
     "zero": "bertscope.values.interventions",
 }
-_WORKBENCH = {
-    "AttentionPage",
-    "ConlluLabel",
-    "INPUTS",
-    "Item",
-    "ItemFile",
-    "ItemKind",
-    "LABELLED",
-    "LABEL_SETS",
-    "PAIRS",
-    "PROMPTS",
-    "ProbeTexts",
-    "QUESTIONS",
-    "RATED",
-    "RowsProgress",
-    "SIMILAR",
-    "SpanTexts",
-    "TEXTS",
-    "TreeTexts",
-    "ValuedTexts",
-    "WrittenItems",
-    "WrittenStates",
-    "attention_page",
-    "embedded_codes",
-    "plot_accuracy",
-    "plot_alignment",
-    "plot_attention",
-    "plot_attribution",
-    "plot_benchmark",
-    "plot_code_length",
-    "plot_comparison",
-    "plot_description",
-    "plot_facts",
-    "plot_features",
-    "plot_geometry",
-    "plot_inspection",
-    "plot_lens",
-    "plot_probe",
-    "plot_ranking",
-    "plot_regression_probe",
-    "plot_relations",
-    "plot_representations",
-    "plot_retrieval",
-    "plot_structural_probe",
-    "plot_substitutions",
-    "plot_surprisal",
-    "plot_sweep",
-    "plot_trace",
-    "plot_trees",
-    "plot_word_attribution",
-    "read_answered",
-    "read_conllu",
-    "read_conllu_features",
-    "read_fact_rows",
-    "read_facts",
-    "read_feature_texts",
-    "read_gold_alignments",
-    "read_inputs",
-    "read_label_sets",
-    "read_labelled",
-    "read_pair_rows",
-    "read_pairs",
-    "read_probe_conllu",
-    "read_probe_texts",
-    "read_prompts",
-    "read_propbank",
-    "read_questions",
-    "read_rated",
-    "read_relation_texts",
-    "read_sets",
-    "read_similar",
-    "read_span_texts",
-    "read_templates",
-    "read_texts",
-    "read_translations",
-    "read_tree_conllu",
-    "read_valued_texts",
-    "read_words",
-    "save_accuracy",
-    "save_alignment",
-    "save_attention",
-    "save_attribution",
-    "save_benchmark",
-    "save_code_length",
-    "save_comparison",
-    "save_description",
-    "save_facts",
-    "save_features",
-    "save_geometry",
-    "save_inspection",
-    "save_lens",
-    "save_probe",
-    "save_ranking",
-    "save_regression_probe",
-    "save_relations",
-    "save_representations",
-    "save_retrieval",
-    "save_structural_probe",
-    "save_substitutions",
-    "save_surprisal",
-    "save_sweep",
-    "save_trace",
-    "save_trees",
-    "save_word_attribution",
-    "write_items",
-    "write_states",
-}
 __all__ = [
     "AMINO_ACIDS",
     "AbsentText",
@@ -1030,17 +817,12 @@ if not TYPE_CHECKING:  # A type checker would believe that every name is an attr
         """Imports a public name when it is first used."""
         from importlib import import_module
 
-        if name in _PLACES:
-            value = getattr(import_module(_PLACES[name]), name)
-        elif name in _WORKBENCH:
-            from bertscope.values.workbench import of_workbench
-
-            value = of_workbench(name)
-        else:
-            raise AttributeError(f"module 'bertscope' has no attribute {name!r}", name=name, obj=None)
-        globals()[name] = value
+        if name not in _PLACES:
+            others = "plots, readers of files and measures that take several calls are names of bertscope_workbench"
+            raise AttributeError(f"module 'bertscope' has no attribute {name!r}; {others}", name=name, obj=None)
+        globals()[name] = value = getattr(import_module(_PLACES[name]), name)
         return value
 
     def __dir__() -> list[str]:
-        """Returns the public names, those of the workbench too."""
-        return sorted({*globals(), *__all__, *_WORKBENCH})
+        """Returns the public names."""
+        return sorted({*globals(), *__all__})

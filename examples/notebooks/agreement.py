@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench
 
 examples = Path("..")
 ports = Path(tempfile.mkdtemp(), "ports.json")
@@ -40,7 +41,7 @@ client
 # see whether the interval excludes it.
 
 # %%
-sets = bertscope.read_pairs(examples / "agreement.tsv", groups="number")
+sets = bertscope_workbench.read_pairs(examples / "agreement.tsv", groups="number")
 comparison = client.compare_texts(sets)
 comparison
 
@@ -51,7 +52,7 @@ comparison
 # best fixed offset, which needs no grammar.
 
 # %%
-relations = client.score_relations(bertscope.read_conllu(examples / "sentences.conllu"))
+relations = client.score_relations(bertscope_workbench.read_conllu(examples / "sentences.conllu"))
 relations["nsubj"]
 
 # %% [markdown]
@@ -61,7 +62,7 @@ relations["nsubj"]
 # difference whose interval leaves out 0: here none does, as seven pairs are too few to name a head that is needed.
 
 # %%
-pairs = bertscope.MinimalPairs(bertscope.read_pairs(examples / "agreement.tsv"))
+pairs = bertscope.MinimalPairs(bertscope_workbench.read_pairs(examples / "agreement.tsv"))
 sweep = client.sweep_heads(pairs).table()
 sweep
 

@@ -31,6 +31,7 @@ while not ports.exists() and server.poll() is None:
     time.sleep(0.1)
 client = bertscope.Client(f"127.0.0.1:{json.loads(ports.read_text())['port']}")
 client.wait_until_serving(timeout=300)
+# %load_ext bertscope_workbench
 client
 
 # %% [markdown]

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench
 
 examples = Path("..")
 ports = Path(tempfile.mkdtemp(), "ports.json")
@@ -56,7 +57,7 @@ speedup
 # The same pairs of sentences, asked of both models. Look at both groups: a loss need not be the same in each.
 
 # %%
-sets = bertscope.read_pairs(examples / "agreement.tsv", groups="number")
+sets = bertscope_workbench.read_pairs(examples / "agreement.tsv", groups="number")
 whole, half = client.compare_texts(sets), client.compare_texts(sets, model="half")
 print(whole)
 half
@@ -67,7 +68,7 @@ half
 # 2019). The rows are the most similar layers.
 
 # %%
-texts = bertscope.read_texts(examples / "sentences.txt")
+texts = bertscope_workbench.read_texts(examples / "sentences.txt")
 client.compare_representations(texts, other_model="half")
 
 # %%

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 
@@ -37,7 +38,7 @@ def maps(words: tuple[str, ...]) -> bertscope.AttentionMaps:
 
 def opened(browser: Browser, words: tuple[str, ...], **options: object) -> Watched:
     context = browser.new_context(**options)  # type: ignore[arg-type]
-    page = bertscope.attention_page(maps(words))
+    page = workbench.attention_page(maps(words)).html
     context.route(f"http://{HOST}/**", lambda route: route.fulfill(body=page, content_type="text/html; charset=utf-8"))
     watched = Watched(context, HOST)
     watched.tab.goto(f"http://{HOST}/maps.html")
@@ -75,7 +76,7 @@ def test_a_long_text_has_no_lines(browser: Browser) -> None:
 def test_in_a_notebook_it_is_as_high_as_its_content_and_no_wider_than_its_cell(browser: Browser, width: int) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 600})
     many = dataclasses.replace(maps(WORDS), attention=np.zeros((2, 12, 5, 5), np.float32), heads=tuple(range(12)))
-    tab.set_content(f"<body style='margin: 0'>{many._repr_html_()}")
+    tab.set_content(f"<body style='margin: 0'>{workbench.attention_page(many)._repr_html_()}")
     frame = "document.querySelector('iframe')"
     inner = f"{frame}.contentDocument.documentElement"
     tab.wait_for_function(f"{frame}.clientHeight > {inner}.getBoundingClientRect().height")

@@ -3,15 +3,16 @@
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 
-TEXTS = bertscope.read_texts(Path(__file__).resolve().parents[2] / "examples" / "sentences.txt")
+TEXTS = workbench.read_texts(Path(__file__).resolve().parents[2] / "examples" / "sentences.txt")
 
 
 @pytest.mark.slow
 def test_embedded_codes_explain_the_embedded_model(target: str) -> None:
-    codes = bertscope.embedded_codes()
+    codes = workbench.embedded_codes()
     with bertscope.Client(target) as client:
         read = list(client.extract_hidden_states(TEXTS, layers=[codes.layer]))
         states = np.concatenate([one.states[0, 1:-1] for one in read])

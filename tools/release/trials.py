@@ -28,15 +28,6 @@ sys.exit(", ".join(set(sys.argv[2:]) & set(sys.modules)) or None)
 """
 """Imports each module of a package. One may lack the package of an extra, and nothing else; none of the packages that follow
 may have been imported."""
-_WITHOUT_WORKBENCH = """
-import bertscope
-try:
-    bertscope.plot_attention
-except ImportError as error:
-    assert "bertscope-workbench" in str(error), error
-else:
-    raise SystemExit("plot_attention is there without the workbench")
-"""
 HEAVY = ("torch", "transformers", "bertscope_service")
 FOR_PEOPLE = ("bertscope_workbench", "matplotlib", "pandas", "rich", "typer")
 
@@ -72,10 +63,9 @@ def attempt(version: str, built: Distributions, folder: Path, constraints: Path)
 
 
 def try_client(environment: Environment, client: Distribution) -> None:
-    """Tests the client, installed alone: all of it but the extras can be imported, it imports no large packages and none for
-    people, and it says what to install for a plot."""
+    """Tests the client, installed alone: all of it but the extras can be imported, and it imports no large packages and none
+    for people."""
     environment.run("python", "-c", _IMPORT_ALL, "bertscope", *HEAVY, *FOR_PEOPLE)
-    environment.run("python", "-c", _WITHOUT_WORKBENCH)
     write_sbom(client, environment.python)
 
 

@@ -1,6 +1,6 @@
 """Tools for people who work with a bertscope server: a command, plots, studies, readers of files, and a page.
 
-A name is imported when it is first used; each is a name of `bertscope`, too.
+A name is imported when it is first used.
 """
 
 from typing import TYPE_CHECKING
@@ -296,6 +296,14 @@ __all__ = [
     "write_states",
 ]
 # End of what is generated.
+
+
+def load_ipython_extension(shell: object) -> None:
+    """Shows attention maps, traces, words and readings of layers as pictures in a notebook: `%load_ext bertscope_workbench`."""
+    from bertscope_workbench.plots.notebook import register
+
+    register(shell)
+
 
 if not TYPE_CHECKING:  # A type checker would believe that every name is an attribute.
 

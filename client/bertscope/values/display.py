@@ -18,14 +18,6 @@ LINE, LINES = 118, 14
 """The length of a line, and the number of lines, of what a prompt shows."""
 MAX_TEXT, MAX_VALUES, MAX_LINE = 40, 4, 160
 BEST_ROWS = 10
-MAX_WEIGHTS = 300_000
-"""The most weights of maps that a notebook draws by itself: a page with more takes megabytes in the notebook's file."""
-FRAME = (
-    '<iframe srcdoc="{}" width="100%" height="600" style="border:0" onload="const inner = this.contentDocument.documentElement;'
-    " const fit = () => {{ this.style.height = Math.ceil(inner.getBoundingClientRect().height) + 24 + 'px'; }};"
-    ' new ResizeObserver(fit).observe(inner); fit()"></iframe>'
-)
-"""A page within a page, as high as its content: in a notebook that isn't trusted, where nothing runs, 600 pixels."""
 
 
 Class = TypeVar("Class")
@@ -213,11 +205,6 @@ def _kind(column: pd.Series[Any]) -> str:
     found = infer_dtype(column, skipna=True)
     empty = "string" if column.name in _TEXTS else _INFERRED["datetime" if column.name in _TIMES else "floating"]
     return empty if found == "empty" else _INFERRED.get(found, "object")
-
-
-def page_html(page: str) -> str:
-    """Returns a whole page within a notebook, as high as the page is."""
-    return FRAME.format(html.escape(page))
 
 
 def _short(value: Any, depth: int = 0) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
@@ -137,7 +138,7 @@ def test_uses_of_a_word(visit: Visit) -> None:
 
 def test_a_class_of_a_probe(visit: Visit, client: bertscope.Client, tmp_path: Path) -> None:
     path = tmp_path / "probes.npz"
-    texts = bertscope.read_probe_conllu(EXAMPLES, "upos")
+    texts = workbench.read_probe_conllu(EXAMPLES, "upos")
     kept = bertscope.KeptProbe.of(client.train_probe(texts, layers=[2, 4], weights=True))
     kept.save(path)
     tab = visit("#layers").tab

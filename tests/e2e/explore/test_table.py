@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
@@ -139,7 +140,7 @@ def test_a_slice_goes_on(visit: Callable[..., Watched], tmp_path: Path) -> None:
         tab.get_by_role("button", name="Save slice").click()
     path = tmp_path / saved.value.suggested_filename
     saved.value.save_as(path)
-    assert [(text, list(answers)) for text, answers in bertscope.read_prompts(path)] == [
+    assert [(text, list(answers)) for text, answers in workbench.read_prompts(path)] == [
         (row[0], [row[1]]) for row in ROWS if row[2] == "city"
     ]
     assert all(isinstance(json.loads(line)["score"], float) for line in path.read_text().splitlines())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.command.views.sweep_files import write_effects
@@ -173,7 +174,7 @@ def test_pairs_and_relations(visit: Callable[..., Watched], client: bertscope.Cl
     tab.get_by_label("A treebank, .conllu").set_input_files(path)
     expect(tab.get_by_role("heading", name=re.compile("^det: which head finds the"))).to_be_visible()
     tab.get_by_role("button", name="nsubj").click()
-    best = client.score_relations(bertscope.read_conllu(path))["nsubj"].best()
+    best = client.score_relations(workbench.read_conllu(path))["nsubj"].best()
     expect(tab.get_by_role("heading", name=re.compile("^nsubj: which head finds the"))).to_be_visible()
     expect(tab.get_by_text(f"Best: layer {best.layer}, head {best.head}, 100.0")).to_be_visible()
     expect(tab.get_by_text("chosen on the same sentences, so that it finds less in others")).to_be_visible()

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import bertscope
 import pytest
-from bertscope.questions.attribution.words_view import signed
+from bertscope_workbench.plots.words_html import signed
 from playwright.sync_api import Locator, Route, expect
 from playwright.sync_api import Page as Tab
 

@@ -7,6 +7,7 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope_workbench.command.app import run
 
@@ -60,7 +61,7 @@ def test_a_file_of_questions(command: Command, answers: bertscope.AnsweredQuesti
     assert (code, err) == (0, "")
     written = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
     assert [row["predicted_answer"] for row in written] == [answer.answer for answer in answers]
-    assert bertscope.read_questions(file, columns={"passage": "context"}) == [
+    assert workbench.read_questions(file, columns={"passage": "context"}) == [
         (one["question"], one["context"]) for one in items
     ]
     code, out, _ = command(*options, "--json")

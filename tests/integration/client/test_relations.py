@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import grpc
 import numpy as np
 import pandas
@@ -45,7 +46,7 @@ def treebank(tmp_path: Path) -> Path:
 
 
 def test_features_of_the_asynchronous_client(host: Host, treebank: Path) -> None:
-    texts = bertscope.read_conllu_features(treebank)
+    texts = workbench.read_conllu_features(treebank)
 
     async def ask() -> bertscope.FeatureScores:
         async with bertscope.AsyncClient(host.target) as client:
@@ -164,7 +165,7 @@ def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_p
     assert "each word depends on the one before: 28.6 %, on the one after: 57.1 %" in out
     assert "texts whose links are no tree: 1" in out
     with bertscope.Client(host.target) as client:
-        found = client.score_trees(bertscope.read_conllu(treebank), model="bert", by_head=True)
+        found = client.score_trees(workbench.read_conllu(treebank), model="bert", by_head=True)
     assert table.read_text(encoding="utf-8").startswith("layer,head,texts,words,directed")
     code, out, _ = run_at(host.target, *arguments, "--by-head", "--json")
     assert code == 0
@@ -175,7 +176,7 @@ def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_p
 
 def test_the_best_heads_of_relations_are_a_parser(run_at: Any, host: Host, treebank: Path) -> None:
     with bertscope.Client(host.target) as client:
-        found = client.score_relations(bertscope.read_conllu(treebank), model="bert")
+        found = client.score_relations(workbench.read_conllu(treebank), model="bert")
     undirected, directed = 100 * found.combined_accuracy(None), 100 * found.combined_accuracy()
     assert found.combined_accuracy(None, select="same") >= found.combined_accuracy(select="same")
     expected = f"← {directed:.1f} %, undirected {undirected:.1f} %; by its best offset: "
@@ -204,7 +205,7 @@ def test_other_texts_choose_the_heads(run_at: Any, host: Host, treebank: Path, t
     assert (code, "chosen on other texts, scored on these" in " ".join(out.split())) == (0, True)
     code, out, _ = run_at(host.target, *arguments, "--json")
     with bertscope.Client(host.target) as client:
-        found, chosen = (client.score_relations(bertscope.read_conllu(path), model="bert") for path in (treebank, other))
+        found, chosen = (client.score_relations(workbench.read_conllu(path), model="bert") for path in (treebank, other))
     best = {one.relation: one for one in found.best_heads(select=chosen)}
     assert best["nsubj"].chosen_on == "other"
     for one in json.loads(out)["relations"]:
@@ -218,7 +219,7 @@ def test_an_untrained_model_is_a_control(run_at: Any, host: Host, treebank: Path
     code, out, _ = run_at(host.target, *arguments)
     assert (code, "untrained" in out.split("nsubj")[0]) == (0, True)
     code, out, _ = run_at(host.target, *arguments, "--json")
-    texts = bertscope.read_conllu(treebank)
+    texts = workbench.read_conllu(treebank)
     with bertscope.Client(host.target) as client:
         assert not [model.name for model in client.list_models() if "untrained" in model.name]
         try:

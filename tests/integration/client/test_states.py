@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope_workbench.command.app import run
@@ -127,7 +128,7 @@ def test_quantities(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[st
         with pytest.raises(bertscope.InvalidArgument, match="layers 0 to 3"):
             list(client.extract_hidden_states("The cat sat.", model="bert", layers=4, quantity="head_contexts"))
         with pytest.raises(bertscope.InvalidArgument, match="quantity"):
-            bertscope.write_states(
+            workbench.write_states(
                 tmp_path / "a.npy", ["a"], client.extract_hidden_states, options={"quantity": "head_contexts"}
             )
     assert (contexts.states.shape, contexts.layers, contexts.quantity) == ((2, 6, 4, 8), (3, 0), "head_contexts")

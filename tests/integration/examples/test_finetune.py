@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import bertscope
+import bertscope_workbench as workbench
 import pytest
 import torch
 from transformers import (
@@ -181,7 +181,7 @@ def test_questions_about_capitals_can_be_read(tmp_path: Path) -> None:
     """No country is in both files, and a fifth of the questions has no answer."""
     files = tmp_path / "train.jsonl", tmp_path / "dev.jsonl"
     questions.main(*map(str, files))
-    train, dev = (bertscope.read_answered(file) for file in files)
+    train, dev = (workbench.read_answered(file) for file in files)
     assert {question for question, *_ in train}.isdisjoint(question for question, *_ in dev)
     for items in (train, dev):
         assert sum(not answers for *_, answers in items) == len(items) / 5 > 50

@@ -1,6 +1,6 @@
 """Attributions of logits: the request, the reply, its table, its output, its figure, and replies that break the contract."""
 
-import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 from bertscope.questions.representations.attribution import asked_attributions, read_attributions
 from bertscope.v1 import representation_lens_pb2 as lens
@@ -47,8 +47,8 @@ def test_attributions(stored) -> None:
         shown=repr(many),
         printed=printed(print_attribution, found),
         document=attribution_document(found),
-        figure=bertscope.plot_attribution(found),
-        dark=bertscope.plot_attribution(found, dark=True),
+        figure=workbench.plot_attribution(found),
+        dark=workbench.plot_attribution(found, dark=True),
         broken=refusals(lambda messages: read_attributions([GIVEN], *messages), reply()),
     )
 

@@ -3,10 +3,13 @@
 import dataclasses
 import re
 import sys
+from types import SimpleNamespace
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 PROVENANCE = bertscope.Provenance(
     "models/m", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {"torch": "2", "numpy": "2"}, "zero_based"
@@ -53,8 +56,11 @@ def test_lists_are_tables_in_a_notebook(monkeypatch):
 
 
 def test_maps_are_a_page_in_a_notebook_unless_they_are_large():
-    assert maps(4)._repr_html_().startswith("<iframe srcdoc=")
-    assert maps(128)._repr_html_() is None
+    shell = SimpleNamespace(display_formatter=DisplayFormatter())
+    workbench.load_ipython_extension(shell)
+    small, large = (shell.display_formatter.format(maps(size))[0] for size in (4, 128))
+    assert small["text/html"].startswith("<iframe srcdoc=")
+    assert [*large] == ["text/plain"]
 
 
 def test_maps_without_special_tokens():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.facts.answers import read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
@@ -103,14 +104,14 @@ def test_answers_are_read_back_from_their_rows(tmp_path: Path, suffix: str) -> N
             assert fact == result.fact
             yield result
 
-    bertscope.write_items(path, ASKED, query_facts)  # type: ignore[arg-type]  # an iterator will do
-    found = bertscope.read_fact_rows(path, RELATIONS.values())
+    workbench.write_items(path, ASKED, query_facts)  # type: ignore[arg-type]  # an iterator will do
+    found = workbench.read_fact_rows(path, RELATIONS.values())
     source = dataclasses.replace(expected.provenance, device="")
     assert found.provenance == source
     assert found.results == tuple(dataclasses.replace(result, provenance=source) for result in expected)
     assert (found.ranked_among, found.vocabulary_left_out, found.scoring) == ({"capital": 500, "born": 0}, 3, "single_entry")
     with pytest.raises(bertscope.InvalidArgument, match="row 1: is no answer about these relations"):
-        bertscope.read_fact_rows(path, FactRelation("other", "[X] [Y]"))
+        workbench.read_fact_rows(path, FactRelation("other", "[X] [Y]"))
 
 
 def test_scores(stored) -> None:
@@ -183,19 +184,19 @@ def test_files_as_they_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         Path(name).write_text(text, encoding="utf-8")
-    found = bertscope.read_facts("P36.jsonl")
+    found = workbench.read_facts("P36.jsonl")
     assert found.lines == [1, 2, 3]
     stored(
         facts=list(found),
-        of_one_relation=list(bertscope.read_facts("P36.jsonl", relation="r", limit=2)),
-        table=list(bertscope.read_facts("capitals.tsv", columns={"subject": "country", "object": "capital"})),
-        another_table=list(bertscope.read_facts("some.csv")),
-        templates=[bertscope.read_templates("relations.jsonl"), bertscope.read_templates("P37.jsonl")],
-        words=bertscope.read_words("common_vocab_cased.txt"),
+        of_one_relation=list(workbench.read_facts("P36.jsonl", relation="r", limit=2)),
+        table=list(workbench.read_facts("capitals.tsv", columns={"subject": "country", "object": "capital"})),
+        another_table=list(workbench.read_facts("some.csv")),
+        templates=[workbench.read_templates("relations.jsonl"), workbench.read_templates("P37.jsonl")],
+        words=workbench.read_words("common_vocab_cased.txt"),
         refused=[
-            *(lambda number=number: bertscope.read_facts(f"{number}.jsonl") for number in range(1, 6)),
-            lambda: bertscope.read_templates("templates.jsonl"),
-            lambda: bertscope.read_words("words.txt"),
-            lambda: bertscope.read_facts("P36.jsonl", columns={"subject": "x"}),
+            *(lambda number=number: workbench.read_facts(f"{number}.jsonl") for number in range(1, 6)),
+            lambda: workbench.read_templates("templates.jsonl"),
+            lambda: workbench.read_words("words.txt"),
+            lambda: workbench.read_facts("P36.jsonl", columns={"subject": "x"}),
         ],
     )

@@ -5,11 +5,13 @@ import math
 import re
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.representations.lens import asked_readings, read_lens_texts
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
 from bertscope_workbench.command.views.lens import document, print_lens
+from bertscope_workbench.plots.lens_html import lens_html
 
 from tests.support.broken_replies import refusals
 from tests.support.stored_outputs import Name, printed
@@ -48,7 +50,7 @@ def reply(positions=2, chosen=1):
 
 def test_readings_are_a_heat_map_in_a_notebook(monkeypatch):
     (found,) = read_lens_texts([INPUT], reply())
-    shown = found._repr_html_()
+    shown = lens_html([found])
     words = re.findall(r'<td title="([^"]*)" style="[^"]*rgba\(66,146,198,([0-9.]+)\)">(\w+)</td>', shown)
     assert [word for _, _, word in words] == ["word10", "word10", "word00", "word00"]  # the last layer on top
     assert float(words[2][1]) == pytest.approx(0.75 * math.exp(-0.25), abs=1e-3)
@@ -56,10 +58,10 @@ def test_readings_are_a_heat_map_in_a_notebook(monkeypatch):
     assert "tex2jax_ignore" in shown and "models/m" in shown  # dollar signs would begin a formula
     nasty = dataclasses.replace(found, text="<script>")
     texts = bertscope.LensTexts([nasty] * 12)
-    assert "<script" not in texts._repr_html_() and texts._repr_html_().count("<table") == 10
-    assert "2 more texts are not shown" in texts._repr_html_()
-    monkeypatch.setattr("bertscope.questions.representations.lens_view.MAX_POSITIONS", 1)
-    assert "1 more positions are not shown" in found._repr_html_()
+    assert "<script" not in lens_html(texts) and lens_html(texts).count("<table") == 10
+    assert "2 more texts are not shown" in lens_html(texts)
+    monkeypatch.setattr("bertscope_workbench.plots.lens_html.MAX_POSITIONS", 1)
+    assert "1 more positions are not shown" in lens_html([found])
 
 
 def test_readings(stored) -> None:
@@ -74,16 +76,16 @@ def test_readings(stored) -> None:
         printed=[
             Name(printed(print_lens, *read_lens_texts([INPUT], reply(*size)), width=120)) for size in ((1, 1), (2, 0), (2, 1))
         ],
-        figure=bertscope.plot_lens(text),
-        dark=bertscope.plot_lens(text, dark=True),
-        nothing_to_draw=lambda: bertscope.plot_lens(read_lens_texts([INPUT], reply(positions=0))[0]),
+        figure=workbench.plot_lens(text),
+        dark=workbench.plot_lens(text, dark=True),
+        nothing_to_draw=lambda: workbench.plot_lens(read_lens_texts([INPUT], reply(positions=0))[0]),
         broken=refusals(lambda messages: read_lens_texts([INPUT], *messages), reply()),
     )
 
 
 def test_very_many_positions() -> None:
     (many,) = read_lens_texts([INPUT], reply(64, 0))
-    assert "4 more positions are not shown" in bertscope.plot_lens(many).get_suptitle()
+    assert "4 more positions are not shown" in workbench.plot_lens(many).get_suptitle()
     assert "entropy" in printed(print_lens, many)
 
 

@@ -6,24 +6,18 @@ import subprocess
 import sys
 
 import bertscope
-import bertscope_workbench
+import bertscope_workbench as workbench
 import pytest
 from bertscope.rpc import channel, contract
 
 
-@pytest.mark.parametrize("package", [bertscope, bertscope_workbench])
+@pytest.mark.parametrize("package", [bertscope, workbench])
 def test_every_public_name_is_there_and_what_is_not_there_is_an_error(package):
     for name in package.__all__:
         assert getattr(package, name) is not None
     assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         _ = package.no_such_name
-
-
-def test_without_the_workbench_a_name_of_it_says_what_to_install():
-    code = "import sys; sys.modules['bertscope_workbench'] = None; import bertscope; bertscope.plot_attention"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ImportError: plot_attention needs bertscope-workbench" in done.stderr
 
 
 @pytest.mark.parametrize("module", ["bertscope", "bertscope_workbench.command.app"])
@@ -48,9 +42,7 @@ def test_only_what_reads_is_asked_again():
 
 def test_the_contract_the_distribution_and_the_workbench_are_what_the_client_says():
     assert bertscope.__version__ == importlib.metadata.version("bertscope")
-    assert bertscope.plot_attention is bertscope_workbench.plot_attention
-    assert set(bertscope_workbench.__all__) <= set(dir(bertscope))
-    assert set(bertscope_workbench.__all__).isdisjoint(bertscope.__all__)
+    assert set(workbench.__all__).isdisjoint(bertscope.__all__)
     assert sorted(contract.PATHS.values()) == sorted(
         f"/{one.containing_service.full_name}/{one.name}" for one in contract.METHODS
     )

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.probes.probe_replies import ProbeAssembler
@@ -70,7 +71,7 @@ LABELS = ("upos", "xpos", "deprel", "head", "depth", "arc")
 def test_labels_of_a_treebank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.conllu").write_text(TREE, encoding="utf-8")
-    found = {label: bertscope.read_probe_conllu("a.conllu", label) for label in LABELS}
+    found = {label: workbench.read_probe_conllu("a.conllu", label) for label in LABELS}
     other = bertscope.ProbeText(("The cat", "sleeps"), [("VERB", 0, 6, 1)])
     pair = bertscope.ProbeText(("a b", "c"), [("det", (0, 1), (0, 1, 1))])
     stored(

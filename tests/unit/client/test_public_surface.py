@@ -20,8 +20,9 @@ SNAPSHOT = Path(__file__).with_name("public_surface.txt")
 
 def python_lines() -> Iterator[str]:
     """Every public name, with its signature or its members."""
-    for name in sorted({*bertscope.__all__, *bertscope_workbench.__all__}):
-        value = getattr(bertscope, name)
+    packages = {name: package for package in (bertscope, bertscope_workbench) for name in package.__all__}
+    for name, package in sorted(packages.items()):
+        value = getattr(package, name)
         if inspect.isclass(value):
             yield from class_lines(name, value)
         elif callable(value):

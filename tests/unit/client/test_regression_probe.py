@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.probes.probe_requests import with_valued_texts
@@ -107,12 +108,12 @@ def test_numbers_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store
     monkeypatch.chdir(tmp_path)
     for name, text in {"a.conllu": TREE, "a.jsonl": LINES, "a.tsv": "three\t3\nbags\t_\n\nno\tmany\n\n"}.items():
         Path(name).write_text(text, encoding="utf-8")
-    lines, columns = bertscope.read_valued_texts("a.jsonl"), bertscope.read_valued_texts("a.tsv")
+    lines, columns = workbench.read_valued_texts("a.jsonl"), workbench.read_valued_texts("a.tsv")
     stored(
-        places=list(bertscope.read_valued_texts("a.conllu", "index")),
-        depths=list(bertscope.read_valued_texts("a.conllu", "depth")),
+        places=list(workbench.read_valued_texts("a.conllu", "index")),
+        depths=list(workbench.read_valued_texts("a.conllu", "depth")),
         lines=list(lines),
         columns=list(columns),
         problems=[*lines.problems, *columns.problems],
-        refused=lambda: bertscope.read_valued_texts("a.conllu", "upos"),
+        refused=lambda: workbench.read_valued_texts("a.conllu", "upos"),
     )

@@ -1,6 +1,6 @@
 """CKA from sums: replies read, merged, drawn and listed, and replies that break the contract."""
 
-import bertscope
+import bertscope_workbench as workbench
 from bertscope.questions.representations.comparison import (
     RepresentationComparison,
     comparison_columns,
@@ -49,8 +49,8 @@ def test_cka_of_the_sums_of_several_replies(stored) -> None:
         columns=comparison_columns(whole),
         document=comparison_document(whole),
         models=[alone.models, read_comparison(reply(**same), CHANGED).models, read_comparison(reply(), CHANGED).models],
-        figure=bertscope.plot_representations(alone),
-        dark=bertscope.plot_representations(whole, dark=True),
+        figure=workbench.plot_representations(alone),
+        dark=workbench.plot_representations(whole, dark=True),
         refused=[
             *(lambda other=other: RepresentationComparison.merge([whole, read_comparison(other, REQUEST)]) for other in unlike),
             lambda: RepresentationComparison.merge([whole, read_comparison(reply(), CHANGED)]),

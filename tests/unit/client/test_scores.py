@@ -3,6 +3,7 @@
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 from bertscope.questions.scores.inputs import Section, asked_sections, sections_of
 from bertscope.questions.scores.replies import Assembly, read_sections
 from bertscope.questions.scores.texts import score_columns
@@ -115,13 +116,13 @@ def test_scored_texts(stored) -> None:
         words_of_one=FOUND[0].to_pandas(),
         no_words=score_columns([], "word"),
         sections_add_up=counts,
-        figure=bertscope.plot_surprisal(FOUND),
-        dark=bertscope.plot_surprisal(FOUND[0], title="mine", dark=True),
-        rows=[len(axes.patches) for axes in bertscope.plot_surprisal(whole(["a" * 50], result(*words))).axes],
-        very_many=bertscope.plot_surprisal(many).get_suptitle(),
+        figure=workbench.plot_surprisal(FOUND),
+        dark=workbench.plot_surprisal(FOUND[0], title="mine", dark=True),
+        rows=[len(axes.patches) for axes in workbench.plot_surprisal(whole(["a" * 50], result(*words))).axes],
+        very_many=workbench.plot_surprisal(many).get_suptitle(),
         refused=[
             lambda: FOUND.to_pandas("letter"),  # type: ignore[arg-type]
-            lambda: bertscope.plot_surprisal(whole(["a"], result(scored_pieces=1))),
+            lambda: workbench.plot_surprisal(whole(["a"], result(scored_pieces=1))),
         ],
         broken=refusals(lambda messages: [Assembly().add(score) for score in read_sections(sections, *messages)], good),
         no_piece=lambda: whole(["a"], result()),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.probes.structural_probes import StructuralProbeAssembler, with_trees
 from bertscope.questions.probes.structural_requests import train_structural_probe_request
@@ -76,9 +77,9 @@ def test_trees_of_a_treebank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, st
     monkeypatch.chdir(tmp_path)
     for name, text in {"tree": TREE, "split": SPLIT, "roots": SPLIT.partition("\n\n")[2]}.items():
         Path(f"{name}.conllu").write_text(text, encoding="utf-8")
-    found = {name: bertscope.read_tree_conllu(f"{name}.conllu") for name in ("tree", "split")}
+    found = {name: workbench.read_tree_conllu(f"{name}.conllu") for name in ("tree", "split")}
     stored(
         trees={name: list(texts) for name, texts in found.items()},
         problems={name: list(map(str, texts.problems)) for name, texts in found.items()},
-        refused=lambda: bertscope.read_tree_conllu("roots.conllu"),
+        refused=lambda: workbench.read_tree_conllu("roots.conllu"),
     )

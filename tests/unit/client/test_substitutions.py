@@ -1,6 +1,6 @@
 """Substitutions of a protein, as the client holds them: mutations by name, tables, a heat map."""
 
-import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.cloze.substitutions import Substitutions, checked_letters
@@ -26,9 +26,9 @@ def test_substitutions(found: Substitutions, stored) -> None:
         scores=[outcome(lambda mutation=mutation: found.score(mutation)) for mutation in mutations],
         shown=repr(found),
         frame=found.to_pandas(),
-        figure=bertscope.plot_substitutions(found),
-        dark=bertscope.plot_substitutions(found, dark=True),
-        long=bertscope.plot_substitutions(long).get_suptitle(),
+        figure=workbench.plot_substitutions(found),
+        dark=workbench.plot_substitutions(found, dark=True),
+        long=workbench.plot_substitutions(long).get_suptitle(),
         no_sequences=[
             outcome(lambda given=given: residues_of(given)) for given in ("", " ", "mkt", "MK1", "MK-V", "MÄ", "M K")
         ],

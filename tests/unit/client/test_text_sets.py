@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.scores.comparison import read_compared_sets
@@ -105,11 +106,11 @@ def test_accuracies_by_group(stored) -> None:
         set=found.sets[0],
         frame=found.to_pandas(),
         frame_of_sets=found.to_pandas("set"),
-        figure=bertscope.plot_accuracy(found),
-        one_group=bertscope.plot_accuracy(comparison("rw", groups=lambda index: ("a",))),
-        of_two_models=bertscope.plot_accuracy(found, theirs, dark=True),
-        of_very_many=bertscope.plot_accuracy(many).get_suptitle(),
-        nothing=[bertscope.TextComparison(()).accuracy(), lambda: bertscope.plot_accuracy(bertscope.TextComparison(()))],
+        figure=workbench.plot_accuracy(found),
+        one_group=workbench.plot_accuracy(comparison("rw", groups=lambda index: ("a",))),
+        of_two_models=workbench.plot_accuracy(found, theirs, dark=True),
+        of_very_many=workbench.plot_accuracy(many).get_suptitle(),
+        nothing=[bertscope.TextComparison(()).accuracy(), lambda: workbench.plot_accuracy(bertscope.TextComparison(()))],
         unknown=lambda: found.accuracy("c"),
         broken=refusals(
             lambda messages: read_compared_sets(asked, *messages),
@@ -133,19 +134,19 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
     for name, text in files.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text, encoding="utf-8")
-    read, blimp = bertscope.read_sets, "blimp/causative.jsonl"
+    read, blimp = workbench.read_sets, "blimp/causative.jsonl"
     both, crossed = read("blimp"), read("pairs.tsv", ["number,kind", "number"])
     stored(
         blimp=list(read(blimp)),
         by_pair=[one.groups for one in read(blimp, "pairID", limit=2)],
         without_groups=[one.groups for one in read(blimp, ())],
-        pairs=list(bertscope.read_pairs(blimp)),
+        pairs=list(workbench.read_pairs(blimp)),
         folder=[[file.name, line, one.groups] for file, line, one in zip(both.paths, both.lines, both, strict=True)],
         crossed=[[one.groups for one in crossed], crossed.values],
-        of_pairs=[one.groups for one in bertscope.read_pairs("pairs.tsv", groups="number , kind")],
-        quoted=[one.groups for one in bertscope.read_pairs("quotes.tsv", groups="x,y")],
+        of_pairs=[one.groups for one in workbench.read_pairs("pairs.tsv", groups="number , kind")],
+        quoted=[one.groups for one in workbench.read_pairs("quotes.tsv", groups="x,y")],
         refused=[
-            lambda: bertscope.read_pairs("pairs.tsv", groups="number,tense"),
+            lambda: workbench.read_pairs("pairs.tsv", groups="number,tense"),
             lambda: read("pairs.csv", "paradigm"),
             lambda: read("empty"),
             lambda: read("nowhere.csv"),

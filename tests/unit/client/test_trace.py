@@ -9,6 +9,7 @@ from bertscope.questions.ablation.site_effects import read_effect
 from bertscope.questions.ablation.trace_assembly import begin
 from bertscope.questions.ablation.traced_pairs import asked_pairs
 from bertscope.v1 import ablation_sites_pb2, site_pb2
+from bertscope_workbench.plots.trace_html import trace_html
 
 from tests.support.broken_replies import refusals
 from tests.support.traces import CLEAN, CORRUPTED, PART, TARGET, assembler, effect, end, of, read, request, start, tokens
@@ -139,7 +140,7 @@ def test_a_stream_becomes_a_trace(stored) -> None:
     stored(
         trace=found,
         interval=found.interval(),
-        page=found._repr_html_(),
+        page=trace_html(found),
         words=[joined.pairs[0].words, joined.names],
         without_a_ratio=read_effect(effect(0, 2, 1, ratios=0)),
         of_no_pair=read_effect(ablation_sites_pb2.SiteEffect()),
@@ -164,7 +165,7 @@ def test_units_sites_and_paths(stored) -> None:
         matrix_of_heads=sites.matrix("difference", "heads"),
         paths=paths.effects,
         frame_of_paths=paths.to_pandas(),
-        pages=[units._repr_html_(), paths._repr_html_()],
+        pages=[trace_html(units), trace_html(paths)],
         refused=[
             lambda: sites.recovery,
             lambda: sites.matrix("recovery", "neurons"),

@@ -14,6 +14,7 @@ from bertscope.rpc.sections import PART_WORK
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.values.score_targets import target_message
 from bertscope.values.vectors import tensor
+from bertscope_workbench.plots.words_html import words_html
 
 from tests.support.broken_replies import refusals
 from tests.support.descriptions import PROVENANCE
@@ -204,10 +205,10 @@ def test_tables_and_notebooks(stored) -> None:
     words = "one two three four five six seven eight nine ten eleven twelve"
     found = answered([TEXT, words], pairs=5)
     (nasty,) = answered("<b>A</b> $x$ y z w v u t s r q p", pairs=5)
-    page = nasty._repr_html_()
+    page = words_html([nasty])
     assert "<b>A" not in page
-    assert "2 more texts are not shown" in bertscope.WordAttributions([nasty] * 12)._repr_html_()
-    assert "7 more words" in answered(" ".join(["word"] * 407), pairs=1)[0]._repr_html_()
+    assert "2 more texts are not shown" in words_html([nasty] * 12)
+    assert "7 more words" in words_html(answered(" ".join(["word"] * 407), pairs=1))
     stored(
         frame=found.to_pandas(),
         frame_of_one=found[0].to_pandas(),

@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope import BenchmarkReport, Bootstrap, Machine, Ratio, StudyTable
 from bertscope.questions.benchmark import replies
@@ -150,7 +150,7 @@ def test_an_interval_without_an_end_reaches_the_edge_and_moves_nothing_else():
     endless = reports.model("small", 2.0, kept=0.9, lengths=(32,))
     for score in endless.scores:
         score.retained.low, score.retained.high = 0, math.inf
-    axes = bertscope.plot_benchmark(report(BIG, endless)).axes[0]
+    axes = workbench.plot_benchmark(report(BIG, endless)).axes[0]
     assert axes.get_ylim()[1] < 200
     assert any(line.get_xdata()[0] == 2 and line.get_ydata()[1] > axes.get_ylim()[1] for line in axes.lines)
 
@@ -165,14 +165,14 @@ def test_figures_of_benchmarks(stored) -> None:
     lost.scores[0].ClearField("retained")
     useless.scores[0].retained.CopyFrom(reports.ratio(0.0))
     stored(
-        a_panel_for_each_length=bertscope.plot_benchmark(report(*both)),
-        warned=bertscope.plot_benchmark(warned, dark=True),
-        throughput=bertscope.plot_benchmark(DRAWN, offline=True),
-        agreement=bertscope.plot_benchmark(report(*bare), title="$"),
-        without_a_quality=bertscope.plot_benchmark(report(BIG, lost)),
-        of_no_quality=bertscope.plot_benchmark(report(BIG, useless)),
-        far_apart=bertscope.plot_benchmark(report(BIG, reports.model("b", 77.0, lengths=(32,)))),
-        nothing=lambda: bertscope.plot_benchmark(
+        a_panel_for_each_length=workbench.plot_benchmark(report(*both)),
+        warned=workbench.plot_benchmark(warned, dark=True),
+        throughput=workbench.plot_benchmark(DRAWN, offline=True),
+        agreement=workbench.plot_benchmark(report(*bare), title="$"),
+        without_a_quality=workbench.plot_benchmark(report(BIG, lost)),
+        of_no_quality=workbench.plot_benchmark(report(BIG, useless)),
+        far_apart=workbench.plot_benchmark(report(BIG, reports.model("b", 77.0, lengths=(32,)))),
+        nothing=lambda: workbench.plot_benchmark(
             report(reports.model("a", scores=False), reports.model("b", 2.0, scores=False, agreement=False))
         ),
     )
@@ -181,7 +181,7 @@ def test_figures_of_benchmarks(stored) -> None:
 @pytest.mark.slow
 def test_names_cover_neither_each_other_nor_leave_the_panel():
     near = [reports.model(f"a-rather-long-name-{n}", 1 + n / 50, kept=1 - n / 200, lengths=(32,)) for n in range(4)]
-    (axes,) = bertscope.plot_benchmark(report(BIG, *near)).axes
+    (axes,) = workbench.plot_benchmark(report(BIG, *near)).axes
     boxes = [child.get_window_extent() for child in axes.get_children() if isinstance(child, Annotation)]
     assert len(boxes) == 5
     assert not any(one.overlaps(other) for index, one in enumerate(boxes) for other in boxes[:index])
@@ -281,5 +281,5 @@ def test_vectors_that_moved(stored) -> None:
         latex=benchmark_files.latex(EMBEDDED),
         markdown=benchmark_files.markdown(EMBEDDED),
         verdict=verdict(EMBEDDED),
-        figure=bertscope.plot_benchmark(EMBEDDED),
+        figure=workbench.plot_benchmark(EMBEDDED),
     )

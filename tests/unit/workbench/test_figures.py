@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope import HeadEffect, Provenance, SweepStart, SweepTable, Token, TreeScores
@@ -37,13 +38,13 @@ def test_descriptions(stored) -> None:
         pattern.texts[:4] = [0] * 4  # every head of the layer was pruned away
     some = read_description(message)
     stored(
-        patterns=bertscope.plot_description(DESCRIBED),
-        dark_patterns=bertscope.plot_description(some, dark=True),
-        statistics=bertscope.plot_description(some, "statistics", title="mine"),
-        clusters=bertscope.plot_description(DESCRIBED, "clusters", dark=True),
+        patterns=workbench.plot_description(DESCRIBED),
+        dark_patterns=workbench.plot_description(some, dark=True),
+        statistics=workbench.plot_description(some, "statistics", title="mine"),
+        clusters=workbench.plot_description(DESCRIBED, "clusters", dark=True),
         refused=[
-            lambda: bertscope.plot_description(DESCRIBED, "other"),  # type: ignore[arg-type]
-            lambda: bertscope.plot_description(some, "clusters"),
+            lambda: workbench.plot_description(DESCRIBED, "other"),  # type: ignore[arg-type]
+            lambda: workbench.plot_description(some, "clusters"),
         ],
     )
 
@@ -59,7 +60,7 @@ def of_weights(weights, quantity="weights"):
 def test_labels_stay_on_the_page_and_apart():
     length = MAX_LABELS
     names = [f"unexpectedly{number}" for number in range(length - 1)] + ["a" * 90]
-    figure = bertscope.plot_attention(maps_of(names), layer=0, head=1, title="t")
+    figure = workbench.plot_attention(maps_of(names), layer=0, head=1, title="t")
     renderer = FigureCanvasAgg(figure).get_renderer()
     page = figure.bbox
     heat, _, lines = figure.axes
@@ -74,20 +75,20 @@ def test_one_head(stored, tmp_path) -> None:
     maps = of_weights(WEIGHTS)
     pair = tuple(replace(token, segment=int(index == 2)) for index, token in enumerate(maps.tokens))
     words = tuple(Token(text, 1, 0, 0, False, index, 0, ()) for index, text in enumerate(("One", "two", "three")))
-    figure = bertscope.plot_attention(maps)
+    figure = workbench.plot_attention(maps)
     heat, _, lines = figure.axes
     assert lines.get_position().y0 == pytest.approx(heat.get_position().y0)
     assert lines.get_position().height == pytest.approx(heat.get_position().height)
     infinite = of_weights(np.where(WEIGHTS == 0.5, np.inf, 0), "norms")
-    bertscope.save_attention(infinite, tmp_path / "map.png", dark=True)
+    workbench.save_attention(infinite, tmp_path / "map.png", dark=True)
     stored(
         weights=figure,
-        norms=bertscope.plot_attention(of_weights(WEIGHTS * 7.5, "norms")),
-        of_two_texts=bertscope.plot_attention(replace(maps, tokens=pair, text_pair="$5"), dark=True),
-        words=bertscope.plot_attention(replace(maps, tokens=words)),
-        zeros=bertscope.plot_attention(of_weights(np.zeros((3, 3)), "norms")),
-        infinite=bertscope.plot_attention(infinite),
-        of_a_long_text=len(bertscope.plot_attention(maps_of(["a"] * (MAX_LABELS + 1)), layer=0, head=1).axes),
+        norms=workbench.plot_attention(of_weights(WEIGHTS * 7.5, "norms")),
+        of_two_texts=workbench.plot_attention(replace(maps, tokens=pair, text_pair="$5"), dark=True),
+        words=workbench.plot_attention(replace(maps, tokens=words)),
+        zeros=workbench.plot_attention(of_weights(np.zeros((3, 3)), "norms")),
+        infinite=workbench.plot_attention(infinite),
+        of_a_long_text=len(workbench.plot_attention(maps_of(["a"] * (MAX_LABELS + 1)), layer=0, head=1).axes),
     )
 
 
@@ -112,10 +113,10 @@ def test_inspections(stored) -> None:
     alone = replace(INSPECTED, distances=None, start=replace(START, masks=(RUN,), untouched_masks=()))
     still = replace(INSPECTED, start=replace(START, masks=(), untouched_masks=()))
     stored(
-        whole=bertscope.plot_inspection(INSPECTED),
-        predictions=bertscope.plot_inspection(alone),
-        distances=bertscope.plot_inspection(still, dark=True, title="what moved"),
-        nothing=lambda: bertscope.plot_inspection(replace(still, distances=None)),
+        whole=workbench.plot_inspection(INSPECTED),
+        predictions=workbench.plot_inspection(alone),
+        distances=workbench.plot_inspection(still, dark=True, title="what moved"),
+        nothing=lambda: workbench.plot_inspection(replace(still, distances=None)),
     )
 
 
@@ -135,19 +136,19 @@ def test_relations_and_features(stored) -> None:
     many = read_relation_scores(
         relation_scores({f"r{index}": 1 + index % 3 for index in range(MAX_RELATIONS + 5)}, 2, 2, texts=6)
     )
-    of_many = bertscope.plot_relations(many, "forward", dark=True)
+    of_many = workbench.plot_relations(many, "forward", dark=True)
     features = read_feature_scores(feature_scores(["noun", "[CLS]"], 3, 4))
     stored(
-        most_pairs_first=bertscope.plot_relations(SCORES),
-        a_head_that_does_not_beat_the_offset=bertscope.plot_relations(beaten, dark=True),
-        not_compared_with_the_offset=bertscope.plot_relations(read_relation_scores(message)),
+        most_pairs_first=workbench.plot_relations(SCORES),
+        a_head_that_does_not_beat_the_offset=workbench.plot_relations(beaten, dark=True),
+        not_compared_with_the_offset=workbench.plot_relations(read_relation_scores(message)),
         many=[of_many.get_suptitle(), len(of_many.axes[0].get_yticks())],
-        features=bertscope.plot_features(features),
-        dark_features=bertscope.plot_features(features, dark=True),
+        features=workbench.plot_features(features),
+        dark_features=workbench.plot_features(features, dark=True),
         printed=printed(print_relations, beaten, None, 5),
         nothing=[
-            lambda: bertscope.plot_relations(read_relation_scores(relation_scores({}, 2, 2))),
-            lambda: bertscope.plot_features(read_feature_scores(feature_scores(["noun"], 2, 2, texts=0))),
+            lambda: workbench.plot_relations(read_relation_scores(relation_scores({}, 2, 2))),
+            lambda: workbench.plot_features(read_feature_scores(feature_scores(["noun"], 2, 2, texts=0))),
         ],
     )
 
@@ -167,11 +168,11 @@ TREES_OF_HEADS = scores([[10, 31, 30], [40, 5, 0]], [[51, 50, 40], [60, 5, 0]], 
 
 def test_trees(stored) -> None:
     stored(
-        layers=bertscope.plot_trees(TREES_OF_LAYERS),
-        dark_layers=bertscope.plot_trees(TREES_OF_LAYERS, dark=True, title="mine"),
-        heads=bertscope.plot_trees(TREES_OF_HEADS),
-        dark_heads=bertscope.plot_trees(TREES_OF_HEADS, dark=True),
-        nothing=lambda: bertscope.plot_trees(scores([[0]], [[0]], (), 0, 0, 0)),
+        layers=workbench.plot_trees(TREES_OF_LAYERS),
+        dark_layers=workbench.plot_trees(TREES_OF_LAYERS, dark=True, title="mine"),
+        heads=workbench.plot_trees(TREES_OF_HEADS),
+        dark_heads=workbench.plot_trees(TREES_OF_HEADS, dark=True),
+        nothing=lambda: workbench.plot_trees(scores([[0]], [[0]], (), 0, 0, 0)),
     )
 
 
@@ -211,8 +212,8 @@ def test_code_lengths(stored) -> None:
         assert len({line.get_color() for line in axes.lines}) == len({line.get_marker() for line in axes.lines}) == len(MARKS)
         figures_of_curves["curves" if theme is themes.LIGHT else "dark_curves"] = axes.figure
     stored(
-        kilobits=bertscope.plot_code_length(lengths(2000.0)),
-        bits=bertscope.plot_code_length(lengths(999.0), dark=True, title="labels"),
+        kilobits=workbench.plot_code_length(lengths(2000.0)),
+        bits=workbench.plot_code_length(lengths(999.0), dark=True, title="labels"),
         **figures_of_curves,
     )
 
@@ -220,7 +221,7 @@ def test_code_lengths(stored) -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_cells_look_different_from_heads_that_were_not_measured(dark):
     """Faint cells at the ends of the scale were as grey as these."""
-    image = bertscope.plot_sweep(HEADS, dark=dark).axes[0].images[0]
+    image = workbench.plot_sweep(HEADS, dark=dark).axes[0].images[0]
     page = np.array(to_rgb((DARK if dark else LIGHT).page))
     missing = np.array(image.cmap.get_bad()[:3])
     for value in np.linspace(-0.4, 0.4, 41):
@@ -236,17 +237,17 @@ SETS = table_of({(0, *range(12)): 0.1, (1, 2): -0.4}, scope="sets")
 def test_heat_maps_of_heads(stored) -> None:
     without = HeadEffect({0: (0,)}, {"accuracy": metric_effect("accuracy", 0.4, None)})
     unsure = SweepTable("zero", "heads", SweepStart({"accuracy": 0.5}, 1, 4, 0, 0, 0), (without,), (), SUMMARY)
-    images = [bertscope.plot_sweep(HEADS, metric).axes[0].images[0] for metric in ("accuracy", "loss")]
+    images = [workbench.plot_sweep(HEADS, metric).axes[0].images[0] for metric in ("accuracy", "loss")]
     stored(
-        heads=bertscope.plot_sweep(HEADS),
+        heads=workbench.plot_sweep(HEADS),
         better_and_worse=[[to_hex(image.to_rgba(value)) for value in (0.4, -0.4)] for image in images],
-        dark=bertscope.plot_sweep(replace(HEADS, interrupted="gone"), dark=True),
-        divergence=bertscope.plot_sweep(table_of({(0, 0): 0.4, (0, 1): 0.2}, "divergence")),
-        without_an_interval=bertscope.plot_sweep(unsure),
-        zeros=bertscope.plot_sweep(table_of({(0, 0): 0.0})),
-        ranking=bertscope.plot_ranking(ranking()),
-        dark_ranking=bertscope.plot_ranking(ranking(), dark=True, title="$"),
-        not_measured=lambda: bertscope.plot_sweep(HEADS, "divergence"),
+        dark=workbench.plot_sweep(replace(HEADS, interrupted="gone"), dark=True),
+        divergence=workbench.plot_sweep(table_of({(0, 0): 0.4, (0, 1): 0.2}, "divergence")),
+        without_an_interval=workbench.plot_sweep(unsure),
+        zeros=workbench.plot_sweep(table_of({(0, 0): 0.0})),
+        ranking=workbench.plot_ranking(ranking()),
+        dark_ranking=workbench.plot_ranking(ranking(), dark=True, title="$"),
+        not_measured=lambda: workbench.plot_sweep(HEADS, "divergence"),
     )
 
 
@@ -255,13 +256,13 @@ def test_bars_of_layers_and_sets_and_curves(stored) -> None:
     effects = tuple(HeadEffect({layer: (0, 1)}, {"accuracy": metric_effect("accuracy", 0.1, None)}) for layer in (0, 1))
     unsure = SweepTable("zero", "layers", SweepStart({"accuracy": 0.5}, 2, 1, 0, 0, 0), effects, (), SUMMARY)
     stored(
-        layers=bertscope.plot_sweep(LAYERS),
-        dark_layers=bertscope.plot_sweep(LAYERS, dark=True),
-        at_the_ends=bertscope.plot_sweep(table_of({(0, 0, 1): 0.45, (1, 0, 1): -0.45}, scope="layers")),
-        divergences=bertscope.plot_sweep(table_of({(0, 0, 1): 0.05, (1, 0, 1): 0.2}, "divergence", "layers")),
-        without_an_interval=bertscope.plot_sweep(unsure),
-        sets=bertscope.plot_sweep(SETS),
-        curve=bertscope.plot_sweep(curve(0, 0.25, 1)),
-        dark_curve=bertscope.plot_sweep(curve(0, 0.25, 1, margin=None), dark=True),
-        curve_at_the_ends=bertscope.plot_sweep(curve(-0.4, 0.0, 0.4, margin=0.3)),
+        layers=workbench.plot_sweep(LAYERS),
+        dark_layers=workbench.plot_sweep(LAYERS, dark=True),
+        at_the_ends=workbench.plot_sweep(table_of({(0, 0, 1): 0.45, (1, 0, 1): -0.45}, scope="layers")),
+        divergences=workbench.plot_sweep(table_of({(0, 0, 1): 0.05, (1, 0, 1): 0.2}, "divergence", "layers")),
+        without_an_interval=workbench.plot_sweep(unsure),
+        sets=workbench.plot_sweep(SETS),
+        curve=workbench.plot_sweep(curve(0, 0.25, 1)),
+        dark_curve=workbench.plot_sweep(curve(0, 0.25, 1, margin=None), dark=True),
+        curve_at_the_ends=workbench.plot_sweep(curve(-0.4, 0.0, 0.4, margin=0.3)),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import pandas
 import pytest
 
@@ -69,23 +70,23 @@ BROKEN_PROMPTS = [
 
 
 def test_prompts(read, stored) -> None:
-    found = [read(bertscope.read_prompts, *file) for file in PROMPTS]
+    found = [read(workbench.read_prompts, *file) for file in PROMPTS]
     assert found == [[("Rome is in [MASK].", ("Italy", "Europe")), ("x [MASK]", ("y",))]] * len(PROMPTS)
-    stored(broken=[read(bertscope.read_prompts, *file) for file in BROKEN_PROMPTS])
+    stored(broken=[read(workbench.read_prompts, *file) for file in BROKEN_PROMPTS])
 
 
 def test_texts(read, stored) -> None:
-    for value in read(bertscope.read_texts, "t.tsv", "text\n12\n"):
+    for value in read(workbench.read_texts, "t.tsv", "text\n12\n"):
         assert type(value) is str
     wrong = {"limit": 0}, {"limit": "1"}, {"columns": {"sentence": "text"}}, {"columns": {"text": 1}}
     stored(
-        tabs_know_no_quotes=read(bertscope.read_texts, "t.tsv", 'text\n"quoted" and "open\n'),
-        commas_do=read(bertscope.read_texts, "t.csv", 'text,n\n"a, ""b""",1\n"two\nlines",2\n'),
-        lines=read(bertscope.read_texts, "t.txt", "\ufefffirst, line\r\n\n  \nsecond\u2028line\n"),
-        without_items=[read(bertscope.read_texts, "t.tsv", content) for content in ("text\n", "text\n\n \n")],
-        other_files=[read(bertscope.read_texts, name, "text\na\n") for name in ("t", "t.xlsx", "tsv")],
-        arguments=[read(bertscope.read_texts, "t.tsv", "text\na\n", **given) for given in wrong],
-        not_there=lambda: bertscope.read_texts("none.txt"),
+        tabs_know_no_quotes=read(workbench.read_texts, "t.tsv", 'text\n"quoted" and "open\n'),
+        commas_do=read(workbench.read_texts, "t.csv", 'text,n\n"a, ""b""",1\n"two\nlines",2\n'),
+        lines=read(workbench.read_texts, "t.txt", "\ufefffirst, line\r\n\n  \nsecond\u2028line\n"),
+        without_items=[read(workbench.read_texts, "t.tsv", content) for content in ("text\n", "text\n\n \n")],
+        other_files=[read(workbench.read_texts, name, "text\na\n") for name in ("t", "t.xlsx", "tsv")],
+        arguments=[read(workbench.read_texts, "t.tsv", "text\na\n", **given) for given in wrong],
+        not_there=lambda: workbench.read_texts("none.txt"),
     )
 
 
@@ -107,21 +108,21 @@ def test_pairs_labels_and_values(read, stored) -> None:
     tables = "text\tlabels\na\tx|y\nb\t|\n", "text\tlabels\na\tx||y\n"
     values = "text\ttext_pair\tvalue\na\tb\t4.25\nc\td\t-1\n", "text\tvalue\na\tmuch\n", "text\tvalue\na\tnan\n"
     stored(
-        pairs=[read(bertscope.read_pairs, "p.tsv", "bad\tgood\nb\tg\n"), read(bertscope.read_pairs, "t.txt", "a\n")],
+        pairs=[read(workbench.read_pairs, "p.tsv", "bad\tgood\nb\tg\n"), read(workbench.read_pairs, "t.txt", "a\n")],
         inputs=[
-            read(bertscope.read_inputs, "i.tsv", "text\ttext_pair\na\tb\n"),
-            read(bertscope.read_inputs, "i.jsonl", inputs),
-            read(bertscope.read_inputs, "i.txt", "a\n"),
+            read(workbench.read_inputs, "i.tsv", "text\ttext_pair\na\tb\n"),
+            read(workbench.read_inputs, "i.jsonl", inputs),
+            read(workbench.read_inputs, "i.txt", "a\n"),
         ],
-        labels=[read(bertscope.read_labelled, "l.tsv", content) for content in LABELS],
-        labels_of_json=[read(bertscope.read_labelled, "l.jsonl", content) for content in LABELS_OF_JSON],
-        columns=read(bertscope.read_labelled, "g.tsv", GLUE, columns=columns, limit=2),
-        one_column=read(bertscope.read_texts, "g.tsv", GLUE, columns={"text": "sentence2"}, limit=1),
-        values=[read(bertscope.read_rated, "r.tsv", content) for content in values],
-        sets=[read(bertscope.read_label_sets, "a.jsonl", sets), *(read(bertscope.read_label_sets, "a.tsv", t) for t in tables)],
+        labels=[read(workbench.read_labelled, "l.tsv", content) for content in LABELS],
+        labels_of_json=[read(workbench.read_labelled, "l.jsonl", content) for content in LABELS_OF_JSON],
+        columns=read(workbench.read_labelled, "g.tsv", GLUE, columns=columns, limit=2),
+        one_column=read(workbench.read_texts, "g.tsv", GLUE, columns={"text": "sentence2"}, limit=1),
+        values=[read(workbench.read_rated, "r.tsv", content) for content in values],
+        sets=[read(workbench.read_label_sets, "a.jsonl", sets), *(read(workbench.read_label_sets, "a.tsv", t) for t in tables)],
     )
-    assert bertscope.LabelledTexts(bertscope.read_labelled("g.tsv", columns=columns, limit=2))
-    assert bertscope.MinimalPairs(bertscope.read_pairs("p.tsv")) and bertscope.Divergence(bertscope.read_inputs("i.tsv"))
+    assert bertscope.LabelledTexts(workbench.read_labelled("g.tsv", columns=columns, limit=2))
+    assert bertscope.MinimalPairs(workbench.read_pairs("p.tsv")) and bertscope.Divergence(workbench.read_inputs("i.tsv"))
 
 
 def squad(*asked, context="Rome is in Italy. Rome is large."):
@@ -145,15 +146,15 @@ def test_questions_and_their_answers(read, stored) -> None:
     second = {"text": "Rome", "answer_start": 18}
     content = squad(("What is large?", [second, second, {"text": "Rome", "answer_start": 0}]), ("Who?", []))
     table = "question\tpassage\tanswer\nwho\tb c\t{}\n"
-    answered = bertscope.read_answered
+    answered = workbench.read_answered
     stored(
-        questions=read(bertscope.read_questions, "q.tsv", "question\tpassage\na\tb c\n"),
+        questions=read(workbench.read_questions, "q.tsv", "question\tpassage\na\tb c\n"),
         answered=[read(answered, "a.tsv", table.format(answer)) for answer in ("b|c", "d")],
         without_an_answer=read(answered, "a.jsonl", '{"question": "what", "passage": "b c", "answer": []}'),
         squad=read(answered, "dev-v2.0.json", content),
-        questions_of_squad=read(bertscope.read_questions, "dev-v2.0.json", content, limit=1),
+        questions_of_squad=read(workbench.read_questions, "dev-v2.0.json", content, limit=1),
         not_squad=[read(answered, "a.json", content) for content in NOT_SQUAD],
-        columns=read(bertscope.read_questions, "b.json", content, columns={"question": "q"}),
+        columns=read(workbench.read_questions, "b.json", content, columns={"question": "q"}),
     )
     items = answered("dev-v2.0.json")
     assert items.lines == [1, 2]
@@ -163,10 +164,10 @@ def test_questions_and_their_answers(read, stored) -> None:
 @pytest.mark.parametrize(
     ("reader", "columns"),
     [
-        (bertscope.read_texts, {"text": ["a", "b"]}),
-        (bertscope.read_prompts, {"text": ["a", "b"], "answers": [["x", "y"], ["z"]]}),
-        (bertscope.read_inputs, {"text": ["a", "b"], "text_pair": [None, "c"]}),
-        (bertscope.read_labelled, {"text": ["a", "b"], "label": [1, 0]}),
+        (workbench.read_texts, {"text": ["a", "b"]}),
+        (workbench.read_prompts, {"text": ["a", "b"], "answers": [["x", "y"], ["z"]]}),
+        (workbench.read_inputs, {"text": ["a", "b"], "text_pair": [None, "c"]}),
+        (workbench.read_labelled, {"text": ["a", "b"], "label": [1, 0]}),
     ],
 )
 def test_parquet_is_read_as_json_lines_are(read, reader, columns):
@@ -180,8 +181,8 @@ def test_broken_parquet_is_named(read, stored) -> None:
     pandas.DataFrame({"text": ["a", None]}).to_parquet("t.parquet")
     stored(
         said=[
-            lambda: bertscope.read_texts("t.parquet"),
-            lambda: bertscope.read_pairs("t.parquet"),
-            read(bertscope.read_texts, "u.parquet", "text"),
+            lambda: workbench.read_texts("t.parquet"),
+            lambda: workbench.read_pairs("t.parquet"),
+            read(workbench.read_texts, "u.parquet", "text"),
         ]
     )

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import duckdb
 import pandas
 import polars
@@ -83,9 +84,9 @@ def raising(error: BaseException) -> Callable[[], None]:
     return event
 
 
-def write(path: Path, server: Server, **more: Any) -> bertscope.WrittenItems:
+def write(path: Path, server: Server, **more: Any) -> workbench.WrittenItems:
     items = more.pop("items", TEXTS)
-    return bertscope.write_items(path, items, server.lengths, **{"options": {"k": 2}, "resume": True, **more})
+    return workbench.write_items(path, items, server.lengths, **{"options": {"k": 2}, "resume": True, **more})
 
 
 @pytest.fixture(params=SUFFIXES)
@@ -97,7 +98,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def whole(path: Path) -> bytes:
     """The bytes of an undisturbed run."""
     other = path.with_name(f"whole{path.suffix}")
-    assert write(other, Server(), resume=False) == bertscope.WrittenItems(other, 23, 0, 0)
+    assert write(other, Server(), resume=False) == workbench.WrittenItems(other, 23, 0, 0)
     return other.read_bytes()
 
 
@@ -119,7 +120,7 @@ def test_a_run_that_ends_early_keeps_its_rows_and_goes_on(path: Path, whole: byt
         write(path, Server(at, raising(event)), resume=False)
     assert [row["text"] for row in rows_of(path)] == TEXTS[:at]
     rest = Server()
-    assert write(path, rest) == bertscope.WrittenItems(path, 23, at, 0)
+    assert write(path, rest) == workbench.WrittenItems(path, 23, at, 0)
     assert rest.asked == TEXTS[at:]
     assert path.read_bytes() == whole
     assert sorted(each.name for each in path.parent.iterdir()) == sorted({path.name, f"whole{path.suffix}"})
@@ -206,7 +207,7 @@ def test_a_whole_file_is_left_as_it_is_and_new_items_are_added(path: Path, whole
     assert path.read_bytes() == whole
     assert max(ahead) <= 4  # items are read as they are needed
     server = Server()
-    assert write(path, server) == bertscope.WrittenItems(path, 23, 23, 0)
+    assert write(path, server) == workbench.WrittenItems(path, 23, 23, 0)
     assert not server.asked
     assert path.read_bytes() == whole
     with pytest.raises(bertscope.FailedPrecondition, match="exists; go on with it by resume=True, or write to another file"):
@@ -221,7 +222,7 @@ def test_a_whole_file_is_left_as_it_is_and_new_items_are_added(path: Path, whole
         ({"items": ["x", *TEXTS[1:]]}, "its row for item 1 is about another item; give the same items"),
         ({"items": [*TEXTS[:4], "x", *TEXTS[5:]]}, "its row for item 5 is about another item"),
         ({"items": TEXTS[:3]}, "it has a row for item 4, which is not among the items"),
-        ({"items": [bertscope.Item(text, {"sentence": text}) for text in TEXTS]}, "its row for item 1 is about another"),
+        ({"items": [workbench.Item(text, {"sentence": text}) for text in TEXTS]}, "its row for item 1 is about another"),
     ],
 )
 def test_a_file_of_another_run_is_refused(path: Path, more: dict[str, Any], problem: str) -> None:
@@ -272,7 +273,7 @@ def test_a_lost_server_costs_a_retry_and_not_a_row(path: Path, whole: bytes) -> 
     assert not lost
     assert path.read_bytes() == whole
     assert server.asked == TEXTS  # nothing twice
-    assert seen == [bertscope.RowsProgress(done, 23, done) for done in range(1, 24)]
+    assert seen == [workbench.RowsProgress(done, 23, done) for done in range(1, 24)]
 
 
 def test_a_server_that_is_lost_again_before_it_took_all_costs_no_row(path: Path, whole: bytes) -> None:
@@ -319,7 +320,7 @@ def test_rejected_items_are_named_and_left_out(path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write(path, cut, **more)
     assert rejected == [1, 7]
-    assert write(path, server, **more) == bertscope.WrittenItems(path, 20, 10, 1)
+    assert write(path, server, **more) == workbench.WrittenItems(path, 20, 10, 1)
     assert rejected == [1, 7, 23]
     other = path.with_name(f"other{path.suffix}")
     write(other, server, **more)
@@ -383,7 +384,7 @@ def test_pandas_polars_and_duckdb_read_the_same(path: Path) -> None:
 
 def test_columns_of_several_types_are_texts_in_parquet(tmp_path: Path) -> None:
     values = [1, 2.5, "x", None, True, [1], float("inf")]
-    items = [bertscope.Item("t", {"mixed": value, "number": 1 if index % 2 else 0.5}) for index, value in enumerate(values)]
+    items = [workbench.Item("t", {"mixed": value, "number": 1 if index % 2 else 0.5}) for index, value in enumerate(values)]
     path = tmp_path / "rows.parquet"
     write(path, Server(), items=items)
     found = pandas.read_parquet(path)
@@ -394,7 +395,7 @@ def test_columns_of_several_types_are_texts_in_parquet(tmp_path: Path) -> None:
 def test_items_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text('{"text": "a", "id": 7}\n\n{"text": "b", "tags": ["x"]}\n')
-    items = bertscope.ItemFile(path, bertscope.TEXTS)
+    items = workbench.ItemFile(path, workbench.TEXTS)
     assert (items.total, items.columns) == (2, ("text", "id", "tags"))
     assert [(item.number, item.value) for item in items] == [(1, "a"), (3, "b")]
     write(tmp_path / "out.jsonl", Server(), items=items)
@@ -422,8 +423,8 @@ def test_what_can_not_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     os.mkfifo("fifo.csv")
     many = {"k": 1, "candidates": ["word"] * 100, "heads": bertscope.zero(1, [2]), "none": None, "timeout": 3, "model": "m"}
-    items: list[Any] = [[bertscope.Item("t", {name: 1})] for name in ("length", "model", "item")]
-    items += [[bertscope.Item("t", {"a": 1}), bertscope.Item("t", {"a": 1, "b": 2})], [("a", "b", "c")], "text"]
+    items: list[Any] = [[workbench.Item("t", {name: 1})] for name in ("length", "model", "item")]
+    items += [[workbench.Item("t", {"a": 1}), workbench.Item("t", {"a": 1, "b": 2})], [("a", "b", "c")], "text"]
     stored(
         columns_that_are_not_free=[
             outcome(lambda given=given: write(Path("rows.csv"), Server(), items=given)) for given in items
@@ -445,15 +446,15 @@ def test_lines_that_can_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name, content in files.items():
         Path(name).write_bytes(content)
     broken: list[Any] = []
-    items = bertscope.ItemFile("broken.tsv", bertscope.TEXTS, on_broken=broken.append)
+    items = workbench.ItemFile("broken.tsv", workbench.TEXTS, on_broken=broken.append)
     stored(
         items=[items.total, items.left_out, *items],
         left_out=broken,
         refused=[
-            lambda: bertscope.ItemFile("broken.tsv", bertscope.TEXTS),
-            lambda: bertscope.ItemFile("none.tsv", bertscope.TEXTS, on_broken=lambda error: None),
-            lambda: bertscope.ItemFile("open.csv", bertscope.TEXTS, on_broken=lambda error: None),
-            lambda: bertscope.ItemFile("long.csv", bertscope.TEXTS),
+            lambda: workbench.ItemFile("broken.tsv", workbench.TEXTS),
+            lambda: workbench.ItemFile("none.tsv", workbench.TEXTS, on_broken=lambda error: None),
+            lambda: workbench.ItemFile("open.csv", workbench.TEXTS, on_broken=lambda error: None),
+            lambda: workbench.ItemFile("long.csv", workbench.TEXTS),
         ],
     )
 

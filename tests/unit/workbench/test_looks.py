@@ -3,7 +3,7 @@
 import dataclasses
 import re
 
-import bertscope
+import bertscope_workbench as workbench
 import matplotlib as mpl
 import pytest
 from bertscope_workbench.command.options.looks import POINTS_PER_INCH, LookOptions
@@ -18,9 +18,9 @@ from tests.support.swept_tables import HEADS, curve, ranking
 COLUMN = LookOptions(width="column", no_title=True).look
 
 
-@pytest.mark.parametrize("figure", [bertscope.plot_sweep, bertscope.plot_ranking])
+@pytest.mark.parametrize("figure", [workbench.plot_sweep, workbench.plot_ranking])
 def test_nothing_is_cut_at_the_width_of_a_column(figure):
-    drawn = figure(HEADS if figure is bertscope.plot_sweep else ranking(), **COLUMN)
+    drawn = figure(HEADS if figure is workbench.plot_sweep else ranking(), **COLUMN)
     drawn.draw_without_rendering()
     page = drawn.get_tightbbox()
     width, height = drawn.get_size_inches()
@@ -33,7 +33,7 @@ def test_nothing_is_cut_at_the_width_of_a_column(figure):
 def test_a_figure_takes_the_place_of_axes():
     mine = Figure(figsize=(8, 4))
     left, right = mine.subplots(1, 2)
-    part = bertscope.plot_sweep(HEADS, ax=left, title="Part")
+    part = workbench.plot_sweep(HEADS, ax=left, title="Part")
     mine.draw_without_rendering()
     assert left not in mine.axes
     assert right in mine.axes
@@ -42,9 +42,9 @@ def test_a_figure_takes_the_place_of_axes():
     assert part.axes[0].images[0].get_array().shape == (2, 2)
     assert part.bbox.x1 <= right.bbox.x0
     with pytest.raises(ValueError, match="ax or figsize"):
-        bertscope.plot_sweep(HEADS, ax=right, figsize=(3, 2))
+        workbench.plot_sweep(HEADS, ax=right, figsize=(3, 2))
     with pytest.raises(ValueError, match="must be in a grid"):
-        bertscope.plot_sweep(HEADS, ax=mine.add_axes((0, 0, 1, 1)))
+        workbench.plot_sweep(HEADS, ax=mine.add_axes((0, 0, 1, 1)))
 
 
 def test_options_of_the_command(tmp_path):
@@ -62,8 +62,8 @@ def test_options_of_the_command(tmp_path):
 
 @pytest.mark.slow
 def test_files_carry_text_no_type_3_font_and_the_width_of_a_column(tmp_path):
-    bertscope.save_sweep(HEADS, tmp_path / "a.pdf", **COLUMN)
-    bertscope.save_sweep(HEADS, tmp_path / "a.svg", title="Heads of $m$")
+    workbench.save_sweep(HEADS, tmp_path / "a.pdf", **COLUMN)
+    workbench.save_sweep(HEADS, tmp_path / "a.svg", title="Heads of $m$")
     pdf = (tmp_path / "a.pdf").read_bytes()
     assert b"/Type3" not in pdf and b"/CIDFontType2" in pdf
     (box,) = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
@@ -73,20 +73,20 @@ def test_files_carry_text_no_type_3_font_and_the_width_of_a_column(tmp_path):
 
 def test_letters_titles_and_sizes(stored) -> None:
     sizes = [
-        bertscope.plot_sweep(curve(0, 0.5, 1), figsize=size).get_size_inches() for size in ((3, 2), (6.2, None), (3.1, None))
+        workbench.plot_sweep(curve(0, 0.5, 1), figsize=size).get_size_inches() for size in ((3, 2), (6.2, None), (3.1, None))
     ]
     with mpl.rc_context({"font.size": 5, "font.family": "serif"}):
-        serif = bertscope.plot_sweep(HEADS)
+        serif = workbench.plot_sweep(HEADS)
         assert serif.axes[0].xaxis.label.get_fontfamily() == ["serif"]
-    bertscope.plot_sweep(HEADS, **COLUMN)
+    workbench.plot_sweep(HEADS, **COLUMN)
     with pytest.raises(KeyError):
-        bertscope.plot_sweep(HEADS, "no metric", figsize=(3, 2))
+        workbench.plot_sweep(HEADS, "no metric", figsize=(3, 2))
     assert mpl.rcParams["font.size"] == 10
     assert {*OPTIONS} == {*Look.__annotations__}
     stored(
-        of_20_points=bertscope.plot_sweep(HEADS, font_size=20, title=""),
+        of_20_points=workbench.plot_sweep(HEADS, font_size=20, title=""),
         of_the_callers=serif,
-        mine=bertscope.plot_sweep(HEADS, title="Mine").get_suptitle(),
+        mine=workbench.plot_sweep(HEADS, title="Mine").get_suptitle(),
         sizes=sizes,
         not_left_to_the_next=new_figure(4, 3).get_size_inches(),
     )

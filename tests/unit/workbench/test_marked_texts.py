@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.attention import relation_requests as requests
 from bertscope.questions.attention.marked_requests import score_features_request, score_relations_request
@@ -83,7 +84,7 @@ BROKEN = [
 def test_treebanks(folder: Path, stored) -> None:
     plain = written(folder, SENTENCE)
     bare = "".join(line + "\n" for line in SENTENCE.splitlines() if not line.startswith("#")).replace("\n", "\r\n")
-    marked = bertscope.read_conllu_features(written(folder, b"\xef\xbb\xbf" + SENTENCE.encode(), "bom.conllu"))
+    marked = workbench.read_conllu_features(written(folder, b"\xef\xbb\xbf" + SENTENCE.encode(), "bom.conllu"))
     roles = ROLES.replace("bark.01\tV\t_", "bark.01\tV")
     nameless = written(folder, f"{ROLES.replace('ARG0', '', 1)}\n{SENTENCE.replace('ADP', '')}\n{ROLES}", "nameless.conllu")
     latin = written(folder, SENTENCE.encode().replace(b"chat", b"ch\xe2t") + b"\n" + SENTENCE.encode(), "latin.conllu")
@@ -91,23 +92,23 @@ def test_treebanks(folder: Path, stored) -> None:
     for before, after in BROKEN:
         assert before in SENTENCE
         text = f"{SENTENCE.replace(before, after, 1)}\n{SENTENCE}\n\n# a comment alone\n\n{SENTENCE}"
-        broken.append(said(bertscope.read_conllu(written(folder, text, "broken.conllu"))))
+        broken.append(said(workbench.read_conllu(written(folder, text, "broken.conllu"))))
     stored(
-        text=bertscope.read_conllu(plain)[0].text,
-        put_together=bertscope.read_conllu(written(folder, bare, "bare.conllu"))[0].text,
-        dependencies=named(bertscope.read_conllu(plain)[0]),
-        without_subtypes=[pair[0] for pair in bertscope.read_conllu(plain, subtypes=False)[0].pairs],
+        text=workbench.read_conllu(plain)[0].text,
+        put_together=workbench.read_conllu(written(folder, bare, "bare.conllu"))[0].text,
+        dependencies=named(workbench.read_conllu(plain)[0]),
+        without_subtypes=[pair[0] for pair in workbench.read_conllu(plain, subtypes=False)[0].pairs],
         features=[[*mark[:3], marked[0].text[mark[1] : mark[2]]] for mark in marked[0].marks],
-        roles=[named(text) for text in bertscope.read_propbank(written(folder, ROLES, "roles.conllu"))],
-        broken_roles=said(bertscope.read_propbank(written(folder, f"{roles}\n{ROLES}", "cut.conllu"))),
-        without_names=[said(bertscope.read_propbank(nameless)), said(bertscope.read_conllu_features(nameless))],
+        roles=[named(text) for text in workbench.read_propbank(written(folder, ROLES, "roles.conllu"))],
+        broken_roles=said(workbench.read_propbank(written(folder, f"{roles}\n{ROLES}", "cut.conllu"))),
+        without_names=[said(workbench.read_propbank(nameless)), said(workbench.read_conllu_features(nameless))],
         broken=broken,
-        no_utf8=said(bertscope.read_conllu(latin)),
-        limit=len(bertscope.read_conllu(written(folder, f"{SENTENCE}\n" * 5, "five.conllu"), limit=2)),
+        no_utf8=said(workbench.read_conllu(latin)),
+        limit=len(workbench.read_conllu(written(folder, f"{SENTENCE}\n" * 5, "five.conllu"), limit=2)),
         refused=[
-            lambda: bertscope.read_propbank(plain),
+            lambda: workbench.read_propbank(plain),
             *(
-                lambda text=text: bertscope.read_conllu(written(folder, text, "none.conllu"))
+                lambda text=text: workbench.read_conllu(written(folder, text, "none.conllu"))
                 for text in ("", "# only\n\n", "one two\n")
             ),
         ],
@@ -131,16 +132,16 @@ null
 
 
 def test_json_lines_hold_places_of_words(folder: Path, stored) -> None:
-    texts = bertscope.read_relation_texts(written(folder, "\ufeff" + JSON_LINES, "some.jsonl"), limit=3)
-    (marked,) = bertscope.read_feature_texts(written(folder, '{"text": "a b", "marks": [["f", 2, 3]]}\n', "marks.jsonl"))
+    texts = workbench.read_relation_texts(written(folder, "\ufeff" + JSON_LINES, "some.jsonl"), limit=3)
+    (marked,) = workbench.read_feature_texts(written(folder, '{"text": "a b", "marks": [["f", 2, 3]]}\n', "marks.jsonl"))
     stored(
         texts=list(texts),
         said=said(texts),
         marks=marked,
         refused=[
-            lambda: bertscope.read_feature_texts(folder / "some.csv"),
-            lambda: bertscope.read_relation_texts(written(folder, b"\xff\n{\n", "some.jsonl")),
-            lambda: bertscope.read_relation_texts(written(folder, "\n \n", "some.jsonl")),
+            lambda: workbench.read_feature_texts(folder / "some.csv"),
+            lambda: workbench.read_relation_texts(written(folder, b"\xff\n{\n", "some.jsonl")),
+            lambda: workbench.read_relation_texts(written(folder, "\n \n", "some.jsonl")),
         ],
     )
 

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
-import bertscope
-import bertscope_workbench
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope_workbench.plots import attention_head
@@ -23,8 +22,8 @@ NASTY = ["</script><script>alert(1)</script>", "<!--", "{{data}}", "{{title}}", 
 
 def test_a_page_holds_nasty_text_as_text():
     maps = maps_of(NASTY)
-    page = Page(bertscope.attention_page(maps))
-    plain = Page(bertscope.attention_page(maps_of(["a"])))
+    page = Page(workbench.attention_page(maps).html)
+    plain = Page(workbench.attention_page(maps_of(["a"])).html)
     assert page.elements == plain.elements
     data = json.loads(page.text("script", id="data"))
     assert data["tokens"] == NASTY
@@ -34,27 +33,27 @@ def test_a_page_holds_nasty_text_as_text():
 
 def test_a_page_holds_the_weights():
     maps = maps_of(["a", "b", "c"])
-    data = json.loads(Page(bertscope.attention_page(maps, layer=0, head=[5, 1])).text("script", id="data"))
+    data = json.loads(Page(workbench.attention_page(maps, layer=0, head=[5, 1]).html).text("script", id="data"))
     assert (data["layers"], data["heads"]) == ([0], [5, 1])
     weights = np.frombuffer(base64.b64decode(data["weights"]), "<u2").reshape(1, 2, 3, 3) / 65535
     np.testing.assert_allclose(weights, maps.attention[1:, [2, 0]], atol=1e-5)
 
 
 def test_a_page_loads_nothing():
-    page = bertscope.attention_page(maps_of(["a"]))
+    page = workbench.attention_page(maps_of(["a"])).html
     assert not re.search(r"(?:https?:)?//[a-z]|\bsrc=|\bhref=|url\(|@import|fetch\(", page, re.IGNORECASE)
 
 
 def test_a_page_that_would_be_too_large_says_so(monkeypatch):
     monkeypatch.setattr("bertscope_workbench.plots.attention_page.MAX_PAGE_WEIGHTS", 10)
     with pytest.raises(ValueError, match="54 weights are too many"):
-        bertscope.attention_page(maps_of(["a", "b", "c"]))
+        workbench.attention_page(maps_of(["a", "b", "c"]))
 
 
 @pytest.mark.slow
 def test_characters_without_a_glyph_are_told_about_once(tmp_path):
     with pytest.warns(UserWarning, match="are boxes in the figure") as heard:
-        bertscope.save_attention(maps_of(["\ue0d8", "\ue0d9", "a"]), tmp_path / "a.png")
+        workbench.save_attention(maps_of(["\ue0d8", "\ue0d9", "a"]), tmp_path / "a.png")
     assert [str(warning.message) for warning in heard] == [BOXES]
 
 
@@ -70,7 +69,7 @@ def test_thin_diagonals_stay_whole_in_small_maps():
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="runs JavaScript of the page")
 def test_thin_diagonals_stay_whole_in_a_pages_thumbnails():
-    page = bertscope.attention_page(maps_of(["a"]))
+    page = workbench.attention_page(maps_of(["a"])).html
     (function,) = re.findall(r"^function pooled\(.*?^}", page, re.DOTALL | re.MULTILINE)
     code = f"""
     const length = 7, area = 49, weights = Uint16Array.from({{ length: area }}, (_, at) => at), start = () => 0;
@@ -85,17 +84,17 @@ def test_thin_diagonals_stay_whole_in_a_pages_thumbnails():
 
 def test_maps(stored) -> None:
     maps = maps_of(["the", "cat", "$5"])
-    long = bertscope.plot_attention(maps_of([str(number) for number in range(200)]), layer=0).axes[0]
+    long = workbench.plot_attention(maps_of([str(number) for number in range(200)]), layer=0).axes[0]
     choices: list[dict[str, object]] = [{"layer": 1}, {"head": [1, 2]}, {"layer": []}, {"head": []}]
-    draws = bertscope.plot_attention, bertscope.attention_page
+    draws = workbench.plot_attention, workbench.attention_page
     stored(
-        one_head=bertscope.plot_attention(maps, layer=0, head=3),
-        many=bertscope.plot_attention(maps),
-        on_a_fixed_scale=bertscope.plot_attention(maps, layer=0, head=3, fixed_scale=True, dark=True),
+        one_head=workbench.plot_attention(maps, layer=0, head=3),
+        many=workbench.plot_attention(maps),
+        on_a_fixed_scale=workbench.plot_attention(maps, layer=0, head=3, fixed_scale=True, dark=True),
         some_tokens_of_many=[label.get_text() for label in long.get_yticklabels()],
         refused=[
             *(outcome(lambda draw=draw, choice=choice: draw(maps, **choice)) for draw in draws for choice in choices),
-            lambda: bertscope.plot_attention(replace(maps, quantity="norms"), fixed_scale=True),
+            lambda: workbench.plot_attention(replace(maps, quantity="norms"), fixed_scale=True),
         ],
     )
 
@@ -103,9 +102,9 @@ def test_maps(stored) -> None:
 def test_the_name_decides_the_kind(tmp_path, monkeypatch, stored) -> None:
     monkeypatch.chdir(tmp_path)
     for name, begins in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.PDF": b"%PDF", "a.HTML": b"<!doctype"}.items():
-        bertscope.save_attention(maps_of(["a", "$", "b"]), name)
+        workbench.save_attention(maps_of(["a", "$", "b"]), name)
         assert (tmp_path / name).read_bytes().startswith(begins)
-    saves = {name: getattr(bertscope, name) for name in bertscope_workbench.__all__ if name.startswith("save_")}
+    saves = {name: getattr(workbench, name) for name in workbench.__all__ if name.startswith("save_")}
     stored(
         refused={
             name: [outcome(lambda save=save, path=path: save(maps_of(["a"]), path)) for path in ("a", "a.gif", "html")]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import bertscope
+import bertscope_workbench as workbench
 import pytest
 
 from tests.support.stored_outputs import outcome
@@ -34,14 +34,14 @@ def write(path: Path, content: str) -> Path:
 
 def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
     monkeypatch.chdir(tmp_path)
-    columns = bertscope.read_probe_texts(write(Path("a.tsv"), COLUMNS))
+    columns = workbench.read_probe_texts(write(Path("a.tsv"), COLUMNS))
     path = write(Path("a.jsonl"), LINES)
-    lines, spans = bertscope.read_probe_texts(path), bertscope.read_span_texts(path)
+    lines, spans = workbench.read_probe_texts(path), workbench.read_span_texts(path)
     empty = {"b.tsv": "The", "b.jsonl": "", "b.txt": "The cat", "b.conllu": ""}
     stored(
         columns=[list(columns), columns.lines, *columns.problems],
         lines=[list(lines), lines.lines, *lines.problems],
         spans=[list(spans), spans.lines, *spans.problems],
-        limit=len(bertscope.read_span_texts(path, limit=1)),
-        refused=[outcome(lambda name=name: bertscope.read_probe_texts(write(Path(name), empty[name]))) for name in empty],
+        limit=len(workbench.read_span_texts(path, limit=1)),
+        refused=[outcome(lambda name=name: workbench.read_probe_texts(write(Path(name), empty[name]))) for name in empty],
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -127,17 +128,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"dtype": "float16"}, {"unit": "text"}])
 def test_what_is_written_is_read(path: Path, options: dict[str, str]) -> None:
-    written = bertscope.write_states(path, TEXTS, Server().states, options=options)
+    written = workbench.write_states(path, TEXTS, Server().states, options=options)
     wanted = expected(TEXTS, **options)
     assert read(path) == wanted
     dtype = options.get("dtype", "float32")
-    assert written == bertscope.WrittenStates(written.paths, 5, len(wanted), LAYERS, SIZE, dtype, 2, 0)
+    assert written == workbench.WrittenStates(written.paths, 5, len(wanted), LAYERS, SIZE, dtype, 2, 0)
     assert sorted(written.paths) == sorted(path.parent.iterdir()) and written.paths[-1] == path
     assert {each.stat().st_mode for each in written.paths} == {path.stat().st_mode}
 
 
 def test_files_say_where_the_states_come_from(path: Path) -> None:
-    bertscope.write_states(path, TEXTS, Server().states, options={"unit": "text"})
+    workbench.write_states(path, TEXTS, Server().states, options={"unit": "text"})
     about: Any = {
         ".parquet": lambda: {k.decode(): v.decode() for k, v in pyarrow.parquet.read_schema(path).metadata.items()},
         ".npy": lambda: json.loads(path.with_name("states.npy.json").read_text()),
@@ -154,7 +155,7 @@ def _metadata(path: Path) -> dict[str, str]:
 
 @pytest.mark.usefixtures("small")
 def test_shards_and_groups_give_back_the_same(path: Path) -> None:
-    assert bertscope.write_states(path, TEXTS, Server().states).paths[-1].name.startswith("states")
+    assert workbench.write_states(path, TEXTS, Server().states).paths[-1].name.startswith("states")
     assert read(path) == expected(TEXTS)
     shards = sorted(each.name for each in path.parent.glob("states-*"))
     if path.suffix == ".safetensors":
@@ -163,8 +164,8 @@ def test_shards_and_groups_give_back_the_same(path: Path) -> None:
         metadata = json.loads(path.with_name(f"{path.name}.index.json").read_text())["metadata"]
         assert metadata["total_size"] == sum(states(number, text).states.nbytes for number, text in enumerate(TEXTS))
         with pytest.raises(bertscope.FailedPrecondition, match="exists; put another in its place by replace=True"):
-            bertscope.write_states(path, TEXTS, Server().states)
-        bertscope.write_states(path, TEXTS[:1], Server().states, replace=True)
+            workbench.write_states(path, TEXTS, Server().states)
+        workbench.write_states(path, TEXTS[:1], Server().states, replace=True)
         assert sorted(each.name for each in path.parent.iterdir()) == [path.name, f"{path.name}.jsonl"]
     else:
         assert not shards
@@ -174,7 +175,7 @@ def test_shards_and_groups_give_back_the_same(path: Path) -> None:
 @pytest.mark.usefixtures("small")
 def test_memory_does_not_grow_with_the_number_of_texts(path: Path) -> None:
     server = Server()
-    written = bertscope.write_states(path, (f"text {number}" for number in range(400)), server.states)
+    written = workbench.write_states(path, (f"text {number}" for number in range(400)), server.states)
     assert written.texts == 400
     assert server.most < 8
     gc.collect()
@@ -187,12 +188,12 @@ def test_memory_does_not_grow_with_the_number_of_texts(path: Path) -> None:
 )
 def test_a_run_that_ends_before_its_time_leaves_nothing(path: Path, error: BaseException) -> None:
     with pytest.raises(type(error)):
-        bertscope.write_states(path, TEXTS, Server(4, error).states)
+        workbench.write_states(path, TEXTS, Server(4, error).states)
     assert not [*path.parent.iterdir()]
-    bertscope.write_states(path, TEXTS, Server().states)
+    workbench.write_states(path, TEXTS, Server().states)
     before = {each: each.read_bytes() for each in path.parent.iterdir()}
     with pytest.raises(type(error)):
-        bertscope.write_states(path, TEXTS, Server(4, error).states, replace=True)
+        workbench.write_states(path, TEXTS, Server(4, error).states, replace=True)
     assert {each: each.read_bytes() for each in path.parent.iterdir()} == before
 
 
@@ -200,13 +201,13 @@ def test_rejected_texts_are_left_out_or_named(path: Path) -> None:
     left_out: list[int] = []
     server = Server(reject="f")
     with pytest.raises(bertscope.InvalidArgument, match=r"^item 3 is too long$"):
-        bertscope.write_states(path, TEXTS, server.states)
-    written = bertscope.write_states(path, TEXTS, server.states, on_rejected=lambda item, _: left_out.append(item.number))
+        workbench.write_states(path, TEXTS, server.states)
+    written = workbench.write_states(path, TEXTS, server.states, on_rejected=lambda item, _: left_out.append(item.number))
     assert (written.texts, written.rejected, left_out) == (4, 1, [3])
     wanted = expected(TEXTS)
     assert read(path) == {place: row for place, row in wanted.items() if place[0] != 3}
     with pytest.raises(bertscope.InvalidArgument, match="every text was rejected"):
-        bertscope.write_states(path, ["f"], server.states, on_rejected=lambda *_: None, replace=True)
+        workbench.write_states(path, ["f"], server.states, on_rejected=lambda *_: None, replace=True)
     assert len(read(path)) == len(wanted) - 1
 
 
@@ -215,12 +216,12 @@ def test_what_could_not_be_written_is_said_before_anything_is_asked(path: Path) 
         raise AssertionError("asked")
 
     with pytest.raises(bertscope.InvalidArgument, match=r"must end with \.parquet, \.npy, \.safetensors"):
-        bertscope.write_states(path.with_suffix(".csv"), TEXTS, ask)
+        workbench.write_states(path.with_suffix(".csv"), TEXTS, ask)
     with pytest.raises(OSError, match="No such file"):
-        bertscope.write_states(path.parent / "none" / path.name, TEXTS, ask)
+        workbench.write_states(path.parent / "none" / path.name, TEXTS, ask)
     with PartFiles(path, replace=False), pytest.raises(bertscope.FailedPrecondition, match="another process writes"):
-        bertscope.write_states(path, TEXTS, ask)
+        workbench.write_states(path, TEXTS, ask)
     assert not part_of(path).exists()
     path.mkdir()
     with pytest.raises(bertscope.InvalidArgument, match="no regular file"):
-        bertscope.write_states(path, TEXTS, ask)
+        workbench.write_states(path, TEXTS, ask)

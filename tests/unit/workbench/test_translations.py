@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope.questions.representations.alignment import WordLink
@@ -23,9 +24,9 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
     lines = write(Path("a.txt"), "Ja . ||| Yes .\n\nNein . ||| No .\n")
     table = write(Path("a.tsv"), "de\ten\nJa .\tYes .\nNein .\tNo .\n")
     one, other = write(Path("a.de"), "Ja .\n\nNein .\n"), write(Path("a.en"), "Yes .\n\nNo .")
-    read, gold = bertscope.read_translations, write(Path("gold"), "0-0 1p2\n\n3-1\n")
+    read, gold = workbench.read_translations, write(Path("gold"), "0-0 1p2\n\n3-1\n")
     found = [read(lines), read(table, columns={"source": "de", "target": "en"}), read(one, other)]
-    alignments = bertscope.read_gold_alignments(gold)
+    alignments = workbench.read_gold_alignments(gold)
     broken = [("Ja .\n", None), ("Ja . |||\n", None), ("\n", None), ("Ja .\nNein .\n", "Yes .\n")]
     broken += [("\nNein .\n", "Yes .\nNo .\n"), ("\udcff\n", "Yes .\n")]
 
@@ -37,12 +38,12 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
         pairs=[[list(each), each.lines] for each in found],
         limit=list(read(lines, limit=1)),
         gold=list(alignments),
-        limit_of_gold=len(bertscope.read_gold_alignments(gold, limit=2)),
+        limit_of_gold=len(workbench.read_gold_alignments(gold, limit=2)),
         refused=[
             *(refused(*given) for given in broken),
             lambda: read(lines, columns={"source": "de"}),
-            lambda: bertscope.read_gold_alignments(write(Path("gold"), "0-0\n1:2\n")),
-            lambda: bertscope.read_gold_alignments(write(Path("gold"), "\udcff")),
+            lambda: workbench.read_gold_alignments(write(Path("gold"), "0-0\n1:2\n")),
+            lambda: workbench.read_gold_alignments(write(Path("gold"), "\udcff")),
         ],
     )
 
@@ -55,8 +56,8 @@ def test_drawings(stored) -> None:
     directions = nearest, nearest, ranks, ranks[::-1], np.zeros(2, int), np.zeros(2, int)
     retrieved = bertscope.RetrievedSentences((0, 6), (0, 1, 2, 4), *directions, True, "mean", 0, PROVENANCE)
     stored(
-        alignment=bertscope.plot_alignment(found, bertscope.GoldAlignment.parse("0-1 1p0 7-7")),
-        dark_alignment=bertscope.plot_alignment(found, dark=True),
-        retrieval=bertscope.plot_retrieval(retrieved),
-        dark_retrieval=bertscope.plot_retrieval(retrieved, dark=True, title="of two languages"),
+        alignment=workbench.plot_alignment(found, bertscope.GoldAlignment.parse("0-1 1p0 7-7")),
+        dark_alignment=workbench.plot_alignment(found, dark=True),
+        retrieval=workbench.plot_retrieval(retrieved),
+        dark_retrieval=workbench.plot_retrieval(retrieved, dark=True, title="of two languages"),
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope import CurvePoint, HeadEffect, Provenance, SweepStart, SweepSummary, SweepTable
@@ -122,10 +123,10 @@ def test_traces(stored) -> None:
         zeros=printed(print_trace, grid(0 * EFFECTS), 14, width=20),
         paths=printed(print_trace, paths(), 2),
         without_intervals=printed(print_trace, paths(2), 2),
-        figure=grid().plot(),
-        dark=grid().plot(dark=True),
-        figure_of_paths=paths().plot(),
-        dark_paths=paths().plot(dark=True),
+        figure=workbench.plot_trace(grid()),
+        dark=workbench.plot_trace(grid(), dark=True),
+        figure_of_paths=workbench.plot_trace(paths()),
+        dark_paths=workbench.plot_trace(paths(), dark=True),
     )
 
 
@@ -162,7 +163,7 @@ def test_the_words_of_a_figure_do_not_overlap_and_end_in_it(monkeypatch: pytest.
     words = [f"word{'y' * (number % 9)}" for number in range(60)]
     values = np.linspace(-1, 1, 60)
     sampled = {"pairs": 5, "sums": 5 * values, "sums_of_squares": 5 * values**2 + 1}
-    figure = bertscope.plot_word_attribution(attribution(" ".join(words), words, values, **sampled))
+    figure = workbench.plot_word_attribution(attribution(" ".join(words), words, values, **sampled))
     patches = [patch for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
     boxes = sorted((round(patch.get_y(), 3), patch.get_x(), patch.get_x() + patch.get_width()) for patch in patches)
     assert len({top for top, *_ in boxes}) > 3
@@ -171,7 +172,7 @@ def test_the_words_of_a_figure_do_not_overlap_and_end_in_it(monkeypatch: pytest.
     assert max(right for *_, right in boxes) <= figure.get_figwidth()
     assert any(text.get_text().startswith("±") for text in figure.axes[0].texts)
     monkeypatch.setattr(word_attribution, "MAX_LINES", 3)
-    figure = bertscope.plot_word_attribution(attribution(" ".join(words), words, values))
+    figure = workbench.plot_word_attribution(attribution(" ".join(words), words, values))
     assert "more lines are not shown" in figure.get_suptitle()
     assert len({round(patch.get_y(), 3) for patch in figure.axes[0].patches}) == 3  # type: ignore[attr-defined]
 
@@ -206,9 +207,9 @@ def test_words_with_their_values(stored) -> None:
         pieces=shown_words(attribution("unplayable", ("un", "play", "able"))).splitlines()[1],
         targets=[shown_words(attribution(target=target, label=label)).splitlines()[0] for target, label in TARGETS],
         document=document(attribution(**SAMPLED)),
-        figure=attribution().plot(),
-        dark=attribution(**SAMPLED).plot(dark=True),
-        interactions_as_a_matrix=bertscope.plot_word_attribution(attribution(interactions=INTERACTIONS)),
+        figure=workbench.plot_word_attribution(attribution()),
+        dark=workbench.plot_word_attribution(attribution(**SAMPLED), dark=True),
+        interactions_as_a_matrix=workbench.plot_word_attribution(attribution(interactions=INTERACTIONS)),
     )
 
 
@@ -262,8 +263,7 @@ def rollout_of(layers: tuple[int, ...] = (2, 0)) -> bertscope.AttentionMaps:
 
 def test_a_page_of_some_heads_shows_itself_and_is_saved(tmp_path: Path):
     maps = maps_of(["[CLS]", "</script><img src=x onerror=hurt()>", "[SEP]"], (2, 0), (1, 3))
-    page = maps.show(layer=0, head=[3], title="Two tokens")
-    assert page.html == bertscope.attention_page(maps, 0, [3], title="Two tokens")
+    page = workbench.attention_page(maps, 0, [3], title="Two tokens")
     page.save(tmp_path / "page")
     assert (tmp_path / "page").read_text("utf-8") == page.html
     shown = page._repr_html_()
@@ -271,7 +271,7 @@ def test_a_page_of_some_heads_shows_itself_and_is_saved(tmp_path: Path):
     assert "<img" not in shown
     assert len(repr(page)) < 80
     with pytest.raises(KeyError):
-        maps.show(layer=1)
+        workbench.attention_page(maps, layer=1)
 
 
 def test_quantities_beyond_weights(stored) -> None:
@@ -285,12 +285,12 @@ def test_quantities_beyond_weights(stored) -> None:
     }
     pages = {}
     for name, maps in every.items():
-        data = json.loads(Page(bertscope.attention_page(maps)).text("script", id="data"))
+        data = json.loads(Page(workbench.attention_page(maps).html).text("script", id="data"))
         pages[name] = {key: value for key, value in data.items() if key != "weights"}
     stored(
         printed="\n".join(printed(print_maps, maps, width=120) for maps in every.values()),
         pages=pages,
         names=[place_of(norms_of(), 2, 1), place_of(rollout_of(), 2, 0)],
         document=attention_document(rollout_of((2,))),
-        figure=bertscope.plot_attention(rollout_of()),
+        figure=workbench.plot_attention(rollout_of()),
     )

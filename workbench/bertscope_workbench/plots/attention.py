@@ -89,7 +89,7 @@ def save_attention(
     path = Path(path)
     require_attention_format(path, figure=fixed_scale or any(look.get(name) for name in ("dark", "figsize", "font_size", "ax")))
     if path.suffix.lower() == PAGE_FORMAT:
-        path.write_text(attention_page(maps, layer, head, title=look.get("title")), encoding="utf-8")
+        path.write_text(attention_page(maps, layer, head, title=look.get("title")).html, encoding="utf-8")
     else:
         figure = plot_attention(maps, layer, head, fixed_scale=fixed_scale, **look)
         write(figure, path)

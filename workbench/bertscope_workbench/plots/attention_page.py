@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from bertscope.values.display import page_html
 
 if TYPE_CHECKING:
     from bertscope import AttentionMaps
@@ -27,6 +26,12 @@ DARK_COLORS = ("#18222c", "#173a5e", "#1f66a8", "#4f9fd9", "#a8d2ee", "#f2f8fc")
 """The colours of weights on a dark page, for those whose browser prefers one."""
 MAX_PAGE_WEIGHTS = 2**25
 """Most weights in one page; more would be over 90 MB of HTML, which browsers do not take well."""
+FRAME = (
+    '<iframe srcdoc="{}" width="100%" height="600" style="border:0" onload="const inner = this.contentDocument.documentElement;'
+    " const fit = () => {{ this.style.height = Math.ceil(inner.getBoundingClientRect().height) + 24 + 'px'; }};"
+    ' new ResizeObserver(fit).observe(inner); fit()"></iframe>'
+)
+"""A page within a page, as high as its content: in a notebook that isn't trusted, where nothing runs, 600 pixels."""
 
 Choice = int | Iterable[int] | None
 
@@ -42,14 +47,16 @@ class AttentionPage:
         return f"<AttentionPage: {len(self.html):,} characters of HTML>"
 
     def _repr_html_(self) -> str:
-        return page_html(self.html)
+        return FRAME.format(html.escape(self.html))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the page as a file that a browser opens without a server, whatever its name ends with."""
         Path(path).write_text(self.html, encoding="utf-8")
 
 
-def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> str:
+def attention_page(
+    maps: AttentionMaps, layer: Choice = None, head: Choice = None, *, title: str | None = None
+) -> AttentionPage:
     """Returns one HTML page that shows any layer and head, as a map and, of up to 72 tokens, as lines, and the weight under the
     pointer. It loads nothing, and is dark where the browser prefers that.
 
@@ -84,7 +91,7 @@ def attention_page(maps: AttentionMaps, layer: Choice = None, head: Choice = Non
     template = importlib.resources.files("bertscope_workbench.plots").joinpath("attention_page.html").read_text("utf-8")
     contents = {"{{title}}": html.escape(shown), "{{data}}": _script_safe_json(data)}
     # In one pass: the inserted text may itself look like a placeholder.
-    return re.sub(r"{{title}}|{{data}}", lambda place: contents[place.group()], template)
+    return AttentionPage(re.sub(r"{{title}}|{{data}}", lambda place: contents[place.group()], template))
 
 
 def choose(held: Sequence[int], choice: Choice, what: str) -> list[int]:

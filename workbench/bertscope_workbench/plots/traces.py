@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 from bertscope import Trace
-from bertscope.questions.ablation.trace_view import SITES, heading, is_map, place_name, shown_what, strongest
+from bertscope.questions.ablation.traces import SITES, heading
 
 from bertscope_workbench.plots.figures import (
     Axes,
@@ -22,6 +22,7 @@ from bertscope_workbench.plots.figures import (
 from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.sweeps import SHADES
 from bertscope_workbench.plots.theme import Theme, shortened, shown, theme_of
+from bertscope_workbench.plots.trace_html import is_map, place_name, shown_what, strongest
 
 __all__ = ["plot_trace", "save_trace"]
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from bertscope import WordAttribution
-from bertscope.questions.attribution.words_view import shown_parts, signed, sum_line
 from bertscope.values.score_targets import described
 
 from bertscope_workbench.plots.attribution import AGAINST, FOR
@@ -16,6 +15,7 @@ from bertscope_workbench.plots.figures import Axes, Figure, ThemedFigure, heat_m
 from bertscope_workbench.plots.glyphs import boxes_unmentioned
 from bertscope_workbench.plots.look import Look, asked_size, asked_title, looking, points
 from bertscope_workbench.plots.theme import TITLE_SIZE, Theme, fitted, shortened, shown, theme_of
+from bertscope_workbench.plots.words_html import shown_parts, signed, sum_line
 
 __all__ = ["plot_word_attribution", "save_word_attribution"]
 

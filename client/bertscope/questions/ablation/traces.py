@@ -16,18 +16,24 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
-from bertscope.questions.ablation.trace_view import heading, trace_html
 from bertscope.questions.ablation.traced_values import PairValues
 from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
-from bertscope.values.workbench import of_workbench
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Trace"]
+
+SITES = {
+    "state": "states",
+    "heads": "outputs of heads",
+    "attention": "outputs of attention",
+    "neurons": "neurons",
+    "feed_forward": "outputs of feed-forward blocks",
+}
 
 SAME = ("positions", "direction", "asked")
 """Attributes that parts which merge have in common."""
@@ -199,14 +205,6 @@ class Trace(ShownAsTable):
             numbers = (None if isinstance(each, float) and math.isnan(each) else each for each in measured)
             yield effect.site, effect.layer, effect.unit, receiver, effect.position, name, *numbers
 
-    def plot(self, *, what: str | None = None, site: str | None = None, **look: Any) -> Any:
-        """Draws a heat map of layers by positions: `bertscope.plot_trace`, with its options. Needs the extra "workbench"."""
-        return of_workbench("plot_trace")(self, what=what, site=site, **look)
-
-    def _repr_html_(self) -> str:
-        """Returns a heat map, or a table of the strongest paths or units."""
-        return trace_html(self)
-
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the trace as JSON; `load` reads it, and `start_from` resumes it if it was cut short."""
         Path(path).write_text(json.dumps(document(self), indent=1, allow_nan=False) + "\n", encoding="utf-8")
@@ -222,6 +220,17 @@ class Trace(ShownAsTable):
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             problem = f"{path} is not a trace as JSON; give what Trace.save, --json or --output FILE.json wrote"
             raise invalid_argument("start_from", problem) from None
+
+
+def heading(found: Trace) -> list[str]:
+    """Returns what was changed, and the values without changes, as lines."""
+    what = "paths" if found.positions == "paths" else ", ".join(SITES.get(site, site) for site in found.sites)
+    run = {"restore": "put into the corrupted run", "break": "of the corrupted run, put into the clean one"}
+    count = len(found.pairs)
+    on = "" if count == 1 else f", {count} pairs"
+    clean, corrupted = found.baseline
+    values = f"clean {clean:+.3f}" + ("" if found.direction == "change" else f", corrupted {corrupted:+.3f}")
+    return [f"{what} {run.get(found.direction, 'changed')}{on}, {found.provenance.model}", found.target, values]
 
 
 def document(found: Trace) -> dict[str, Any]:

@@ -13,15 +13,13 @@ from bertscope.questions.attention.quantities import BY_HEAD
 from bertscope.v1 import attention_pb2
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions, intervention_fields
-from bertscope.values.display import MAX_WEIGHTS, data_frame, page_html, record
+from bertscope.values.display import data_frame, record
 from bertscope.values.messages import DATA_TYPES, QUANTITIES, Numbers
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Token
-from bertscope.values.workbench import has_workbench, of_workbench
 
 if TYPE_CHECKING:
     import pandas as pd
-    from bertscope_workbench.plots.attention_page import AttentionPage, Choice
 
 __all__ = ["AttentionMaps"]
 
@@ -54,22 +52,6 @@ class AttentionMaps:
     """The numbers of the maps: "weights", "norms", "layer_norms", "layer_output_norms", "rollout", "rollout_without_residual",
     "value_zeroing", "alti" or "globenc"."""
     # End of what is generated.
-
-    def _repr_html_(self) -> str | None:
-        """Returns the interactive page of `attention_page`; None, which shows text, for very many weights or
-        without the workbench."""
-        if self.attention.size > MAX_WEIGHTS or not has_workbench():
-            return None
-        return page_html(of_workbench("attention_page")(self))
-
-    def show(self, layer: Choice = None, head: Choice = None, *, title: str | None = None) -> AttentionPage:
-        """Returns the interactive page of some layers and heads, all unless chosen: a notebook shows it, `save` writes it.
-
-        The maps alone show themselves in a notebook, too, unless they are very many; choose layers then. Raises the errors of
-        `attention_page`, and ImportError without the workbench.
-        """
-        page: AttentionPage = of_workbench("AttentionPage")(of_workbench("attention_page")(self, layer, head, title=title))
-        return page
 
     @property
     def by_head(self) -> bool:

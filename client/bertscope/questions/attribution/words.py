@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.attribution.words_view import words_html
 from bertscope.values.choices import AbsentText, AttributionMethod
 from bertscope.values.display import data_frame, record
 from bertscope.values.intervals import Interval, mean_intervals
@@ -20,7 +19,6 @@ from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Results, Token
 from bertscope.values.score_targets import ScoreTarget, described
 from bertscope.values.validation import TextOrPair
-from bertscope.values.workbench import of_workbench
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,14 +162,6 @@ class WordAttribution:
         """Returns a row for each word; columns as `WordAttributions.to_pandas`."""
         return data_frame(word_columns([self]))
 
-    def plot(self, **look: Any) -> Any:
-        """Draws the words in colour: `bertscope.plot_word_attribution`, with its options. Needs the extra "workbench"."""
-        return of_workbench("plot_word_attribution")(self, **look)
-
-    def _repr_html_(self) -> str:
-        """Returns the words in colour, each with its value."""
-        return words_html([self])
-
 
 class WordAttributions(Results[WordAttribution]):
     """The answers of one `attribute_words` call, one for each text, in order."""
@@ -182,10 +172,6 @@ class WordAttributions(Results[WordAttribution]):
         """Returns a row for each word: text (index), segment, word, start, end, value, low and high (ends of 95 % intervals,
         NaN where there are none). Needs the extra "pandas"."""
         return data_frame(word_columns(self))
-
-    def _repr_html_(self) -> str:
-        """Returns the words of each text in colour, each with its value."""
-        return words_html(self)
 
 
 def word_columns(results: Iterable[WordAttribution]) -> dict[str, list[Any]]:

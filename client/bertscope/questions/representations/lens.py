@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
-from bertscope.questions.representations.lens_view import lens_html
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
@@ -146,10 +145,6 @@ class LensText:
         """Returns a row for each position and layer; columns as `LensTexts.to_pandas`."""
         return data_frame(lens_columns([self]), whole=("own_rank",))
 
-    def _repr_html_(self) -> str:
-        """Returns a heat map of words, layers by positions."""
-        return lens_html([self])
-
 
 class LensTexts(Results[LensText]):
     """The answers of one `read_layers` call, one for each text, in order."""
@@ -161,10 +156,6 @@ class LensTexts(Results[LensText]):
         probability, entropy, divergence, own_probability and own_rank (missing for masks), and for each candidate
         "probability of X" and "rank of X". Needs the extra "pandas"."""
         return data_frame(lens_columns(self), whole=("own_rank",))
-
-    def _repr_html_(self) -> str:
-        """Returns a heat map of words for each text, layers by positions."""
-        return lens_html(self)
 
 
 def lens_columns(results: Iterable[LensText]) -> dict[str, list[Any]]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import pandas
 import pytest
 from bertscope_workbench.command.app import run
@@ -54,7 +55,7 @@ def test_alignment_is_that_of_the_client(folder: Path, host: Host, capsys: pytes
     with bertscope.Client(host.target) as client:
         found = client.align_words(zip(SOURCES, TARGETS, strict=True), layer=2)
         more = client.align_words(zip(SOURCES, TARGETS, strict=True), layer=2, method="itermax")
-    scores = bertscope.score_alignments(more, bertscope.read_gold_alignments("gold"))
+    scores = bertscope.score_alignments(more, workbench.read_gold_alignments("gold"))
     assert run(["align", "de", "en", "--layer", "2", "--output", "links.txt", "--plot", "p.png", "--pair", "2"]) == 0
     printed = capsys.readouterr().out
     assert "de, line 4: " in printed and f"3 pairs, {sum(len(one.links) for one in found)} links, layer 2" in printed

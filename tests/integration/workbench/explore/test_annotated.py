@@ -1,6 +1,7 @@
 """Pairs and relations on the page have the client's numbers."""
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
 
 RIGHT = ["the cat sleeps .", "the cats sleep .", "[MASK] is here ."] + ["a dog eats ."] * 20
@@ -33,7 +34,7 @@ def test_pairs(page, host):
 def test_relations(page, host, tmp_path):
     *_, last = page.ask("relations", {"conllu": TREEBANK, "model": "bert"})
     (tmp_path / "treebank.conllu").write_text(TREEBANK)
-    texts = bertscope.read_conllu(tmp_path / "treebank.conllu")
+    texts = workbench.read_conllu(tmp_path / "treebank.conllu")
     with bertscope.Client(host.target) as client:
         expected = client.score_relations(texts, model="bert")
     assert (last["texts"], last["left_out"]) == (12, 1)

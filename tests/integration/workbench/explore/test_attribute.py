@@ -2,7 +2,7 @@
 
 import bertscope
 import pytest
-from bertscope.questions.attribution.words_view import signed, sum_line
+from bertscope_workbench.plots.words_html import signed, sum_line
 
 TEXT = "Paris is the capital of [MASK]."
 TWO = "The [MASK] of Paris is [MASK]."

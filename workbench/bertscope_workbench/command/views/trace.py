@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 from bertscope import SiteEffect, Trace
-from bertscope.questions.ablation.trace_view import SITES, heading, is_map, place_name, shown_what, strongest
+from bertscope.questions.ablation.traces import SITES, heading
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.views.output import count, fits, printable, table, titled
+from bertscope_workbench.plots.trace_html import is_map, place_name, shown_what, strongest
 
 FAINT = 0.05
 """Numbers below this share of the largest one are dim."""

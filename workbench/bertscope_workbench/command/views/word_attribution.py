@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from bertscope import WordAttribution
 from bertscope.questions.attribution.words import word_columns
-from bertscope.questions.attribution.words_view import shown_parts, signed, sum_line
 from bertscope.values.score_targets import described
 from rich.console import Console
 from rich.text import Text
@@ -15,6 +14,7 @@ from rich.text import Text
 from bertscope_workbench.command.views.attribution import missed
 from bertscope_workbench.command.views.attribution import signed as coloured
 from bertscope_workbench.command.views.output import print_cut, printable, table, titled
+from bertscope_workbench.plots.words_html import shown_parts, signed, sum_line
 
 SHOWN = 10
 """The interactions that are printed, strongest first."""

@@ -7,12 +7,12 @@ from typing import Any
 
 from bertscope import Answer, AsyncClient, WordAttribution
 from bertscope.questions.attribution.inputs import EXACT_UNITS
-from bertscope.questions.attribution.words_view import signed, sum_line
 
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.questions.inspect import intervention
 from bertscope_workbench.explore.streams import Event
+from bertscope_workbench.plots.words_html import signed, sum_line
 
 ROWS, STEP_ROWS = 1024, 256
 """Texts that run for sampled values in all, as many as for exact ones of ten words, and between two answers."""

@@ -64,8 +64,8 @@ class ItemFile(Generic[T]):
         limit: SupportsIndex | None = None,
         on_broken: Broken | None = None,
     ) -> None:
-        """`kind` says which columns an item is made of; `bertscope.TEXTS`, `INPUTS` and others. `columns` maps their names
-        to the file's. `on_broken` takes the error of each line that cannot be read, which is then left out.
+        """`kind` says which columns an item is made of; `TEXTS`, `INPUTS` and others. `columns` maps their names to the file's.
+        `on_broken` takes the error of each line that cannot be read, which is then left out.
 
         Raises OSError for a file that cannot be read, and InvalidArgument for the first broken line, unless `on_broken` takes
         it, and for a file without items.

@@ -29,7 +29,8 @@ export const pythonQuoted = text => JSON.stringify(text);
 
 /** The lines that connect to the server. @param {string} call What is asked, an expression of `client`. */
 export function pythonLines(call) {
-  return `import bertscope\n\nwith bertscope.Client(${pythonQuoted(server.target)}) as client:\n    found = ${call}\n`;
+  const others = call.includes("bertscope_workbench.") ? "import bertscope_workbench\n" : "";
+  return `import bertscope\n${others}\nwith bertscope.Client(${pythonQuoted(server.target)}) as client:\n    found = ${call}\n`;
 }
 
 /** A command with the server's address. @param {string} name @param {string | null} text Its argument. @param {string[]} options */

@@ -82,7 +82,7 @@ export function mount(container, context) {
   function pythonText() {
     const {find_only: only, model} = state.get();
     const {file, tags} = corpus.now();
-    const texts = tags.some(Boolean) && !corpus.ships() ? `bertscope.read_conllu(${pythonQuoted(file)})` : `open(${pythonQuoted(file)}).read().splitlines()`;
+    const texts = tags.some(Boolean) && !corpus.ships() ? `bertscope_workbench.read_conllu(${pythonQuoted(file)})` : `open(${pythonQuoted(file)}).read().splitlines()`;
     const words = only ? [`words=[${only.split(/\s+/).map(pythonQuoted).join(", ")}]`] : [];
     return pythonLines(`client.find_contexts(${[texts, pythonUnit(chosen(), unit), "places=30", ...words, ...(model ? [`model=${pythonQuoted(model)}`] : [])].join(", ")})`);
   }

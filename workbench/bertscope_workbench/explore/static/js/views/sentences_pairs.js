@@ -20,7 +20,7 @@ export function createPairs(context) {
     text: kept.pairs.map(pair => pair.join(" | ")).join("\n"), accept: ".txt,.tsv,text/plain", file: "A file of pairs", action: "Compare", run: compare});
   const element = h("div", null, form.element, results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences; pairs.tsv needs the columns good and bad."),
     copyButton("Copy command", () => command("score", null, "--pairs", "pairs.tsv", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
-    copyButton("Copy Python", () => pythonLines("client.compare_texts(bertscope.read_sets(\"pairs.tsv\")).accuracy()"), context.announce)));
+    copyButton("Copy Python", () => pythonLines("client.compare_texts(bertscope_workbench.read_sets(\"pairs.tsv\")).accuracy()"), context.announce)));
 
   /** @param {string} text @param {any} asker */
   async function compare(text, asker) {

@@ -31,7 +31,7 @@ export function createRelations(context) {
   const pictures = createPictures(() => ({drawings: [{label: "Heads", svg: grid.toSvg}], view: panels, labels: {name: "bertscope-relations", caption: `${chosen()?.relation ?? ""}, ${kept.texts} sentences`, commands: ["relations"]}}), () => {});
   const element = h("div", null, form.element, panels, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."),
     copyButton("Copy command", () => command("relations", null, "treebank.conllu", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
-    copyButton("Copy Python", () => pythonLines("client.score_relations(bertscope.read_conllu(\"treebank.conllu\")).best_heads()"), context.announce), pictures.element));
+    copyButton("Copy Python", () => pythonLines("client.score_relations(bertscope_workbench.read_conllu(\"treebank.conllu\")).best_heads()"), context.announce), pictures.element));
 
   /** @param {string} conllu @param {any} asker */
   async function score(conllu, asker) {

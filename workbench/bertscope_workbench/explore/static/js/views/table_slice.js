@@ -38,7 +38,7 @@ export function createSlice(context) {
   const summary = h("p", {class: "table-summary"});
   const labelled = () => rows.some(row => row.found) && !rows.some(row => known(row.found?.score));
   const footer = [copyButton("Copy command", () => command(labelled() ? "classify" : "score", null, "--texts", FILE, ...chosenModel()), context.announce),
-    copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope.read_inputs("${FILE}")).to_pandas()`), context.announce)];
+    copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope_workbench.read_inputs("${FILE}")).to_pandas()`), context.announce)];
 
   const chosenModel = () => (state.get().model ? ["--model", state.get().model] : []);
 

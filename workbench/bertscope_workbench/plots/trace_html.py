@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bertscope.questions.ablation.traces import SITES, heading
+
 if TYPE_CHECKING:
     from bertscope.questions.ablation.site_effects import SiteEffect
     from bertscope.questions.ablation.traces import Trace
@@ -18,29 +20,11 @@ STRONGEST = 20
 FOR, AGAINST, OPACITY = "66,146,198", "230,117,58", 0.75
 """The colours of shares over and under 0, and how much of the page the largest hides."""
 CELL = "padding:2px 8px;text-align:center;white-space:nowrap"
-SITES = {
-    "state": "states",
-    "heads": "outputs of heads",
-    "attention": "outputs of attention",
-    "neurons": "neurons",
-    "feed_forward": "outputs of feed-forward blocks",
-}
 
 
 def shown_what(found: Trace) -> str:
     """Returns the number that is worth showing: "recovery", or "difference" where there is no other run."""
     return "recovery" if any(effect.ratios for effect in found.effects) else "difference"
-
-
-def heading(found: Trace) -> list[str]:
-    """Returns what was changed, and the values without changes, as lines."""
-    what = "paths" if found.positions == "paths" else ", ".join(SITES.get(site, site) for site in found.sites)
-    run = {"restore": "put into the corrupted run", "break": "of the corrupted run, put into the clean one"}
-    count = len(found.pairs)
-    on = "" if count == 1 else f", {count} pairs"
-    clean, corrupted = found.baseline
-    values = f"clean {clean:+.3f}" + ("" if found.direction == "change" else f", corrupted {corrupted:+.3f}")
-    return [f"{what} {run.get(found.direction, 'changed')}{on}, {found.provenance.model}", found.target, values]
 
 
 def place_name(found: Trace, effect: SiteEffect) -> str:
