@@ -67,7 +67,6 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
         "TrainLens": Heavy(lambda client: client.train_lens(texts, **forever)),
         "TrainCodes": Heavy(lambda client: client.train_codes(texts, layer=3, epochs=1000)),
         "DistillModel": Heavy(lambda client: _distill(client, texts)),
-        "MeasureCodeLength": Heavy(lambda client: client.measure_code_length(few, hidden_units=256)),
         "RankHeads": Heavy(lambda client: client.rank_heads(prompts)),
         "AnswerQuestions, long answers": Heavy(
             lambda client: client.answer_questions(("where is it", passage), model=answerer, max_answer_tokens=512, stride=8)

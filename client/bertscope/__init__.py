@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from bertscope.questions.ablation.traces import Trace
     from bertscope.questions.attention.best_heads import BestHead, BestHeads
     from bertscope.questions.attention.comparison import AttentionComparison
-    from bertscope.questions.attention.contacts import ContactScores, contact_relations, read_contacts
     from bertscope.questions.attention.description import AttentionDescription, PatternSums
     from bertscope.questions.attention.feature_scores import FeatureScore, FeatureScores
     from bertscope.questions.attention.head_distances import HeadDistances
@@ -67,7 +66,6 @@ if TYPE_CHECKING:
     from bertscope.questions.attention.relation_scores import DirectedSums, RelationScore, RelationScores
     from bertscope.questions.attention.selection import Direction, TextScore
     from bertscope.questions.attention.sums import HeadSums
-    from bertscope.questions.attention.trees import TreeScores
     from bertscope.questions.attribution.neurons import AttributedUnit, NeuronAttribution, NeuronAttributions
     from bertscope.questions.attribution.words import WordAttribution, WordAttributions
     from bertscope.questions.benchmark.calls import AsyncStudyBenchmark
@@ -86,7 +84,6 @@ if TYPE_CHECKING:
     from bertscope.questions.benchmark.studies import Published, StudiesSummary, StudyRow, StudyTable
     from bertscope.questions.cloze.answers import FilledText, FilledTexts
     from bertscope.questions.cloze.fillings import FilledSpan, Filling
-    from bertscope.questions.cloze.substitutions import AMINO_ACIDS, Substitutions
     from bertscope.questions.compression.messages import CompressionProgress
     from bertscope.questions.compression.steps import (
         eliminate_tokens,
@@ -123,11 +120,10 @@ if TYPE_CHECKING:
     from bertscope.questions.inspection.views import MapView
     from bertscope.questions.labels.answers import AnsweredQuestion, AnsweredQuestions, AnswerSpan
     from bertscope.questions.labels.classification import ClassifiedText, ClassifiedTexts, LabelPrediction
-    from bertscope.questions.labels.regression import PredictedValue, PredictedValues, RankedCandidate, RankedCandidates
+    from bertscope.questions.labels.regression import PredictedValue, PredictedValues
     from bertscope.questions.labels.token_classification import Mention, TaggedText, TaggedTexts, TaggedWord
     from bertscope.questions.models.models import LoadProgress, Models
     from bertscope.questions.probes.applied_probes import AppliedLayer, AppliedProbe, ProbedSpan
-    from bertscope.questions.probes.code_length import CodeLengthProgress, CodeLengths, LayerCode
     from bertscope.questions.probes.erasers import Eraser, EraserMethod, LayerEraser, LinearEraser
     from bertscope.questions.probes.kept_probes import KeptProbe, load_probe
     from bertscope.questions.probes.layer_mix import CumulativeProbe, LayerMix
@@ -140,14 +136,6 @@ if TYPE_CHECKING:
         TreePart,
     )
     from bertscope.questions.probes.tree_texts import TreeText, TreeWord
-    from bertscope.questions.representations.alignment import (
-        AlignedWords,
-        AlignmentScores,
-        GoldAlignment,
-        WordAlignment,
-        WordLink,
-        score_alignments,
-    )
     from bertscope.questions.representations.attribution import LogitAttribution, LogitAttributions
     from bertscope.questions.representations.codes import CodesFit, CodesLosses, SparseCodes, TrainCodesProgress
     from bertscope.questions.representations.comparison import RepresentationComparison
@@ -158,11 +146,8 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.geometry import GeometryDescription
     from bertscope.questions.representations.kept_contexts import load_contexts, save_contexts
     from bertscope.questions.representations.lens import EntryScore, LayerReading, LensInput, LensPosition, LensText, LensTexts
-    from bertscope.questions.representations.neighbours import Neighbour, Neighbourhoods, Occurrence, WordNeighbours
-    from bertscope.questions.representations.retrieval import RetrievedSentences
     from bertscope.questions.representations.states import HiddenStates, StatesInput
     from bertscope.questions.representations.tuned_lens import LayerFit, TrainLensProgress, TunedLens, load_lens
-    from bertscope.questions.representations.variances import ExplainableVariance, WordVariance
     from bertscope.questions.scores.comparison import ComparedSet, GroupAccuracy, GroupDifference, TextComparison
     from bertscope.questions.scores.inputs import ScoredInput, conditional
     from bertscope.questions.scores.sets import TextSet
@@ -213,11 +198,8 @@ if TYPE_CHECKING:
     from bertscope.values.spans import Span
 
 _PLACES = {
-    "AMINO_ACIDS": "bertscope.questions.cloze.substitutions",
     "AbsentText": "bertscope.values.choices",
     "Agreement": "bertscope.questions.benchmark.reports",
-    "AlignedWords": "bertscope.questions.representations.alignment",
-    "AlignmentScores": "bertscope.questions.representations.alignment",
     "AlreadyExists": "bertscope.errors",
     "Answer": "bertscope.values.score_targets",
     "AnswerSpan": "bertscope.questions.labels.answers",
@@ -248,13 +230,10 @@ _PLACES = {
     "ClassifiedTexts": "bertscope.questions.labels.classification",
     "Client": "bertscope.client",
     "ClozePrompts": "bertscope.questions.ablation.objectives",
-    "CodeLengthProgress": "bertscope.questions.probes.code_length",
-    "CodeLengths": "bertscope.questions.probes.code_length",
     "CodesFit": "bertscope.questions.representations.codes",
     "CodesLosses": "bertscope.questions.representations.codes",
     "ComparedSet": "bertscope.questions.scores.comparison",
     "CompressionProgress": "bertscope.questions.compression.messages",
-    "ContactScores": "bertscope.questions.attention.contacts",
     "ContextUnit": "bertscope.questions.representations.contexts",
     "Contexts": "bertscope.questions.representations.contexts",
     "CumulativeProbe": "bertscope.questions.probes.layer_mix",
@@ -275,7 +254,6 @@ _PLACES = {
     "EntryScore": "bertscope.questions.representations.lens",
     "Eraser": "bertscope.questions.probes.erasers",
     "EraserMethod": "bertscope.questions.probes.erasers",
-    "ExplainableVariance": "bertscope.questions.representations.variances",
     "Fact": "bertscope.questions.facts.questions",
     "FactAnswer": "bertscope.questions.facts.answers",
     "FactAnswers": "bertscope.questions.facts.knowledge",
@@ -295,7 +273,6 @@ _PLACES = {
     "FilledTexts": "bertscope.questions.cloze.answers",
     "Filling": "bertscope.questions.cloze.fillings",
     "GeometryDescription": "bertscope.questions.representations.geometry",
-    "GoldAlignment": "bertscope.questions.representations.alignment",
     "Greedy": "bertscope.questions.ablation.objectives",
     "GroupAccuracy": "bertscope.questions.scores.comparison",
     "GroupDifference": "bertscope.questions.scores.comparison",
@@ -322,7 +299,6 @@ _PLACES = {
     "LabelledQuestions": "bertscope.questions.ablation.task_objectives",
     "LabelledTexts": "bertscope.questions.ablation.task_objectives",
     "LabelledWords": "bertscope.questions.ablation.task_objectives",
-    "LayerCode": "bertscope.questions.probes.code_length",
     "LayerEraser": "bertscope.questions.probes.erasers",
     "LayerFit": "bertscope.questions.representations.tuned_lens",
     "LayerMix": "bertscope.questions.probes.layer_mix",
@@ -353,15 +329,12 @@ _PLACES = {
     "ModelReport": "bertscope.questions.benchmark.reports",
     "Models": "bertscope.questions.models.models",
     "NearestTo": "bertscope.questions.representations.context_requests",
-    "Neighbour": "bertscope.questions.representations.neighbours",
-    "Neighbourhoods": "bertscope.questions.representations.neighbours",
     "NeuronAttribution": "bertscope.questions.attribution.neurons",
     "NeuronAttributions": "bertscope.questions.attribution.neurons",
     "NextSentence": "bertscope.values.score_targets",
     "NoisyWords": "bertscope.questions.ablation.traced_pairs",
     "NotFound": "bertscope.errors",
     "ObjectScoring": "bertscope.values.choices",
-    "Occurrence": "bertscope.questions.representations.neighbours",
     "Order": "bertscope.values.choices",
     "Others": "bertscope.values.choices",
     "PairValues": "bertscope.questions.ablation.traced_values",
@@ -388,8 +361,6 @@ _PLACES = {
     "Provenance": "bertscope.values.results",
     "Published": "bertscope.questions.benchmark.studies",
     "Quantity": "bertscope.values.choices",
-    "RankedCandidate": "bertscope.questions.labels.regression",
-    "RankedCandidates": "bertscope.questions.labels.regression",
     "RatedTexts": "bertscope.questions.ablation.task_objectives",
     "Ratio": "bertscope.questions.benchmark.reports",
     "Recovery": "bertscope.questions.distillation.results",
@@ -401,7 +372,6 @@ _PLACES = {
     "RepresentationComparison": "bertscope.questions.representations.comparison",
     "ResourceExhausted": "bertscope.errors",
     "Retries": "bertscope.rpc.retries",
-    "RetrievedSentences": "bertscope.questions.representations.retrieval",
     "Runtime": "bertscope.values.choices",
     "RuntimeChoice": "bertscope.values.models",
     "RuntimeTimes": "bertscope.values.models",
@@ -436,7 +406,6 @@ _PLACES = {
     "StudyBenchmark": "bertscope.client.benchmark",
     "StudyRow": "bertscope.questions.benchmark.studies",
     "StudyTable": "bertscope.questions.benchmark.studies",
-    "Substitutions": "bertscope.questions.cloze.substitutions",
     "SweepStart": "bertscope.questions.ablation.sweeps",
     "SweepSummary": "bertscope.questions.ablation.sweeps",
     "SweepTable": "bertscope.questions.ablation.sweeps",
@@ -459,7 +428,6 @@ _PLACES = {
     "TrainCodesProgress": "bertscope.questions.representations.codes",
     "TrainLensProgress": "bertscope.questions.representations.tuned_lens",
     "TreePart": "bertscope.questions.probes.structural_probes",
-    "TreeScores": "bertscope.questions.attention.trees",
     "TreeText": "bertscope.questions.probes.tree_texts",
     "TreeWord": "bertscope.questions.probes.tree_texts",
     "TunedLens": "bertscope.questions.representations.tuned_lens",
@@ -471,17 +439,12 @@ _PLACES = {
     "ValuedText": "bertscope.values.labelled_texts",
     "VectorAgreement": "bertscope.questions.benchmark.reports",
     "ViewedMaps": "bertscope.questions.inspection.results",
-    "WordAlignment": "bertscope.questions.representations.alignment",
     "WordAttribution": "bertscope.questions.attribution.words",
     "WordAttributions": "bertscope.questions.attribution.words",
     "WordLabel": "bertscope.values.score_targets",
-    "WordLink": "bertscope.questions.representations.alignment",
-    "WordNeighbours": "bertscope.questions.representations.neighbours",
-    "WordVariance": "bertscope.questions.representations.variances",
     "add": "bertscope.values.site_changes",
     "block_attention": "bertscope.values.site_changes",
     "conditional": "bertscope.questions.scores.inputs",
-    "contact_relations": "bertscope.questions.attention.contacts",
     "count_tags": "bertscope.questions.representations.context_tags",
     "eliminate_tokens": "bertscope.questions.compression.steps",
     "erase": "bertscope.values.site_changes",
@@ -496,14 +459,12 @@ _PLACES = {
     "mean_site": "bertscope.values.site_changes",
     "onnx": "bertscope.questions.compression.steps",
     "patch": "bertscope.values.site_changes",
-    "read_contacts": "bertscope.questions.attention.contacts",
     "reduce_vocabulary": "bertscope.questions.compression.steps",
     "remove_feed_forward": "bertscope.questions.compression.steps",
     "remove_heads": "bertscope.questions.compression.steps",
     "save_contexts": "bertscope.questions.representations.kept_contexts",
     "scale": "bertscope.values.interventions",
     "scale_site": "bertscope.values.site_changes",
-    "score_alignments": "bertscope.questions.representations.alignment",
     "set_site": "bertscope.values.site_changes",
     "uniform": "bertscope.values.interventions",
     "untrained": "bertscope.questions.compression.steps",
@@ -511,11 +472,8 @@ _PLACES = {
     "zero": "bertscope.values.interventions",
 }
 __all__ = [
-    "AMINO_ACIDS",
     "AbsentText",
     "Agreement",
-    "AlignedWords",
-    "AlignmentScores",
     "AlreadyExists",
     "Answer",
     "AnswerSpan",
@@ -546,13 +504,10 @@ __all__ = [
     "ClassifiedTexts",
     "Client",
     "ClozePrompts",
-    "CodeLengthProgress",
-    "CodeLengths",
     "CodesFit",
     "CodesLosses",
     "ComparedSet",
     "CompressionProgress",
-    "ContactScores",
     "ContextUnit",
     "Contexts",
     "CumulativeProbe",
@@ -573,7 +528,6 @@ __all__ = [
     "EntryScore",
     "Eraser",
     "EraserMethod",
-    "ExplainableVariance",
     "Fact",
     "FactAnswer",
     "FactAnswers",
@@ -593,7 +547,6 @@ __all__ = [
     "FilledTexts",
     "Filling",
     "GeometryDescription",
-    "GoldAlignment",
     "Greedy",
     "GroupAccuracy",
     "GroupDifference",
@@ -620,7 +573,6 @@ __all__ = [
     "LabelledQuestions",
     "LabelledTexts",
     "LabelledWords",
-    "LayerCode",
     "LayerEraser",
     "LayerFit",
     "LayerMix",
@@ -651,15 +603,12 @@ __all__ = [
     "ModelReport",
     "Models",
     "NearestTo",
-    "Neighbour",
-    "Neighbourhoods",
     "NeuronAttribution",
     "NeuronAttributions",
     "NextSentence",
     "NoisyWords",
     "NotFound",
     "ObjectScoring",
-    "Occurrence",
     "Order",
     "Others",
     "PairValues",
@@ -686,8 +635,6 @@ __all__ = [
     "Provenance",
     "Published",
     "Quantity",
-    "RankedCandidate",
-    "RankedCandidates",
     "RatedTexts",
     "Ratio",
     "Recovery",
@@ -699,7 +646,6 @@ __all__ = [
     "RepresentationComparison",
     "ResourceExhausted",
     "Retries",
-    "RetrievedSentences",
     "Runtime",
     "RuntimeChoice",
     "RuntimeTimes",
@@ -734,7 +680,6 @@ __all__ = [
     "StudyBenchmark",
     "StudyRow",
     "StudyTable",
-    "Substitutions",
     "SweepStart",
     "SweepSummary",
     "SweepTable",
@@ -757,7 +702,6 @@ __all__ = [
     "TrainCodesProgress",
     "TrainLensProgress",
     "TreePart",
-    "TreeScores",
     "TreeText",
     "TreeWord",
     "TunedLens",
@@ -769,18 +713,13 @@ __all__ = [
     "ValuedText",
     "VectorAgreement",
     "ViewedMaps",
-    "WordAlignment",
     "WordAttribution",
     "WordAttributions",
     "WordLabel",
-    "WordLink",
-    "WordNeighbours",
-    "WordVariance",
     "__version__",
     "add",
     "block_attention",
     "conditional",
-    "contact_relations",
     "count_tags",
     "eliminate_tokens",
     "erase",
@@ -795,14 +734,12 @@ __all__ = [
     "mean_site",
     "onnx",
     "patch",
-    "read_contacts",
     "reduce_vocabulary",
     "remove_feed_forward",
     "remove_heads",
     "save_contexts",
     "scale",
     "scale_site",
-    "score_alignments",
     "set_site",
     "uniform",
     "untrained",

@@ -10,10 +10,10 @@ from bertscope.client.extraction import TensorStreams
 from bertscope.questions.attention.assembly import AttentionAssembler
 from bertscope.questions.attention.maps import AttentionMaps, extract_attention_request
 from bertscope.rpc.splitting import OnRejected
-from bertscope.v1 import attention_pb2, common_pb2
+from bertscope.v1 import attention_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.choices import DataType, Quantity
-from bertscope.values.messages import Asked, Inputs, Numbers, asked_inputs, with_items
+from bertscope.values.messages import Inputs, Numbers, asked_inputs, with_items
 from bertscope.values.models import Model
 
 
@@ -33,6 +33,7 @@ class AttentionCalls(TensorStreams):
         interventions: Interventions = (),
         reference_texts: str | Iterable[str] = (),
         truncate: bool = False,
+        on_rejected: OnRejected | None = None,
         timeout: float | None = None,
     ) -> Generator[AttentionMaps, None, None]:
         """Streams the attention maps of texts, each as soon as it is complete.
@@ -50,7 +51,8 @@ class AttentionCalls(TensorStreams):
 
         The call begins when the first maps are requested; more texts than a call takes go in one after the other, within one
         `timeout`. Closing the generator cancels it. If the server goes away meanwhile, the missing texts are requested again,
-        from another server if there is one.
+        from another server if there is one. `on_rejected` takes the index and the error of each text that the server rejects
+        (too long, empty), which is then left out; without it the first one ends the stream.
         """
         request = extract_attention_request(
             model=model,
@@ -63,14 +65,5 @@ class AttentionCalls(TensorStreams):
             reference_texts=reference_texts,
             truncate=truncate,
         )
-        return self._extract_attention(request, asked_inputs(inputs), timeout)
-
-    def _extract_attention(
-        self,
-        request: attention_pb2.ExtractAttentionRequest,
-        asked: Asked[common_pb2.TextInput],
-        timeout: float | None,
-        on_rejected: OnRejected | None = None,
-    ) -> Generator[AttentionMaps, None, None]:
-        response = attention_pb2.ExtractAttentionResponse
+        response, asked = attention_pb2.ExtractAttentionResponse, asked_inputs(inputs)
         return self._extract(partial(with_items, request, "inputs"), response, AttentionAssembler, asked, timeout, on_rejected)

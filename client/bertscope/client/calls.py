@@ -10,23 +10,23 @@ from bertscope.rpc.deferred import Deferred
 if TYPE_CHECKING:
     from bertscope.client.ablation import AblationCalls
     from bertscope.client.ablation_trace import TraceCalls
-    from bertscope.client.attention_contact import ContactCalls
+    from bertscope.client.attention import AttentionCalls
     from bertscope.client.attention_marked import RelationCalls
     from bertscope.client.attention_statistics import AttentionStatisticsCalls
-    from bertscope.client.attention_tree import AttentionTreeCalls
     from bertscope.client.attribution import AttributionCalls
     from bertscope.client.attribution_neuron import NeuronCalls
     from bertscope.client.benchmark import BenchmarkCalls
-    from bertscope.client.cloze_protein import ProteinCalls
+    from bertscope.client.cloze import ClozeCalls
     from bertscope.client.compression import CompressionCalls
     from bertscope.client.distillation import DistillationCalls
     from bertscope.client.facts import FactCalls
     from bertscope.client.health import HealthCalls
     from bertscope.client.inspection import InspectionCalls
-    from bertscope.client.labels import RankingCalls
     from bertscope.client.labels_answer import AnswerCalls
+    from bertscope.client.labels_classification import LabelCalls
+    from bertscope.client.models import ModelCalls
+    from bertscope.client.probes import ProbeCalls
     from bertscope.client.probes_application import ProbeApplicationCalls
-    from bertscope.client.probes_code_length import CodeLengthCalls
     from bertscope.client.probes_eraser import EraserCalls
     from bertscope.client.probes_regression import RegressionProbeCalls
     from bertscope.client.probes_structural import StructuralProbeCalls
@@ -34,25 +34,22 @@ if TYPE_CHECKING:
     from bertscope.client.representations_context import ContextCalls
     from bertscope.client.representations_embedding import EmbeddingCalls
     from bertscope.client.representations_geometry import GeometryCalls
-    from bertscope.client.representations_language import LanguageCalls
     from bertscope.client.representations_lens import LensCalls
     from bertscope.client.representations_tuned_lens import TunedLensCalls
-    from bertscope.client.representations_word_state import WordStatesCalls
     from bertscope.client.scores import ScoreCalls
     from bertscope.client.scores_comparison import ComparisonCalls
 
     class Calls(
         AblationCalls,
         AnswerCalls,
+        AttentionCalls,
         AttentionStatisticsCalls,
-        AttentionTreeCalls,
         AttributionCalls,
         BenchmarkCalls,
-        CodeLengthCalls,
+        ClozeCalls,
         CodesCalls,
         ComparisonCalls,
         CompressionCalls,
-        ContactCalls,
         ContextCalls,
         DistillationCalls,
         EmbeddingCalls,
@@ -61,19 +58,18 @@ if TYPE_CHECKING:
         GeometryCalls,
         HealthCalls,
         InspectionCalls,
-        LanguageCalls,
+        LabelCalls,
         LensCalls,
+        ModelCalls,
         NeuronCalls,
         ProbeApplicationCalls,
-        ProteinCalls,
-        RankingCalls,
+        ProbeCalls,
         RegressionProbeCalls,
         RelationCalls,
         ScoreCalls,
         StructuralProbeCalls,
         TraceCalls,
         TunedLensCalls,
-        WordStatesCalls,
     ):
         """The calls of every question."""
 
@@ -86,7 +82,6 @@ else:
         _attribute_words = Deferred("bertscope.client.attribution", "AttributionCalls")
         _check = Deferred("bertscope.client.health", "HealthCalls")
         _extract = Deferred("bertscope.client.extraction", "TensorStreams")
-        _extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         _load_model_events = Deferred("bertscope.client.models", "ModelCalls")
         _pace = Deferred("bertscope.client.many_texts", "ManyTexts")
         _pace_by = Deferred("bertscope.client.many_texts", "ManyTexts")
@@ -97,7 +92,6 @@ else:
         _sum = Deferred("bertscope.client.many_texts", "ManyTexts")
         _sweep_parts = Deferred("bertscope.client.ablation_trace", "TraceCalls")
         _toward = Deferred("bertscope.client.representations_context", "ContextCalls")
-        align_words = Deferred("bertscope.client.representations_language", "LanguageCalls")
         answer_questions = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         answer_questions_stream = Deferred("bertscope.client.labels_answer", "AnswerCalls")
         apply_probe = Deferred("bertscope.client.probes_application", "ProbeApplicationCalls")
@@ -120,7 +114,6 @@ else:
         distill_model = Deferred("bertscope.client.distillation", "DistillationCalls")
         embed_texts = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.client.representations_embedding", "EmbeddingCalls")
-        explainable_variance = Deferred("bertscope.client.representations_word_state", "WordStatesCalls")
         extract_attention = Deferred("bertscope.client.attention", "AttentionCalls")
         extract_hidden_states = Deferred("bertscope.client.representations_state", "StatesCalls")
         fill_mask = Deferred("bertscope.client.cloze", "ClozeCalls")
@@ -129,31 +122,23 @@ else:
         find_neurons = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
         find_neurons_stream = Deferred("bertscope.client.attribution_neuron", "NeuronCalls")
         get_model = Deferred("bertscope.client.models", "ModelCalls")
-        guess_by_name = Deferred("bertscope.client.facts", "FactCalls")
         health = Deferred("bertscope.client.health", "HealthCalls")
         inspect = Deferred("bertscope.client.inspection", "InspectionCalls")
         list_models = Deferred("bertscope.client.models", "ModelCalls")
         load_model = Deferred("bertscope.client.models", "ModelCalls")
         load_model_events = Deferred("bertscope.client.models", "ModelCalls")
-        measure_code_length = Deferred("bertscope.client.probes_code_length", "CodeLengthCalls")
-        nearest_neighbours = Deferred("bertscope.client.representations_word_state", "WordStatesCalls")
         predict_values = Deferred("bertscope.client.labels_classification", "LabelCalls")
         predict_values_stream = Deferred("bertscope.client.labels_classification", "LabelCalls")
         prune_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         query_facts = Deferred("bertscope.client.facts", "FactCalls")
         query_facts_stream = Deferred("bertscope.client.facts", "FactCalls")
-        rank_candidates = Deferred("bertscope.client.labels", "RankingCalls")
         rank_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         read_layers = Deferred("bertscope.client.representations_lens", "LensCalls")
         read_layers_stream = Deferred("bertscope.client.representations_lens", "LensCalls")
-        retrieve_sentences = Deferred("bertscope.client.representations_language", "LanguageCalls")
-        score_contacts = Deferred("bertscope.client.attention_contact", "ContactCalls")
         score_features = Deferred("bertscope.client.attention_marked", "RelationCalls")
         score_relations = Deferred("bertscope.client.attention_marked", "RelationCalls")
-        score_substitutions = Deferred("bertscope.client.cloze_protein", "ProteinCalls")
         score_texts = Deferred("bertscope.client.scores", "ScoreCalls")
         score_texts_stream = Deferred("bertscope.client.scores", "ScoreCalls")
-        score_trees = Deferred("bertscope.client.attention_tree", "AttentionTreeCalls")
         stream_inspection = Deferred("bertscope.client.inspection", "InspectionCalls")
         sweep_heads = Deferred("bertscope.client.ablation", "AblationCalls")
         sweep_sites = Deferred("bertscope.client.ablation_trace", "TraceCalls")

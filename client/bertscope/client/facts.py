@@ -1,9 +1,9 @@
 # Generated from bertscope/questions/facts/calls.py. Do not edit: change that file, and run `make client`.
-"""Calls for facts: `query_facts`, `guess_by_name`."""
+"""Calls for facts: `query_facts`."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sized
+from collections.abc import Generator, Iterable, Sized
 from contextlib import closing
 from functools import partial
 from typing import SupportsIndex
@@ -11,7 +11,6 @@ from typing import SupportsIndex
 from bertscope.client.many_texts import ManyTexts, OnTexts
 from bertscope.questions.facts.answers import FactResult, read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import Fact, Relations, asked_facts, query_facts_request, relations_by_name, with_facts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.v1 import cloze_facts_pb2
@@ -114,36 +113,3 @@ class FactCalls(ManyTexts):
             large=bool(request.reference_texts),
             on_rejected=on_rejected,
         )
-
-    def guess_by_name(
-        self,
-        facts: Iterable[Fact],
-        *,
-        nouns: Mapping[str, str] = NAME_NOUNS,
-        model: str | Model | None = None,
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        on_progress: OnTexts | None = None,
-        timeout: float | None = None,
-    ) -> frozenset[int]:
-        """Returns the indices of the facts that the subject's name gives away: the person name filter of LAMA-UHN (Poerner et
-        al. 2020).
-
-        "Jean is a common name in the following language : [MASK] ." is asked for each part of a name; a fact whose object is
-        among the three likeliest answers for any part is easy to guess. `nouns` says what names of a relation may give away;
-        facts of other relations are not asked about.
-        """
-        numbers, questions, relations = name_questions(list(facts), nouns)
-        if not questions:
-            return frozenset()
-        answers = self.query_facts(
-            questions,
-            relations,
-            model=model,
-            top_k=0,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            on_progress=on_progress,
-            timeout=timeout,
-        )
-        return guessed(numbers, answers.results)

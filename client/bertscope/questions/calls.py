@@ -9,22 +9,22 @@ from bertscope.rpc.deferred import Deferred
 if TYPE_CHECKING:
     from bertscope.questions.ablation.calls import AsyncAblationCalls
     from bertscope.questions.ablation.trace_calls import AsyncTraceCalls
-    from bertscope.questions.attention.contact_calls import AsyncContactCalls
+    from bertscope.questions.attention.calls import AsyncAttentionCalls
     from bertscope.questions.attention.marked_calls import AsyncRelationCalls
     from bertscope.questions.attention.statistics_calls import AsyncAttentionStatisticsCalls
-    from bertscope.questions.attention.tree_calls import AsyncAttentionTreeCalls
     from bertscope.questions.attribution.calls import AsyncAttributionCalls
     from bertscope.questions.attribution.neuron_calls import AsyncNeuronCalls
     from bertscope.questions.benchmark.calls import AsyncBenchmarkCalls
-    from bertscope.questions.cloze.protein_calls import AsyncProteinCalls
+    from bertscope.questions.cloze.calls import AsyncClozeCalls
     from bertscope.questions.compression.calls import AsyncCompressionCalls
     from bertscope.questions.distillation.calls import AsyncDistillationCalls
     from bertscope.questions.facts.calls import AsyncFactCalls
     from bertscope.questions.inspection.calls import AsyncInspectionCalls
     from bertscope.questions.labels.answer_calls import AsyncAnswerCalls
-    from bertscope.questions.labels.calls import AsyncRankingCalls
+    from bertscope.questions.labels.classification_calls import AsyncLabelCalls
+    from bertscope.questions.models.calls import AsyncModelCalls
     from bertscope.questions.probes.application_calls import AsyncProbeApplicationCalls
-    from bertscope.questions.probes.code_length_calls import AsyncCodeLengthCalls
+    from bertscope.questions.probes.calls import AsyncProbeCalls
     from bertscope.questions.probes.eraser_calls import AsyncEraserCalls
     from bertscope.questions.probes.regression_calls import AsyncRegressionProbeCalls
     from bertscope.questions.probes.structural_calls import AsyncStructuralProbeCalls
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from bertscope.questions.representations.context_calls import AsyncContextCalls
     from bertscope.questions.representations.embedding_calls import AsyncEmbeddingCalls
     from bertscope.questions.representations.geometry_calls import AsyncGeometryCalls
-    from bertscope.questions.representations.language_calls import AsyncLanguageCalls
     from bertscope.questions.representations.lens_calls import AsyncLensCalls
     from bertscope.questions.representations.tuned_lens_calls import AsyncTunedLensCalls
-    from bertscope.questions.representations.word_state_calls import AsyncWordStatesCalls
     from bertscope.questions.scores.calls import AsyncScoreCalls
     from bertscope.questions.scores.comparison_calls import AsyncComparisonCalls
     from bertscope.rpc.async_health import AsyncHealthCalls
@@ -43,15 +41,14 @@ if TYPE_CHECKING:
     class AsyncCalls(
         AsyncAblationCalls,
         AsyncAnswerCalls,
+        AsyncAttentionCalls,
         AsyncAttentionStatisticsCalls,
-        AsyncAttentionTreeCalls,
         AsyncAttributionCalls,
         AsyncBenchmarkCalls,
-        AsyncCodeLengthCalls,
+        AsyncClozeCalls,
         AsyncCodesCalls,
         AsyncComparisonCalls,
         AsyncCompressionCalls,
-        AsyncContactCalls,
         AsyncContextCalls,
         AsyncDistillationCalls,
         AsyncEmbeddingCalls,
@@ -60,19 +57,18 @@ if TYPE_CHECKING:
         AsyncGeometryCalls,
         AsyncHealthCalls,
         AsyncInspectionCalls,
-        AsyncLanguageCalls,
+        AsyncLabelCalls,
         AsyncLensCalls,
+        AsyncModelCalls,
         AsyncNeuronCalls,
         AsyncProbeApplicationCalls,
-        AsyncProteinCalls,
-        AsyncRankingCalls,
+        AsyncProbeCalls,
         AsyncRegressionProbeCalls,
         AsyncRelationCalls,
         AsyncScoreCalls,
         AsyncStructuralProbeCalls,
         AsyncTraceCalls,
         AsyncTunedLensCalls,
-        AsyncWordStatesCalls,
     ):
         """The calls of every question."""
 
@@ -85,7 +81,6 @@ else:
         _attribute_words = Deferred("bertscope.questions.attribution.calls", "AsyncAttributionCalls")
         _check = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         _extract = Deferred("bertscope.rpc.async_extraction", "AsyncTensorStreams")
-        _extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         _load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         _pace = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _pace_by = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
@@ -96,7 +91,6 @@ else:
         _sum = Deferred("bertscope.rpc.async_many_texts", "AsyncManyTexts")
         _sweep_parts = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")
         _toward = Deferred("bertscope.questions.representations.context_calls", "AsyncContextCalls")
-        align_words = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
         answer_questions = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         answer_questions_stream = Deferred("bertscope.questions.labels.answer_calls", "AsyncAnswerCalls")
         apply_probe = Deferred("bertscope.questions.probes.application_calls", "AsyncProbeApplicationCalls")
@@ -119,7 +113,6 @@ else:
         distill_model = Deferred("bertscope.questions.distillation.calls", "AsyncDistillationCalls")
         embed_texts = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
         embed_texts_stream = Deferred("bertscope.questions.representations.embedding_calls", "AsyncEmbeddingCalls")
-        explainable_variance = Deferred("bertscope.questions.representations.word_state_calls", "AsyncWordStatesCalls")
         extract_attention = Deferred("bertscope.questions.attention.calls", "AsyncAttentionCalls")
         extract_hidden_states = Deferred("bertscope.questions.representations.state_calls", "AsyncStatesCalls")
         fill_mask = Deferred("bertscope.questions.cloze.calls", "AsyncClozeCalls")
@@ -128,31 +121,23 @@ else:
         find_neurons = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
         find_neurons_stream = Deferred("bertscope.questions.attribution.neuron_calls", "AsyncNeuronCalls")
         get_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
-        guess_by_name = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         health = Deferred("bertscope.rpc.async_health", "AsyncHealthCalls")
         inspect = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
         list_models = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         load_model = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
         load_model_events = Deferred("bertscope.questions.models.calls", "AsyncModelCalls")
-        measure_code_length = Deferred("bertscope.questions.probes.code_length_calls", "AsyncCodeLengthCalls")
-        nearest_neighbours = Deferred("bertscope.questions.representations.word_state_calls", "AsyncWordStatesCalls")
         predict_values = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
         predict_values_stream = Deferred("bertscope.questions.labels.classification_calls", "AsyncLabelCalls")
         prune_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         query_facts = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
         query_facts_stream = Deferred("bertscope.questions.facts.calls", "AsyncFactCalls")
-        rank_candidates = Deferred("bertscope.questions.labels.calls", "AsyncRankingCalls")
         rank_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         read_layers = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
         read_layers_stream = Deferred("bertscope.questions.representations.lens_calls", "AsyncLensCalls")
-        retrieve_sentences = Deferred("bertscope.questions.representations.language_calls", "AsyncLanguageCalls")
-        score_contacts = Deferred("bertscope.questions.attention.contact_calls", "AsyncContactCalls")
         score_features = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
         score_relations = Deferred("bertscope.questions.attention.marked_calls", "AsyncRelationCalls")
-        score_substitutions = Deferred("bertscope.questions.cloze.protein_calls", "AsyncProteinCalls")
         score_texts = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
         score_texts_stream = Deferred("bertscope.questions.scores.calls", "AsyncScoreCalls")
-        score_trees = Deferred("bertscope.questions.attention.tree_calls", "AsyncAttentionTreeCalls")
         stream_inspection = Deferred("bertscope.questions.inspection.calls", "AsyncInspectionCalls")
         sweep_heads = Deferred("bertscope.questions.ablation.calls", "AsyncAblationCalls")
         sweep_sites = Deferred("bertscope.questions.ablation.trace_calls", "AsyncTraceCalls")

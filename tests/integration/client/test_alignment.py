@@ -1,9 +1,9 @@
 """`align_words` beside double loops over the states, and alignments of states that are made for the purpose."""
 
-import asyncio
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 
@@ -41,7 +41,7 @@ def twice(cosines: Any) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("method", ["argmax", "itermax"])
 def test_links_are_those_of_double_loops(host: Host, method: Any) -> None:
     with bertscope.Client(host.target) as client:
-        found = client.align_words(iter(PAIRS), layer=2, model="bert", method=method)
+        found = workbench.align_words(client, iter(PAIRS), layer=2, model="bert", method=method)
 
         def words(text: str) -> Any:
             spans, place = [], 0
@@ -62,26 +62,24 @@ def test_links_are_those_of_double_loops(host: Host, method: Any) -> None:
         assert alignment.pharaoh.split() == [f"{one}-{other}" for one, other in sorted(links)]
     assert len(found.to_pandas()) == sum(len(one.links) for one in found)
 
-    async def ask() -> bertscope.AlignedWords:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.align_words(PAIRS, layer=2, model="bert", method=method)
-
-    assert [one.pharaoh for one in asyncio.run(ask())] == [one.pharaoh for one in found]
-
 
 def test_a_pair_with_a_rejected_text_is_left_out(host: Host) -> None:
     long, told = "the cat " * 200, list[tuple[int, str]]()
     pairs = [PAIRS[0], (long, long), PAIRS[1], ("The cat", long)]
     with bertscope.Client(host.target) as client:
-        found = client.align_words(
-            pairs, layer=1, model="bert", on_rejected=lambda index, error: told.append((index, error.field_violations[0].field))
+        found = workbench.align_words(
+            client,
+            pairs,
+            layer=1,
+            model="bert",
+            on_rejected=lambda index, error: told.append((index, error.field_violations[0].field)),
         )
-        alone = client.align_words(PAIRS, layer=1, model="bert")
+        alone = workbench.align_words(client, PAIRS, layer=1, model="bert")
         assert [one.index for one in found] == [0, 2]
         assert [one.pharaoh for one in found] == [one.pharaoh for one in alone]
         assert told == [(1, "pairs[1]"), (3, "pairs[3]")]
         with pytest.raises(bertscope.InvalidArgument, match=r"pairs\[1\]"):
-            client.align_words(pairs, layer=1, model="bert")
+            workbench.align_words(client, pairs, layer=1, model="bert")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +95,14 @@ def test_a_pair_with_a_rejected_text_is_left_out(host: Host) -> None:
 )
 def test_bad_input(host: Host, pairs: Any, more: dict[str, Any], problem: str) -> None:
     with bertscope.Client(host.target) as client, pytest.raises(bertscope.InvalidArgument, match=problem):
-        client.align_words(pairs, model="bert", **{"layer": 1, **more})
+        workbench.align_words(client, pairs, model="bert", **{"layer": 1, **more})
 
 
 def test_scores_are_those_of_the_definition(host: Host) -> None:
     with bertscope.Client(host.target) as client:
-        found = client.align_words(PAIRS, layer=2, model="bert")
-    gold = [bertscope.GoldAlignment.parse("0-1 1p4 6-7 2-6"), bertscope.GoldAlignment.parse("")]
-    scores = bertscope.score_alignments(found, gold)
+        found = workbench.align_words(client, PAIRS, layer=2, model="bert")
+    gold = [workbench.GoldAlignment.parse("0-1 1p4 6-7 2-6"), workbench.GoldAlignment.parse("")]
+    scores = workbench.score_alignments(found, gold)
     links = {link[:2] for link in found[0].links}
     sure, possible = {(0, 1), (6, 7), (2, 6)}, {(0, 1), (6, 7), (2, 6), (1, 4)}
     size = len(links) + len(found[1].links)
@@ -112,11 +110,11 @@ def test_scores_are_those_of_the_definition(host: Host) -> None:
     assert scores.precision == len(links & possible) / size
     assert scores.recall == len(links & sure) / 3
     assert scores.error_rate == 1 - (len(links & sure) + len(links & possible)) / (size + 3)
-    assert scores == bertscope.score_alignments(found[:1], gold) + bertscope.score_alignments(found[1:], gold)
-    exact = [bertscope.GoldAlignment.parse(one.pharaoh) for one in found]
-    assert (bertscope.score_alignments(found, exact).f1, bertscope.score_alignments(found, exact).error_rate) == (1.0, 0.0)
-    for wrong, problem in ((gold[:1], "pair 1 needs one"), ([bertscope.GoldAlignment.parse("9-0")] * 2, "links 9-0")):
+    assert scores == workbench.score_alignments(found[:1], gold) + workbench.score_alignments(found[1:], gold)
+    exact = [workbench.GoldAlignment.parse(one.pharaoh) for one in found]
+    assert (workbench.score_alignments(found, exact).f1, workbench.score_alignments(found, exact).error_rate) == (1.0, 0.0)
+    for wrong, problem in ((gold[:1], "pair 1 needs one"), ([workbench.GoldAlignment.parse("9-0")] * 2, "links 9-0")):
         with pytest.raises(bertscope.InvalidArgument, match=problem):
-            bertscope.score_alignments(found, wrong)
+            workbench.score_alignments(found, wrong)
     with pytest.raises(bertscope.InvalidArgument, match="is no link"):
-        bertscope.GoldAlignment.parse("0-0 1:2")
+        workbench.GoldAlignment.parse("0-0 1:2")

@@ -1,13 +1,13 @@
 """`measure_code_length` beside its definition."""
 
-import asyncio
 import math
 import random
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import pytest
-from bertscope.questions.probes.code_length import coded_texts
+from bertscope_workbench.analyses.code_length import coded_texts
 
 from tests.support.harness import Host
 
@@ -32,7 +32,7 @@ def test_the_code_is_that_of_its_definition(host: Host) -> None:
     coded = coded_texts(given, dev, 3)
     names = sorted(NAMES)
     with bertscope.Client(host.target) as client:
-        found = client.measure_code_length(given, dev=dev, labels=names, model="bert", layers=[1], seed=3)
+        found = workbench.measure_code_length(client, given, dev=dev, labels=names, model="bert", layers=[1], seed=3)
         bits = sum(len(text.labels) for text in coded.texts[: coded.ends[0]]) * math.log2(5)
         for begin, end in zip(coded.ends[:-1], coded.ends[1:], strict=True):
             asked = {"test": coded.texts[begin:end], "labels": names, "model": "bert", "layers": [1], "seed": 3}
@@ -40,12 +40,6 @@ def test_the_code_is_that_of_its_definition(host: Host) -> None:
             bits += probes.layer(1).loss * probes.part.spans / math.log(2)
     assert found.layers[0].bits == pytest.approx(bits, rel=1e-4)
     assert found.spans == 3 * len(given) and found.parts[-1] == len(given)
-
-    async def ask() -> bertscope.CodeLengths:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.measure_code_length(given, dev=dev, labels=names, model="bert", layers=[1], seed=3)
-
-    assert asyncio.run(ask()).layers[0].bits == pytest.approx(bits, rel=1e-4)
 
 
 def test_parts_grow_from_the_first_two_classes() -> None:

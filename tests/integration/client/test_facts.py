@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import pandas
 import pytest
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
@@ -75,15 +76,17 @@ def test_many_calls_give_what_one_gives_and_the_servers_own_counts(host: Host) -
 
 
 def test_the_asynchronous_client(host: Host) -> None:
-    async def ask() -> tuple[bertscope.FactAnswers, frozenset[int]]:
+    async def ask() -> bertscope.FactAnswers:
         async with bertscope.AsyncClient(host.target) as client:
-            named = [bertscope.Fact("Jean Marais", "the", "P103"), bertscope.Fact("France", "the", "P36")]
-            found = await client.query_facts(FACTS[:3], [CAPITAL, BORN], vocabulary=["the", "cat"], model="bert")
-            return found, await client.guess_by_name(named, model="bert")
+            return await client.query_facts(FACTS[:3], [CAPITAL, BORN], vocabulary=["the", "cat"], model="bert")
 
-    found, easy = asyncio.run(ask())
-    assert found.ranked_among == {"capital": 2, "born": 2}
-    assert easy <= {0}
+    assert asyncio.run(ask()).ranked_among == {"capital": 2, "born": 2}
+
+
+def test_names_give_facts_away(host: Host) -> None:
+    named = [bertscope.Fact("Jean Marais", "the", "P103"), bertscope.Fact("France", "the", "P36")]
+    with bertscope.Client(host.target) as client:
+        assert workbench.guess_by_name(client, named, model="bert") <= {0}
 
 
 def test_a_fact_that_the_server_refuses_is_named_by_its_index_in_the_whole(host: Host) -> None:
@@ -97,7 +100,7 @@ def test_a_fact_that_the_server_refuses_is_named_by_its_index_in_the_whole(host:
 
 def test_no_fact_of_a_persons_relation_needs_no_call(host: Host) -> None:
     with bertscope.Client("127.0.0.1:1") as client:
-        assert client.guess_by_name([bertscope.Fact("France", "Paris", "P36")]) == frozenset()
+        assert workbench.guess_by_name(client, [bertscope.Fact("France", "Paris", "P36")]) == frozenset()
 
 
 def test_a_table_by_relation(host: Host, files: Path, run_at: Any) -> None:

@@ -1,9 +1,9 @@
-"""`retrieve_sentences` of both clients beside double loops over the states, and over states that are made for the purpose."""
+"""`retrieve_sentences` beside double loops over the states, and over states that are made for the purpose."""
 
-import asyncio
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 
@@ -34,7 +34,7 @@ def test_ranks_are_those_of_double_loops(host: Host, pooling: Any, centred: bool
             found = client.extract_hidden_states(texts, model="bert")
             return [one.states[:, 0] if pooling == "first" else one.states[:, 1:-1].mean(axis=1) for one in found]
 
-        found = client.retrieve_sentences(iter(SOURCES), TARGETS, model="bert", pooling=pooling, centred=centred)
+        found = workbench.retrieve_sentences(client, iter(SOURCES), TARGETS, model="bert", pooling=pooling, centred=centred)
         one, other = vectors(SOURCES), vectors(TARGETS)
     assert found.forward_ranks[1:].tolist() == looped(one, other, centred)[1:]
     assert found.backward_ranks[1:].tolist() == looped(other, one, centred)[1:]
@@ -47,19 +47,14 @@ def test_ranks_are_those_of_double_loops(host: Host, pooling: Any, centred: bool
     assert (found.pooling, found.centred, found.chance) == (pooling, centred, 0.25)
     assert found.to_pandas().shape == (2 * len(found.layers), 8)
 
-    async def ask() -> bertscope.RetrievedSentences:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.retrieve_sentences(SOURCES, TARGETS, model="bert", pooling=pooling, centred=centred)
-
-    np.testing.assert_array_equal(asyncio.run(ask()).backward, found.backward)
-
 
 def test_pairs_with_a_rejected_text_are_left_out(host: Host) -> None:
     told: list[tuple[int, str]] = []
     long = "the cat " * 60
     with bertscope.Client(host.target) as client:
         sources, targets = [long, *SOURCES], [TARGETS[0], *TARGETS[:2], long, TARGETS[3]]
-        found = client.retrieve_sentences(
+        found = workbench.retrieve_sentences(
+            client,
             sources,
             targets,
             model="bert",
@@ -67,10 +62,10 @@ def test_pairs_with_a_rejected_text_are_left_out(host: Host) -> None:
             on_rejected=lambda place, error: told.append((place, error.field_violations[0].field)),
         )
         kept = [SOURCES[place] for place in (0, 1, 3)], [TARGETS[place] for place in (0, 1, 3)]
-        alone = client.retrieve_sentences(*kept, model="bert", layers=4)
+        alone = workbench.retrieve_sentences(client, *kept, model="bert", layers=4)
         for one, other, field in ((sources, targets, "sources[0]"), (SOURCES, targets[1:], "targets[2]")):
             with pytest.raises(bertscope.InvalidArgument) as raised:
-                client.retrieve_sentences(one, other, model="bert")
+                workbench.retrieve_sentences(client, one, other, model="bert")
             assert raised.value.field_violations[0].field.startswith(field)
             assert "inputs[" not in str(raised.value)
     assert [(place, field[:10]) for place, field in told] == [(0, "sources[0]"), (3, "targets[3]")]
@@ -90,4 +85,4 @@ def test_pairs_with_a_rejected_text_are_left_out(host: Host) -> None:
 )
 def test_bad_input_is_an_error_of_its_field(host: Host, sources: Any, targets: Any, options: Any, said: str) -> None:
     with bertscope.Client(host.target) as client, pytest.raises(bertscope.InvalidArgument, match=said):
-        client.retrieve_sentences(sources, targets, model="bert", **options)
+        workbench.retrieve_sentences(client, sources, targets, model="bert", **options)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 import torch
-from bertscope.questions.attention import contacts
+from bertscope_workbench.analyses import contacts
 from bertscope_workbench.command.app import run
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -34,8 +35,8 @@ def host(folder: Path, loop: asyncio.AbstractEventLoop) -> Iterator[Host]:
 def test_scores_are_those_of_transformers(host: Host, folder: Path) -> None:
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     with bertscope.Client(host.target) as client:
-        found = client.score_substitutions(" ".join(SEQUENCE))
-    assert (found.sequence, found.letters) == (SEQUENCE, bertscope.AMINO_ACIDS)
+        found = workbench.score_substitutions(client, " ".join(SEQUENCE))
+    assert (found.sequence, found.letters) == (SEQUENCE, workbench.AMINO_ACIDS)
     ids = tokenizer.convert_tokens_to_ids(list(found.letters))
     for place, there in enumerate(SEQUENCE):
         given = tokenizer(SEQUENCE, return_tensors="pt")
@@ -49,7 +50,7 @@ def test_scores_are_those_of_transformers(host: Host, folder: Path) -> None:
 
 def test_a_sequence_that_is_too_long_is_named(host: Host) -> None:
     with bertscope.Client(host.target) as client, pytest.raises(bertscope.InvalidArgument, match="score a part") as caught:
-        client.score_substitutions("M" * 100)
+        workbench.score_substitutions(client, "M" * 100)
     assert caught.value.field_violations[0].field == "sequence"
 
 
@@ -70,8 +71,8 @@ def test_attention_to_contacts_is_that_of_transformers_maps(
     maps = torch.cat(model(**given, output_attentions=True).attentions).double().numpy()[:, :, 1:-1, 1:-1]
     threshold = float(np.median(maps))
     with bertscope.Client(host.target) as client:
-        found = client.score_contacts(" ".join(SEQUENCE), CONTACTS, threshold=threshold)
-        relation = client.score_relations(bertscope.contact_relations(SEQUENCE, CONTACTS))["contact"]
+        found = workbench.score_contacts(client, " ".join(SEQUENCE), CONTACTS, threshold=threshold)
+        relation = client.score_relations(workbench.contact_relations(SEQUENCE, CONTACTS))["contact"]
     shares = np.zeros(maps.shape[:2])
     weights, counts = shares.copy(), shares.copy()
     for layer, head in np.ndindex(shares.shape):
@@ -106,18 +107,18 @@ def test_contacts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             (np.eye(11), "at least 6 apart"),
         ):
             with pytest.raises(bertscope.InvalidArgument, match=said):
-                client.score_contacts(SEQUENCE, bad)
+                workbench.score_contacts(client, SEQUENCE, bad)
     distances = np.where(CONTACTS == 1, 7.9, 8.0)
     distances[5, 5] = np.nan
     np.save(tmp_path / "a.npy", distances)
     np.savetxt(tmp_path / "a.csv", CONTACTS, delimiter=",", fmt="%d")
     for name in ("a.npy", "a.csv"):
-        np.testing.assert_array_equal(bertscope.read_contacts(tmp_path / name), CONTACTS == 1)
+        np.testing.assert_array_equal(workbench.read_contacts(tmp_path / name), CONTACTS == 1)
     (tmp_path / "b.csv").write_text("a,b\n", encoding="utf-8")
     with pytest.raises(bertscope.InvalidArgument, match="not a matrix of numbers"):
-        bertscope.read_contacts(tmp_path / "b.csv")
+        workbench.read_contacts(tmp_path / "b.csv")
     with pytest.raises(bertscope.InvalidArgument, match="must end with"):
-        bertscope.read_contacts(tmp_path / "b.pdb")
+        workbench.read_contacts(tmp_path / "b.pdb")
 
 
 def test_the_command_names_the_heads(host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

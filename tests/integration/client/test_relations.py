@@ -165,7 +165,7 @@ def test_the_command_scores_trees(run_at: Any, host: Host, treebank: Path, tmp_p
     assert "each word depends on the one before: 28.6 %, on the one after: 57.1 %" in out
     assert "texts whose links are no tree: 1" in out
     with bertscope.Client(host.target) as client:
-        found = client.score_trees(workbench.read_conllu(treebank), model="bert", by_head=True)
+        found = workbench.score_trees(client, workbench.read_conllu(treebank), model="bert", by_head=True)
     assert table.read_text(encoding="utf-8").startswith("layer,head,texts,words,directed")
     code, out, _ = run_at(host.target, *arguments, "--by-head", "--json")
     assert code == 0

@@ -1,12 +1,11 @@
-"""`score_trees` on a real server: the trees of the maps that it streams, for threads and for tasks."""
-
-import asyncio
+"""`score_trees` on a real server: the trees of the maps that it streams."""
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope import InvalidArgument, RelationText, TextsProgress
-from bertscope.questions.attention.trees import score_tree
+from bertscope_workbench.analyses.trees import score_tree
 
 from tests.support.harness import Host
 
@@ -28,13 +27,13 @@ def test_texts_that_the_server_rejects_are_left_out(host: Host) -> None:
         rejected.append((index, error.field_violations[0].field))
 
     with bertscope.Client(host.target) as client:
-        expected = client.score_trees(TEXTS)
+        expected = workbench.score_trees(client, TEXTS)
         some = [LONG, TEXTS[0], LONG, *TEXTS[1:], LONG]
-        found = client.score_trees(some, on_rejected=note, on_progress=done.append)
+        found = workbench.score_trees(client, some, on_rejected=note, on_progress=done.append)
         with pytest.raises(InvalidArgument, match=r"texts|inputs"):
-            client.score_trees(some)
+            workbench.score_trees(client, some)
         with pytest.raises(InvalidArgument, match="every text was rejected"):
-            client.score_trees([LONG, LONG], on_rejected=lambda *_: None)
+            workbench.score_trees(client, [LONG, LONG], on_rejected=lambda *_: None)
     np.testing.assert_array_equal(found.directed, expected.directed)
     assert (found.texts, found.skipped_texts) == (expected.texts, expected.skipped_texts)
     assert [index for index, _ in rejected] == [0, 2, 5]
@@ -45,11 +44,11 @@ def test_texts_that_the_server_rejects_are_left_out(host: Host) -> None:
 def test_trees_are_those_of_the_maps_that_are_streamed(host: Host) -> None:
     done: list[TextsProgress] = []
     with bertscope.Client(host.target) as client:
-        found = client.score_trees(TEXTS, layers=[2, 0], by_head=True, on_progress=done.append)
+        found = workbench.score_trees(client, TEXTS, layers=[2, 0], by_head=True, on_progress=done.append)
         maps = [*client.extract_attention([text.text for text in TEXTS], layers=[2, 0])]
-        layers = client.score_trees(TEXTS, layers=[2, 0])
+        layers = workbench.score_trees(client, TEXTS, layers=[2, 0])
         with pytest.raises(InvalidArgument, match="have no pairs"):
-            client.score_trees([RelationText("The cat sleeps.", [])])
+            workbench.score_trees(client, [RelationText("The cat sleeps.", [])])
     parts = [score_tree(text, own, by_head=True) for text, own in zip(TEXTS, maps, strict=True)]
     assert (found.layers, found.heads, found.texts, found.skipped_texts, found.words) == ((2, 0), (0, 1, 2, 3), 2, 1, 7)
     np.testing.assert_array_equal(found.directed, sum(part.directed for part in parts))
@@ -57,9 +56,3 @@ def test_trees_are_those_of_the_maps_that_are_streamed(host: Host) -> None:
     assert (found.directed <= found.undirected).all()
     assert [each.done for each in done] == [1, 2, 3]
     assert (layers.heads, layers.directed.shape) == ((), (2, 1))
-
-    async def asked() -> bertscope.TreeScores:
-        async with bertscope.AsyncClient(host.target) as client:
-            return await client.score_trees(TEXTS, layers=[2, 0], by_head=True)
-
-    np.testing.assert_array_equal(asyncio.run(asked()).directed, found.directed)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pandas
 import pytest
@@ -22,12 +23,18 @@ def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
     with bertscope.Client(host.target) as client:
         texts = [LONG, *TEXTS]
         with pytest.raises(bertscope.InvalidArgument, match=r"inputs\[0\]"):
-            client.nearest_neighbours(texts, "cat")
-        found = client.nearest_neighbours(
-            texts, "Cat", k=2, layers=[0, 4], on_progress=heard.append, on_rejected=lambda index, error: rejected.append(index)
+            workbench.nearest_neighbours(client, texts, "cat")
+        found = workbench.nearest_neighbours(
+            client,
+            texts,
+            "Cat",
+            k=2,
+            layers=[0, 4],
+            on_progress=heard.append,
+            on_rejected=lambda index, error: rejected.append(index),
         )
         with pytest.raises(bertscope.InvalidArgument, match=r"words\[0\]: is a word of no text"):
-            client.nearest_neighbours(TEXTS, "zebra")
+            workbench.nearest_neighbours(client, TEXTS, "zebra")
         with pytest.raises(bertscope.InvalidArgument, match="give at least one text"):
             list(client.extract_hidden_states([]))
     assert (rejected, found.texts, heard[-1].done) == ([0], 4, 4)
@@ -42,7 +49,7 @@ def test_neighbours_of_words_of_texts_and_pairs(host: Host) -> None:
 
 def test_variance_is_that_of_the_geometry(host: Host) -> None:
     with bertscope.Client(host.target) as client:
-        found = client.explainable_variance(TEXTS, ["cat", "zebra"])
+        found = workbench.explainable_variance(client, TEXTS, ["cat", "zebra"])
         described = client.describe_geometry(TEXTS, second_moments=True)
     assert (list(found.words), found.words["cat"].vectors, found.baseline_vectors) == (["cat"], 4, described.vectors)
     np.testing.assert_allclose(found.baseline, described.variance_shares(), rtol=1e-4)

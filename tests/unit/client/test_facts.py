@@ -10,9 +10,9 @@ import bertscope_workbench as workbench
 import pytest
 from bertscope.questions.facts.answers import read_facts_reply
 from bertscope.questions.facts.knowledge import FactAnswers, joined
-from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import asked_facts, query_facts_request, relations_by_name, with_facts
 from bertscope.v1 import cloze_facts_pb2 as facts_pb2
+from bertscope_workbench.analyses.names import NAME_NOUNS, guessed, name_questions
 from bertscope_workbench.plots.facts import plot_facts
 
 from tests.support.broken_replies import refusals

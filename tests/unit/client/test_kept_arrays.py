@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 
@@ -130,7 +131,7 @@ def test_arrays_are_read_as_they_were_kept(tmp_path: Path) -> None:
     lens.save(tmp_path / "a")
     np.testing.assert_array_equal(bertscope.load_lens(tmp_path / "a").maps[0], columns)
     np.save(tmp_path / "c.npy", np.asfortranarray(np.array([[0, 1], [1, 0]])))
-    np.testing.assert_array_equal(bertscope.read_contacts(tmp_path / "c.npy"), [[False, True], [True, False]])
+    np.testing.assert_array_equal(workbench.read_contacts(tmp_path / "c.npy"), [[False, True], [True, False]])
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_a_contact_map_that_lies(tmp_path: Path, name: str, data: bytes) -> None
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(bertscope.InvalidArgument, match=rf"a\.{name[2:]}"):
-        bertscope.read_contacts(path)
+        workbench.read_contacts(path)
 
 
 def test_a_zip_bomb_is_not_read(tmp_path: Path) -> None:

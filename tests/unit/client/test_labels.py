@@ -5,12 +5,13 @@ from typing import Any
 import bertscope
 from bertscope.questions.labels.answer_requests import answer_questions_request
 from bertscope.questions.labels.answers import asked_questions, read_answered_questions
-from bertscope.questions.labels.regression import query_pairs, ranked_candidates, read_predicted_values
+from bertscope.questions.labels.regression import read_predicted_values
 from bertscope.questions.labels.token_classification import asked_words, read_tagged_texts
 from bertscope.v1 import classification_pb2 as classification
 from bertscope.v1 import common_pb2
 from bertscope.v1 import question_answering_pb2 as answering
 from bertscope.values.messages import with_items
+from bertscope_workbench.analyses.ranking import query_pairs, ranked_candidates
 from bertscope_workbench.command.commands.answer import fields, print_answer
 from bertscope_workbench.command.options.texts import answers_document
 

@@ -3,9 +3,9 @@
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope.questions.cloze.substitutions import Substitutions, checked_letters
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
+from bertscope_workbench.analyses.substitutions import Substitutions, checked_letters
 
 from tests.support.stored_outputs import outcome
 

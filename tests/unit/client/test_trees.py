@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
-from bertscope.questions.attention.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
 from bertscope.values.results import Provenance, Token
 from bertscope.values.spans import Span
+from bertscope_workbench.analyses.trees import TreeScores, by_words, gold_tree, piece_words, score_tree, spanning_tree
 from numpy.typing import NDArray
 
 SOURCE = Provenance("models/mini", "sha256:" + "0" * 64, "torch", "cpu", "fp32", {}, "zero_based")

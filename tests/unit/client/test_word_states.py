@@ -1,12 +1,13 @@
 """Nearest neighbours and explainable variance against brute force over all words of all texts."""
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope.questions.representations import variances
-from bertscope.questions.representations.neighbours import Found, Query
 from bertscope.questions.representations.states import HiddenStates
-from bertscope.questions.representations.variances import Samples, variance_columns
+from bertscope_workbench.analyses import variances
+from bertscope_workbench.analyses.neighbours import Found, Query
+from bertscope_workbench.analyses.variances import Samples, variance_columns
 
 LAYERS, SIZE = (0, 3), 6
 RANDOM = np.random.default_rng(11)
@@ -30,7 +31,7 @@ STREAM = [states(index, words) for index, words in enumerate(TEXTS)]
 EVERY = [(one.input_index, word, one.states[:, row]) for one in STREAM for row, word in enumerate(one.tokens) if row]
 
 
-def searched(query: Query) -> bertscope.Neighbourhoods:
+def searched(query: Query) -> workbench.Neighbourhoods:
     found = Found(query)
     assert [found.add(one.input_index, one) for one in STREAM][-1] in (True, False)
     search = found.search()
@@ -77,7 +78,7 @@ def test_enough_occurrences_end_the_first_pass_and_missing_words_are_named() -> 
 
 
 def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sampled() -> bertscope.ExplainableVariance:
+    def sampled() -> workbench.ExplainableVariance:
         samples = Samples(["Bank", "money", "the"], 3)
         for one in STREAM:
             samples.add(one)

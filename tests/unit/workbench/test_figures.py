@@ -9,9 +9,10 @@ import bertscope
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope import HeadEffect, Provenance, SweepStart, SweepTable, Token, TreeScores
+from bertscope import HeadEffect, Provenance, SweepStart, SweepTable, Token
 from bertscope.questions.attention.description import read_description
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
+from bertscope_workbench import TreeScores
 from bertscope_workbench.command.views.relations import print_relations
 from bertscope_workbench.plots import figures, themed_figure
 from bertscope_workbench.plots import theme as themes
@@ -176,7 +177,7 @@ def test_trees(stored) -> None:
     )
 
 
-CODED = (bertscope.LayerCode(0, 500.0, 4.0, 1500.0, 4 / 3), bertscope.LayerCode(6, 250.0, 8.0, 1600.0, 1.25))
+CODED = (workbench.LayerCode(0, 500.0, 4.0, 1500.0, 4 / 3), workbench.LayerCode(6, 250.0, 8.0, 1600.0, 1.25))
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -201,8 +202,8 @@ def test_a_figure_shows_itself_in_a_notebook() -> None:
 
 
 def test_code_lengths(stored) -> None:
-    def lengths(uniform: float) -> bertscope.CodeLengths:
-        return bertscope.CodeLengths(CODED, uniform, 1000, ("a", "b", "c", "d"), (1, 9), 0, PROVENANCE)
+    def lengths(uniform: float) -> workbench.CodeLengths:
+        return workbench.CodeLengths(CODED, uniform, 1000, ("a", "b", "c", "d"), (1, 9), 0, PROVENANCE)
 
     figures_of_curves = {}
     for theme in (themes.LIGHT, themes.DARK):

@@ -7,7 +7,7 @@ import bertscope
 import bertscope_workbench as workbench
 import numpy as np
 import pytest
-from bertscope.questions.representations.alignment import WordLink
+from bertscope_workbench.analyses.alignment import WordLink
 
 from tests.support.stored_outputs import outcome
 
@@ -50,13 +50,13 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
 
 def test_drawings(stored) -> None:
     links = (WordLink(0, 1, 0.91), WordLink(1, 0, -0.2))
-    found = bertscope.WordAlignment(0, ("das", "$Haus$"), ("house", "a"), links, 4, "argmax", PROVENANCE)
+    found = workbench.WordAlignment(0, ("das", "$Haus$"), ("house", "a"), links, 4, "argmax", PROVENANCE)
     ranks = np.array([[1, 2, 1, 1], [1, 1, 1, 1]])
     nearest = np.array([[0, 0, 2, 3], [0, 1, 2, 3]])
     directions = nearest, nearest, ranks, ranks[::-1], np.zeros(2, int), np.zeros(2, int)
-    retrieved = bertscope.RetrievedSentences((0, 6), (0, 1, 2, 4), *directions, True, "mean", 0, PROVENANCE)
+    retrieved = workbench.RetrievedSentences((0, 6), (0, 1, 2, 4), *directions, True, "mean", 0, PROVENANCE)
     stored(
-        alignment=workbench.plot_alignment(found, bertscope.GoldAlignment.parse("0-1 1p0 7-7")),
+        alignment=workbench.plot_alignment(found, workbench.GoldAlignment.parse("0-1 1p0 7-7")),
         dark_alignment=workbench.plot_alignment(found, dark=True),
         retrieval=workbench.plot_retrieval(retrieved),
         dark_retrieval=workbench.plot_retrieval(retrieved, dark=True, title="of two languages"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import numpy as np
-from bertscope import GoldAlignment, WordAlignment
 
+from bertscope_workbench.analyses.alignment import GoldAlignment, WordAlignment
 from bertscope_workbench.plots.figures import (
     Axes,
     Figure,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from bertscope import CodeLengths
-
+from bertscope_workbench.analyses.code_length import CodeLengths
 from bertscope_workbench.plots.figures import Figure, saving, side_by_side
 from bertscope_workbench.plots.layer_curves import CONTROL, baseline, curve, layer_axis, legend
 from bertscope_workbench.plots.look import Look, looking

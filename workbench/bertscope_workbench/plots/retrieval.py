@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from bertscope import RetrievedSentences
-
+from bertscope_workbench.analyses.retrieval import RetrievedSentences
 from bertscope_workbench.plots.figures import Figure, new_figure, saving
 from bertscope_workbench.plots.layer_curves import baseline, curve, layer_axis, legend
 from bertscope_workbench.plots.look import Look, looking

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Unpack
 
 import numpy as np
-from bertscope import Substitutions
 
+from bertscope_workbench.analyses.substitutions import Substitutions
 from bertscope_workbench.plots.figures import Figure, name_cells, new_figure, saving
 from bertscope_workbench.plots.look import Look, looking, points
 from bertscope_workbench.plots.theme import theme_of

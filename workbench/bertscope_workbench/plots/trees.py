@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Unpack
 
 import numpy as np
-from bertscope import TreeScores
 from bertscope.errors import invalid_argument
 
+from bertscope_workbench.analyses.trees import TreeScores
 from bertscope_workbench.plots.attention_statistics import panel_grid
 from bertscope_workbench.plots.figures import Figure, ThemedFigure, name_cells, new_figure, saving
 from bertscope_workbench.plots.look import Look, looking

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import SupportsIndex
 
-from bertscope import GoldAlignment, InvalidArgument
+from bertscope import InvalidArgument
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.validation import File
 
+from bertscope_workbench.analyses.alignment import GoldAlignment
 from bertscope_workbench.readers.files import TRANSLATIONS, Columns, read_items
 from bertscope_workbench.readers.item_lists import Items, collected, no_line
 from bertscope_workbench.readers.table_rows import bad_line, text_lines

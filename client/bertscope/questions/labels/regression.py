@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
-from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
@@ -15,7 +14,7 @@ from bertscope.values.results import Provenance, Results
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PredictedValue", "PredictedValues", "RankedCandidate", "RankedCandidates"]
+__all__ = ["PredictedValue", "PredictedValues"]
 
 
 @record
@@ -53,34 +52,6 @@ class PredictedValues(Results[PredictedValue]):
         return data_frame(rows, ["text", "text_pair", "value", "truncated_tokens"])
 
 
-@record
-class RankedCandidate:
-    """One candidate for a query, with its value."""
-
-    candidate: str
-    """The text."""
-    index: int
-    """Its place in the candidates that were given, from 0."""
-    value: float
-    """The model's value of the pair (query, candidate)."""
-    truncated_tokens: int
-    """Number of tokens of the query and the candidate that were cut away."""
-    provenance: Provenance
-    """Provenance of the value."""
-
-
-class RankedCandidates(Results[RankedCandidate]):
-    """The candidates of one `rank_candidates` call, highest value first; equal ones in the order in which they were given."""
-
-    __slots__ = ()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each candidate: rank (1 is the highest value), candidate, index, value, truncated_tokens. Needs
-        the extra "pandas"."""
-        rows = [(rank, one.candidate, one.index, one.value, one.truncated_tokens) for rank, one in enumerate(self, start=1)]
-        return data_frame(rows, ["rank", "candidate", "index", "value", "truncated_tokens"])
-
-
 def read_predicted_values(
     inputs: Sequence[common_pb2.TextInput], response: classification_pb2.PredictValuesResponse
 ) -> PredictedValues:
@@ -98,18 +69,3 @@ def read_predicted_values(
         )
         for asked, result in zip(inputs, response.results, strict=True)
     )
-
-
-def query_pairs(query: str, candidates: str | Iterable[str]) -> list[tuple[str, str]]:
-    """Returns the pair of a query and each candidate, the query first."""
-    first = validation.text("query", query)
-    return [(first, candidate) for candidate in validation.texts("candidates", candidates)]
-
-
-def ranked_candidates(values: Sequence[PredictedValue]) -> RankedCandidates:
-    """Returns the second texts of pairs by their values, highest first."""
-    found = [
-        RankedCandidate(one.text_pair or "", index, one.value, one.truncated_tokens, one.provenance)
-        for index, one in enumerate(values)
-    ]
-    return RankedCandidates(sorted(found, key=lambda one: -one.value))

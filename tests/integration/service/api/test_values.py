@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 import torch
@@ -66,13 +67,13 @@ def test_the_client_ranks_candidates(lab: Host) -> None:
     query, candidates = "Is it raining?", ["The cat sat.", "It was raining when they left the city.", "a", "The cat sat."]
     with bertscope.Client(lab.target) as client:
         values = [one.value for one in ask(lab, "PredictValues", "rater", [(query, one) for one in candidates]).results]
-        ranked = client.rank_candidates(query, iter(candidates), model="rater")
+        ranked = workbench.rank_candidates(client, query, iter(candidates), model="rater")
         assert [one.index for one in ranked] == sorted(range(4), key=lambda index: -values[index])
         assert [one.candidate for one in ranked] == [candidates[one.index] for one in ranked]
         assert [one.value for one in ranked] == pytest.approx(sorted(values, reverse=True), abs=1e-5)
         with pytest.raises(bertscope.InvalidArgument, match="at least one"):
-            client.rank_candidates(query, [], model="rater")
+            workbench.rank_candidates(client, query, [], model="rater")
         with pytest.raises(bertscope.InvalidArgument, match="query"):
-            client.rank_candidates(3, candidates, model="rater")  # type: ignore[arg-type]
+            workbench.rank_candidates(client, 3, candidates, model="rater")  # type: ignore[arg-type]
         assert client.classify("a", model="topics")[0].multi_label
         assert client.predict_values(("a", "b"), model="rater")[0].text_pair == "b"

@@ -38,8 +38,8 @@ def test_retrieval_is_that_of_the_client(folder: Path, host: Host, capsys: pytes
     printed = " ".join(capsys.readouterr().out.split())
     assert "3 pairs, models/bert" in printed and "left out: 1 text de, line 4: " in printed
     with bertscope.Client(host.target) as client:
-        found = client.retrieve_sentences(SOURCES, TARGETS)
-        uncentred = client.retrieve_sentences(SOURCES[:2], TARGETS[:2], layers=2, centred=False, pooling="first")
+        found = workbench.retrieve_sentences(client, SOURCES, TARGETS)
+        uncentred = workbench.retrieve_sentences(client, SOURCES[:2], TARGETS[:2], layers=2, centred=False, pooling="first")
     rows = pandas.read_csv("rows.csv")
     pandas.testing.assert_frame_equal(rows, found.to_pandas(), check_dtype=False)
     assert (
@@ -53,9 +53,9 @@ def test_retrieval_is_that_of_the_client(folder: Path, host: Host, capsys: pytes
 
 def test_alignment_is_that_of_the_client(folder: Path, host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     with bertscope.Client(host.target) as client:
-        found = client.align_words(zip(SOURCES, TARGETS, strict=True), layer=2)
-        more = client.align_words(zip(SOURCES, TARGETS, strict=True), layer=2, method="itermax")
-    scores = bertscope.score_alignments(more, workbench.read_gold_alignments("gold"))
+        found = workbench.align_words(client, zip(SOURCES, TARGETS, strict=True), layer=2)
+        more = workbench.align_words(client, zip(SOURCES, TARGETS, strict=True), layer=2, method="itermax")
+    scores = workbench.score_alignments(more, workbench.read_gold_alignments("gold"))
     assert run(["align", "de", "en", "--layer", "2", "--output", "links.txt", "--plot", "p.png", "--pair", "2"]) == 0
     printed = capsys.readouterr().out
     assert "de, line 4: " in printed and f"3 pairs, {sum(len(one.links) for one in found)} links, layer 2" in printed

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import bertscope
+import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope_workbench.papers.asking import Asking
@@ -76,7 +77,7 @@ def test_spelling_and_the_shift(asking: Asking) -> None:
     with pytest.raises(NotAsked, match="one language"):
         languages.found(same, centred=True, control="spelling")
     first, second = ([line.strip() for line in _file(code)][:LIMIT] for code in ("en", "de"))
-    retrieved = asking.client.retrieve_sentences(first, second, model=asking.model, truncate=True)
+    retrieved = workbench.retrieve_sentences(asking.client, first, second, model=asking.model, truncate=True)
     shares = (retrieved.accuracy() + retrieved.accuracy(backward=True)) / 2
     assert found.picture is not None
     np.testing.assert_allclose(found.picture.lines["mean subtracted"], shares, atol=1e-6)

@@ -7,11 +7,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from bertscope import AlignedWords, AlignmentScores, GoldAlignment, WordAlignment, score_alignments
-from bertscope.questions.representations.alignment import LINK_COLUMNS
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.analyses.alignment import (
+    LINK_COLUMNS,
+    AlignedWords,
+    AlignmentScores,
+    GoldAlignment,
+    WordAlignment,
+    align_words,
+    score_alignments,
+)
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options.looks import LookOptions
@@ -83,8 +90,8 @@ def align(
     if (pair or 0) >= len(source.items):
         raise UsageError(f"--pair {pair}: there are {len(source.items)} pairs, from 0")
     with server.connect(call.timeout) as client, waiting("aligning"):
-        found = client.align_words(
-            source.items, layer=layer, model=call.model, method=method, on_rejected=source.reject, timeout=call.timeout
+        found = align_words(
+            client, source.items, layer=layer, model=call.model, method=method, on_rejected=source.reject, timeout=call.timeout
         )
     if not found:
         raise Failure(f"every pair was left out; {source.rejected}")

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from bertscope import CodeLengths
-from bertscope.questions.probes.code_length import COLUMNS, code_columns
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.analyses.code_length import COLUMNS, CodeLengths, code_columns, measure_code_length
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import Offered, argument, option
@@ -42,7 +41,8 @@ def code_length(
 ) -> None:
     texts, held = (read_probe_part(path, label, limit) for path in (file, dev))
     with to.connect(call.timeout) as client, studying() as show:
-        found = client.measure_code_length(
+        found = measure_code_length(
+            client,
             texts,
             dev=held,
             layers=specifications.numbers("--layer", layer),

@@ -7,10 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from bertscope import ContactScores, read_contacts
-from bertscope.questions.attention.contacts import DISTANCE, MIN_SEPARATION, THRESHOLD
 from rich.console import Console
 
+from bertscope_workbench.analyses.contacts import (
+    DISTANCE,
+    MIN_SEPARATION,
+    THRESHOLD,
+    ContactScores,
+    read_contacts,
+    score_contacts,
+)
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.interventions import ModelOptions
@@ -35,7 +41,8 @@ def contacts(
     call: Annotated[options.CallOptions, Offered("model", "timeout", "json")],
 ) -> None:
     with to.connect(call.timeout) as client:
-        found = client.score_contacts(
+        found = score_contacts(
+            client,
             sequence,
             read_contacts(file, distance=distance),
             threshold=threshold,

@@ -16,6 +16,7 @@ from bertscope.questions.facts.knowledge import ANSWER_COLUMNS
 from bertscope.questions.facts.questions import templates_of
 from rich.console import Console
 
+from bertscope_workbench.analyses.names import guess_by_name
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
@@ -134,7 +135,7 @@ def facts(
         if uhn:
             with answering("asking about names") as show:
                 facts = [result.fact for result in found]
-                by_name = client.guess_by_name(facts, model=call.model, on_progress=show, **changes)
+                by_name = guess_by_name(client, facts, model=call.model, on_progress=show, **changes)
             easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
             found = found.without(found.objects_in_subjects | by_name)
     scores = found.scores(by)

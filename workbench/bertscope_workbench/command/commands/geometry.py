@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 from bertscope import GeometryDescription
 from bertscope.questions.representations.geometry import OCCURRENCES, document, frequent_words, geometry_columns, word_columns
-from bertscope.questions.representations.variances import variance_document
 from rich.console import Console
 
+from bertscope_workbench.analyses.variances import explainable_variance, variance_document
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option, refuse
 from bertscope_workbench.command.options import specifications
@@ -83,7 +83,7 @@ def geometry(
         )
         # Texts that were rejected before are rejected again, and told about once.
         variances = (
-            client.explainable_variance(source.items, named, on_rejected=lambda index, error: None, **arguments)
+            explainable_variance(client, source.items, named, on_rejected=lambda index, error: None, **arguments)
             if variance
             else None
         )

@@ -7,10 +7,11 @@ each text of a file is written as it comes, and --resume goes on with a file tha
 
 from typing import Annotated
 
-from bertscope import PredictedValue, RankedCandidates
+from bertscope import PredictedValue
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.analyses.ranking import RankedCandidates, rank_candidates
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
@@ -35,7 +36,7 @@ def predict(
     arguments = to.arguments()
     with to.connect(call.timeout) as client:
         candidates = [text for _, text in asked.read()]
-        ranked = client.rank_candidates(query, candidates, model=call.model, truncate=call.truncate, **arguments)
+        ranked = rank_candidates(client, query, candidates, model=call.model, truncate=call.truncate, **arguments)
     if call.json:
         print_json(answers_document(ranked) | {"query": query})
     else:

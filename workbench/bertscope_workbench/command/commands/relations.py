@@ -11,14 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText, TreeScores
+from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText
 from bertscope.questions.attention.best_heads import BEST_COLUMNS, best_rows
 from bertscope.questions.attention.feature_scores import feature_columns
 from bertscope.questions.attention.relation_scores import relation_columns
-from bertscope.questions.attention.trees import tree_columns
 from bertscope.rpc.splitting import OnRejected
 from rich.console import Console
 
+from bertscope_workbench.analyses.trees import TreeScores, score_trees, tree_columns
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options.control import Control, untrained_copy
@@ -85,7 +85,7 @@ def relations(
     several = {"features": features, "tree": tree, "control": control, "select": select, "plot": out.plot}
     arguments = to.arguments() | {"model": one_model(model, **several), "timeout": call.timeout}
     if tree:
-        score_trees(to, out, relation_source(file, limit), by_head=by_head, **arguments)
+        show_trees(to, out, relation_source(file, limit), by_head=by_head, **arguments)
     elif features:
         score_features(to, out, feature_source(file, limit), only, **arguments)
     else:
@@ -229,7 +229,7 @@ def score_features(
     print_result(found, view.features_document, view.print_features, json=out.json, written=written, source=source)
 
 
-def score_trees(
+def show_trees(
     server: ServerOptions, out: PrintedOutputOptions, source: Source[RelationText], *, by_head: bool, **arguments: Any
 ) -> None:
     """Scores the trees of maps, and shows the best beside trees that branch to one side, and the best heads of relations."""
@@ -237,7 +237,7 @@ def score_trees(
         raise Failure("trees need networkx: pip install networkx")
     with server.connect(arguments["timeout"]) as client, source.some_left():
         with answering("scoring") as show:
-            found = client.score_trees(source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
+            found = score_trees(client, source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
         # The texts that it rejects are those that are named already.
         heads = client.score_relations(source.items, on_rejected=lambda *_: None, **arguments)
     written = out.write(tree_columns(found), partial(save_trees, found))

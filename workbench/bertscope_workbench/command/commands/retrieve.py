@@ -6,10 +6,9 @@ Nearest neighbours by Euclidean distance, after each language's mean is subtract
 from functools import partial
 from typing import Annotated, Literal
 
-from bertscope import RetrievedSentences
-from bertscope.questions.representations.retrieval import retrieval_columns, retrieval_document
 from rich.console import Console
 
+from bertscope_workbench.analyses.retrieval import RetrievedSentences, retrieval_columns, retrieval_document, retrieve_sentences
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
@@ -36,7 +35,8 @@ def retrieve(
     source = file.source()
     sources, targets = zip(*source.items, strict=True)
     with server.connect(call.timeout) as client, enough_left(source), waiting("reading states"):
-        found = client.retrieve_sentences(
+        found = retrieve_sentences(
+            client,
             sources,
             targets,
             layers=specifications.numbers("--layer", layer),

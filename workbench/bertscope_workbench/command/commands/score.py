@@ -30,7 +30,7 @@ from bertscope_workbench.command.options.texts import read_texts
 from bertscope_workbench.command.parts.score_models import compare_models
 from bertscope_workbench.command.parts.score_pairs import PairOptions, compare_pairs
 from bertscope_workbench.command.parts.score_rows import score_rows
-from bertscope_workbench.command.parts.substitutions import SubstitutionOptions, score_substitutions
+from bertscope_workbench.command.parts.substitutions import SubstitutionOptions, show_substitutions
 from bertscope_workbench.command.views import scores as view
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import answering
@@ -112,7 +112,7 @@ def score(
     if protein.sequence is not None:
         given.check_unused("--substitutions")
         del arguments["scoring"]
-        score_substitutions(to, protein.sequence, out, timeout=call.timeout, **arguments)
+        show_substitutions(to, protein.sequence, out, timeout=call.timeout, **arguments)
         return
     if rows.rows is not None:
         refuse(values_of(out, "plot", "output", "json"), "does not go with --rows")

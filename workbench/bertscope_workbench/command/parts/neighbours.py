@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from bertscope import ExplainableVariance, Neighbourhoods, WordNeighbours
-from bertscope.questions.representations.neighbours import neighbour_columns
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.analyses.neighbours import Neighbourhoods, WordNeighbours, nearest_neighbours, neighbour_columns
+from bertscope_workbench.analyses.variances import ExplainableVariance
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
@@ -56,7 +56,8 @@ def find_neighbours(
 ) -> None:
     """Finds the neighbours of the words, prints them, and writes the requested file."""
     with server.connect(call.timeout) as client, source.some_left(), answering("searching") as show:
-        found = client.nearest_neighbours(
+        found = nearest_neighbours(
+            client,
             source.items,
             asked.neighbours or [],
             k=asked.nearest or 5,

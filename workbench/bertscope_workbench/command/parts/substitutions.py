@@ -5,9 +5,9 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
-from bertscope import Substitutions
 from rich.console import Console
 
+from bertscope_workbench.analyses.substitutions import Substitutions, score_substitutions
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
@@ -30,14 +30,14 @@ class SubstitutionOptions:
     ] = None
 
 
-def score_substitutions(
+def show_substitutions(
     server: ServerOptions, sequence: str, out: PrintedOutputOptions, *, timeout: float, truncate: bool, **arguments: Any
 ) -> None:
     """Scores, writes files, and prints the likeliest and the unlikeliest substitutions."""
     if truncate:
         raise UsageError("--truncate does not go with --substitutions: a protein is scored whole")
     with server.connect(timeout) as client:
-        found = client.score_substitutions(sequence, **arguments)
+        found = score_substitutions(client, sequence, **arguments)
     written = out.write(found.columns(), partial(save_substitutions, found))
 
     def show(screen: Console, found: Substitutions) -> None:

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from bertscope import BestHead, Direction, FeatureScores, RelationScores, TreeScores
+from bertscope import BestHead, Direction, FeatureScores, RelationScores
 from bertscope.questions.attention.selection import DIRECTIONS, ChosenOn, Selection
 from bertscope.questions.attention.sums import PerHead
 from rich.console import Console
 from rich.text import Text
 
+from bertscope_workbench.analyses.trees import TreeScores
 from bertscope_workbench.command.views.output import fields_of, percent, plural, print_heading, printable, reach, table, titled
 
 Select = Selection | RelationScores

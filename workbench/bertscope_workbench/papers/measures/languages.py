@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from bertscope import ProbeText
 
+from bertscope_workbench.analyses.retrieval import retrieve_sentences
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.numbers import divided
@@ -138,8 +139,8 @@ def _retrieved(asking: Asking, *, centred: bool) -> Values:
 
     def make() -> Values:
         first, second = _pairs(asking)
-        retrieved = asking.client.retrieve_sentences(
-            first, second, model=asking.model, centred=centred, truncate=True, timeout=asking.timeout
+        retrieved = retrieve_sentences(
+            asking.client, first, second, model=asking.model, centred=centred, truncate=True, timeout=asking.timeout
         )
         found: Values = np.mean([retrieved.forward_ranks == 1, retrieved.backward_ranks == 1], axis=0).T
         return found

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from bertscope import StructuralProbeResult
 
+from bertscope_workbench.analyses.trees import score_trees
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, halves, paired, shares
 from bertscope_workbench.papers.items.generated import auxiliary_texts
@@ -75,14 +76,14 @@ def trees_in_heads(asking: Asking) -> Measured:
     """
     sentences = [relation_text(sentence) for sentence in bank_of(asking).test]
     choosing, scored = sentences[:CHOOSING], sentences[CHOOSING : CHOOSING + SCORED]
-    by_head = asking.client.score_trees(choosing, model=asking.model, by_head=True, **asking.arguments())
+    by_head = score_trees(asking.client, choosing, model=asking.model, by_head=True, **asking.arguments())
     scores = by_head.undirected_score()
     row, column = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
     layer, head = by_head.layers[row], by_head.heads[column]
     own, base = [], []
     for sentence in scored:
-        one = asking.client.score_trees(
-            sentence, model=asking.model, layers=[layer], heads=[head], by_head=True, timeout=asking.timeout
+        one = score_trees(
+            asking.client, sentence, model=asking.model, layers=[layer], heads=[head], by_head=True, timeout=asking.timeout
         )
         own.append(float(one.undirected_score()[0, 0]))
         base.append(one.branching_undirected)

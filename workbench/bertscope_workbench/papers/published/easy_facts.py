@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bertscope import Model
-from bertscope.questions.facts.names import NAME_NOUNS, guessed, name_questions
 from bertscope.questions.facts.questions import relations_by_name
 
+from bertscope_workbench.analyses.names import NAME_NOUNS, guessed, name_questions
 from bertscope_workbench.papers.published.item_kinds import Item, Known
 from bertscope_workbench.papers.published.kept_rows import KeptRows, OnDone
 from bertscope_workbench.papers.published.outcomes import fact_results

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.questions.attention.sums import Counts, PerHead, divided
+from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
+from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, counted, data_frame
 from bertscope.values.merging import added, require_same, same_weights
-from bertscope.values.results import Provenance, Token
+from bertscope.values.messages import Numbers
+from bertscope.values.results import Provenance, TextsProgress, Token
 from bertscope.values.spans import Span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TreeScores"]
+__all__ = ["TreeScores", "score_trees"]
 
 Weights = npt.NDArray[np.float64]
 
@@ -251,3 +256,50 @@ def checked_texts(texts: RelationText | Iterable[RelationText]) -> list[Relation
     if not any(text.pairs for text in found):
         raise invalid_argument("texts", "have no pairs; read dependencies with read_conllu")
     return found
+
+
+def score_trees(
+    client: Client,
+    texts: RelationText | Iterable[RelationText],
+    *,
+    model: str | Model | None = None,
+    layers: Numbers | None = None,
+    heads: Numbers | None = None,
+    by_head: bool = False,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    on_progress: OnTexts | None = None,
+    on_rejected: OnRejected | None = None,
+    timeout: float | None = None,
+) -> TreeScores:
+    """Scores the dependency trees that maps make, beside trees that branch to one side.
+
+    The tree of a map is the one over a text's words, from its real root, in which words attend most to their governors
+    (Raganato and Tiedemann 2018). The pairs of each text are its dependencies, from the governor to the word
+    (`read_conllu`); a text whose pairs are no tree is counted as skipped.
+
+    A layer has one tree, of the mean over its `heads`; with `by_head`, each head has one. The whole maps travel to the
+    client, layers * heads * pieces * pieces * 4 bytes a text; a tree of 20 words takes some 30 ms. Needs the extra "trees".
+    `on_progress` and `on_rejected` are as in `score_relations`.
+    """
+    asked = checked_texts(texts)
+    parts: list[TreeScores] = []
+    with closing(
+        client.extract_attention(
+            [text.text for text in asked],
+            model=model,
+            layers=layers,
+            heads=heads,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+    ) as found:
+        for done, maps in enumerate(found, start=1):
+            parts = [TreeScores.merge([*parts, score_tree(asked[maps.input_index], maps, by_head=by_head)])]
+            if on_progress is not None:
+                on_progress(TextsProgress(done, len(asked)))
+    if not parts:
+        raise every_text_rejected()
+    return TreeScores.merge(parts)

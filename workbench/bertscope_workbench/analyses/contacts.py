@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
+from bertscope import Client, InvalidReply, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
+from bertscope.values.validation import residues_of
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ContactScores", "contact_relations", "read_contacts"]
+__all__ = ["ContactScores", "contact_relations", "read_contacts", "score_contacts"]
 
 THRESHOLD, MIN_SEPARATION, DISTANCE = 0.3, 6, 8.0
 MAP_BYTES = 128 * 1024 * 1024
@@ -159,3 +162,49 @@ def scored_layers(
         attended, total = high.sum(axis=(1, 2)), weights.sum(axis=(1, 2))
         with np.errstate(invalid="ignore"):
             yield (high & far).sum(axis=(1, 2)) / attended, attended, (weights * far).sum(axis=(1, 2)) / total
+
+
+def score_contacts(
+    client: Client,
+    sequence: str,
+    contacts: ArrayLike,
+    *,
+    threshold: float = THRESHOLD,
+    min_separation: int = MIN_SEPARATION,
+    model: str | Model | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    timeout: float | None = None,
+) -> ContactScores:
+    """Scores how much of each head's attention falls on residues in contact (Vig et al. 2021, section 3): the share of the
+    pairs with attention over `threshold` that touch, and the share of all the weight.
+
+    `contacts` is 0 or 1 for each pair of residues, [L, L], as `read_contacts` gives it; pairs less than `min_separation`
+    apart in the sequence are left out. The maps travel some layers at a time, each time running the model once;
+    `timeout` holds for each. Raises InvalidArgument for contacts of another size than the sequence, or none so far apart.
+    """
+    residues, limit = residues_of(sequence), validation.finite_number("threshold", threshold)
+    far, apart = far_contacts(residues, contacts, min_separation), separated(len(residues), min_separation)
+    asked = client.get_model(model, timeout=timeout)
+    found, source = list[tuple[NDArray[Any], ...]](), None
+    for layers in layer_parts(asked.layers, asked.heads, len(residues)):
+        with closing(
+            client.extract_attention(
+                [residues],
+                model=asked.name,
+                layers=layers,
+                interventions=interventions,
+                reference_texts=reference_texts,
+                timeout=timeout,
+            )
+        ) as answers:
+            for maps in answers:
+                if source is not None and maps.provenance.weights_digest != source.weights_digest:
+                    raise InvalidReply("the model was replaced between two layers; ask again")
+                found += scored_layers(maps, far, apart, limit)
+                source = maps.provenance
+    if source is None:
+        raise InvalidReply("the server sent no attention maps")
+    share, attended, weights = (np.array(values) for values in zip(*found, strict=True))
+    rate = float(far.sum() / apart.sum())
+    return ContactScores(residues, share, attended, weights, rate, limit, min_separation, source)

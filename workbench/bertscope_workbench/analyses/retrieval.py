@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import BertscopeError, Client, InvalidArgument, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
+from bertscope.rpc.splitting import OnRejected, located
 from bertscope.values import validation
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.intervals import Interval, wilson_interval
+from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RetrievedSentences"]
+__all__ = ["RetrievedSentences", "retrieve_sentences"]
 
 SentencePooling = Literal["mean", "first"]
 POOLINGS = {name: name for name in get_args(SentencePooling)}
@@ -215,3 +218,87 @@ def nearest(sources: npt.NDArray[np.float64], targets: npt.NDArray[np.float64]) 
         ranks[places] = near.sum(axis=1)
         ties += int((equal.sum(axis=1) > 1).sum())
     return answers, ranks, np.array(ties)
+
+
+def retrieve_sentences(
+    client: Client,
+    sources: Iterable[str],
+    targets: Iterable[str],
+    *,
+    model: str | Model | None = None,
+    layers: Numbers | None = None,
+    pooling: SentencePooling = "mean",
+    centred: bool = True,
+    truncate: bool = False,
+    on_rejected: OnRejected | None = None,
+    timeout: float | None = None,
+) -> RetrievedSentences:
+    """Finds for each sentence its nearest neighbour in the other list, by layer, in both directions (Pires et al. 2019).
+
+    `targets[k]` is the translation of `sources[k]`. A sentence's vector is the "mean" of its pieces' states without special
+    tokens, or the "first" state, [CLS]. Distances are Euclidean; `centred` subtracts each list's mean vector first.
+    `layers` are all unless set: 0 is the embeddings, k the output of layer k - 1. The states travel; one vector of each
+    sentence is kept, layers * hidden_size * 4 bytes. Both lists are streamed, one after the other, each within one `timeout`.
+
+    A text that the server rejects (too long, empty), or that has special tokens only, is an error of `sources[k]` or
+    `targets[k]`, k its pair, unless `on_rejected` takes k and the error: then the pair is left out.
+    Raises InvalidArgument for lists of unequal length and for fewer than two pairs.
+    """
+    one, other = parallel_sentences(sources, targets)
+    of_text = validation.choice("pooling", pooling, POOLINGS) == "first"
+    centre = validation.flag("centred", centred)
+    places: Sequence[int] = range(len(one))
+    sides: list[dict[int, Vectors]] = []
+    truncated: list[set[int]] = []
+    first: list[HiddenStates] = []
+    for name, texts in (("sources", one), ("targets", other)):
+        vectors: dict[int, Vectors] = {}
+        cut: set[int] = set()
+        asked = places
+
+        def leave_out(index: int, error: InvalidArgument, name: str = name, asked: Sequence[int] = asked) -> None:
+            located(error, asked, name)
+            if on_rejected is not None:
+                on_rejected(asked[index], error)
+
+        states = client.extract_hidden_states(
+            [texts[place] for place in asked],
+            model=model,
+            layers=layers,
+            unit="text" if of_text else "piece",
+            pooling="first" if of_text else None,
+            truncate=truncate,
+            on_rejected=None if on_rejected is None else leave_out,
+            timeout=timeout,
+        )
+        try:
+            with closing(states):
+                for text in states:
+                    place = asked[text.input_index]
+                    vector = sentence_vector(text)
+                    if vector is None:
+                        empty = invalid_argument(f"{name}[{place}]", "has special tokens only: leave its pair out")
+                        if on_rejected is None:
+                            raise empty
+                        on_rejected(place, empty)
+                        continue
+                    vectors[place] = vector
+                    if text.truncated_tokens:
+                        cut.add(place)
+                    if not first:
+                        first.append(text)
+        except BertscopeError as error:
+            located(error, asked, name)
+            raise
+        places = sorted(vectors)
+        sides.append(vectors)
+        truncated.append(cut)
+        if len(places) < 2:
+            raise invalid_argument(name, f"{len(places)} pairs are left: retrieval needs two or more")
+    return retrieved(
+        places,
+        first,
+        ([sides[0][place] for place in places], [sides[1][place] for place in places]),
+        centred=centre,
+        truncated_texts=sum(len(cut.intersection(places)) for cut in truncated),
+    )

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import Client, Model
 from bertscope.errors import invalid_argument
-from bertscope.questions.representations.neighbours import NONE_ANSWERED, folded
 from bertscope.questions.representations.states import HiddenStates
+from bertscope.rpc.async_many_texts import OnTexts
+from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, counted, data_frame, record
-from bertscope.values.results import Provenance
+from bertscope.values.messages import Numbers
+from bertscope.values.results import Provenance, TextsProgress
+from bertscope.values.validation import TextOrPair
+
+from bertscope_workbench.analyses.neighbours import NONE_ANSWERED, folded
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ExplainableVariance", "WordVariance"]
+__all__ = ["ExplainableVariance", "WordVariance", "explainable_variance"]
 
 Vector = npt.NDArray[np.float64]
 
@@ -207,3 +214,47 @@ class Samples:
         source = self._last.provenance
         shares = first_shares(every)
         return ExplainableVariance(self._last.layers, self._texts, words, shares, len(self._any.vectors), source)
+
+
+def explainable_variance(
+    client: Client,
+    inputs: TextOrPair | Iterable[TextOrPair],
+    words: str | Iterable[str],
+    *,
+    seed: SupportsIndex = 0,
+    model: str | Model | None = None,
+    layers: Numbers | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    truncate: bool = False,
+    on_progress: OnTexts | None = None,
+    on_rejected: OnRejected | None = None,
+    timeout: float | None = None,
+) -> ExplainableVariance:
+    """Computes the maximum explainable variance of words (Ethayarajh 2019, section 3.3): the share of the first singular
+    direction of a word's states in different texts, and that of random words to take off it.
+
+    `words` are 1,000 at most, letter case ignored. The states travel to the client, which keeps up to 100 occurrences of
+    each word, and 1,000 of any: where there are more, a random sample, the same for the same `seed`. `timeout` is for
+    the whole call; `on_progress` and `on_rejected` are as in `describe_geometry`.
+    """
+    samples = Samples(words, seed)
+    texts = validation.texts_or_pairs("inputs", inputs)
+    with closing(
+        client.extract_hidden_states(
+            texts,
+            model=model,
+            layers=layers,
+            unit="word",
+            interventions=interventions,
+            reference_texts=reference_texts,
+            truncate=truncate,
+            on_rejected=on_rejected,
+            timeout=timeout,
+        )
+    ) as found:
+        for done, states in enumerate(found, start=1):
+            samples.add(states)
+            if on_progress is not None:
+                on_progress(TextsProgress(done, len(texts)))
+    return samples.result()

@@ -8,17 +8,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-
+from bertscope import Client, InvalidArgument, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.cloze.answers import FilledTexts
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, data_frame, record
 from bertscope.values.results import Provenance
+from bertscope.values.validation import residues_of
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AMINO_ACIDS", "Substitutions"]
+__all__ = ["AMINO_ACIDS", "Substitutions", "score_substitutions"]
 
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
 """One-letter codes of the twenty standard amino acids, in alphabetical order."""
@@ -117,3 +119,38 @@ def read_substitutions(residues: str, letters: str, answers: FilledTexts) -> Sub
         found[:, place] = [by_letter[letter] for letter in letters]
         wild_type[place] = by_letter[residues[place]]
     return Substitutions(residues, letters, found, wild_type, answers[0].provenance)
+
+
+def score_substitutions(
+    client: Client,
+    sequence: str,
+    *,
+    letters: str | Iterable[str] = AMINO_ACIDS,
+    model: str | Model | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    timeout: float | None = None,
+) -> Substitutions:
+    """Scores every substitution of a residue of a protein by masked marginals (Meier et al. 2021, section 3): ln P(letter)
+    - ln P(the residue that is there), with that position masked, for each position and each of `letters`.
+
+    `sequence` is written in one-letter codes, with spaces or none, and the model is one of proteins, such as ESM-2. It is
+    run once for each residue. `timeout` holds for each call. Raises InvalidArgument for a sequence that is longer than the
+    model reads, or a letter that its vocabulary lacks.
+    """
+    residues, scored = residues_of(sequence), checked_letters(letters)
+    try:
+        answers = client.fill_mask(
+            masked_at_each(residues),
+            model=model,
+            candidates_per_text=candidates_at_each(residues, scored),
+            interventions=interventions,
+            reference_texts=reference_texts,
+            timeout=timeout,
+        )
+    except InvalidArgument as error:
+        if error.reason != "TEXT_TOO_LONG":
+            raise
+        message = f"has {len(residues)} residues, more than the model reads; score a part of it"
+        raise invalid_argument("sequence", message) from error
+    return read_substitutions(residues, scored, answers)

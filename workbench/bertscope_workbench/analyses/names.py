@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from bertscope import Client, Model
 from bertscope.questions.facts.answers import FactResult
 from bertscope.questions.facts.questions import Fact, FactRelation
+from bertscope.rpc.async_many_texts import OnTexts
+from bertscope.values.all_interventions import Interventions
+
+__all__ = ["guess_by_name"]
 
 NAME_NOUNS: Mapping[str, str] = MappingProxyType(
     {
@@ -51,3 +56,37 @@ def guessed(numbers: Sequence[int], results: Iterable[FactResult]) -> frozenset[
         for number, result in zip(numbers, results, strict=True)
         if any(answer.rank is not None and answer.rank <= TOP for answer in result.answers)
     )
+
+
+def guess_by_name(
+    client: Client,
+    facts: Iterable[Fact],
+    *,
+    nouns: Mapping[str, str] = NAME_NOUNS,
+    model: str | Model | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    on_progress: OnTexts | None = None,
+    timeout: float | None = None,
+) -> frozenset[int]:
+    """Returns the indices of the facts that the subject's name gives away: the person name filter of LAMA-UHN (Poerner et
+    al. 2020).
+
+    "Jean is a common name in the following language : [MASK] ." is asked for each part of a name; a fact whose object is
+    among the three likeliest answers for any part is easy to guess. `nouns` says what names of a relation may give away;
+    facts of other relations are not asked about.
+    """
+    numbers, questions, relations = name_questions(list(facts), nouns)
+    if not questions:
+        return frozenset()
+    answers = client.query_facts(
+        questions,
+        relations,
+        model=model,
+        top_k=0,
+        interventions=interventions,
+        reference_texts=reference_texts,
+        on_progress=on_progress,
+        timeout=timeout,
+    )
+    return guessed(numbers, answers.results)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import BertscopeError, Client, HiddenStates, InvalidArgument, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import StatesInput
+from bertscope.rpc.splitting import OnRejected, located
 from bertscope.values import validation
 from bertscope.values.display import data_frame, record
 from bertscope.values.results import Provenance, Results
@@ -18,7 +20,7 @@ from bertscope.values.results import Provenance, Results
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["AlignedWords", "AlignmentScores", "GoldAlignment", "WordAlignment", "WordLink", "score_alignments"]
+__all__ = ["AlignedWords", "AlignmentScores", "GoldAlignment", "WordAlignment", "WordLink", "align_words", "score_alignments"]
 
 AlignmentMethod = Literal["argmax", "itermax"]
 METHODS = {name: name for name in get_args(AlignmentMethod)}
@@ -220,3 +222,54 @@ def itermax(similarities: Matrix) -> npt.NDArray[np.bool_]:
 
 def _unit(states: Matrix) -> Matrix:
     return np.asarray(states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), np.finfo(np.float64).tiny))
+
+
+def align_words(
+    client: Client,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    layer: SupportsIndex,
+    model: str | Model | None = None,
+    method: AlignmentMethod = "argmax",
+    on_rejected: OnRejected | None = None,
+    timeout: float | None = None,
+) -> AlignedWords:
+    """Links the words of each sentence and its translation by the cosine of their states (Jalili Sabet et al. 2020).
+
+    Words are what blanks separate; a word's state is the mean of its pieces' at `layer`: 0 is the embeddings, k the output
+    of layer k - 1. "argmax" links two words that are each other's nearest; "itermax" does so again among those that are
+    left, and so finds more links, some of several words to one. The states travel; those of one pair are held at a time.
+
+    A pair of which the server rejects a text (too long) is an error that names `pairs[k]`, unless `on_rejected` takes k and
+    the error: then it is left out. Raises InvalidArgument for a sentence without a word.
+    """
+    texts = marked_pairs(pairs)
+    chosen, number = validation.choice("method", method, METHODS), validation.uint32("layer", layer)
+    places = [index // 2 for index in range(len(texts))]
+    left_out: set[int] = set()
+
+    def leave_out(index: int, error: InvalidArgument) -> None:
+        if places[index] not in left_out and on_rejected is not None:
+            left_out.add(places[index])
+            located(error, places, "pairs")
+            on_rejected(places[index], error)
+
+    found: list[WordAlignment] = []
+    source: HiddenStates | None = None
+    rejected = None if on_rejected is None else leave_out
+    try:
+        with closing(
+            client.extract_hidden_states(texts, model=model, layers=number, unit="span", on_rejected=rejected, timeout=timeout)
+        ) as states:
+            for text in states:
+                place = places[text.input_index]
+                if text.input_index % 2 == 0:
+                    source = text
+                elif source is not None and source.input_index == text.input_index - 1:
+                    one, other = (tuple(token.text for token in side.tokens) for side in (source, text))
+                    links = links_of(source.states[0], text.states[0], chosen)
+                    found.append(WordAlignment(place, one, other, links, number, chosen, text.provenance))
+    except BertscopeError as error:
+        located(error, places, "pairs")
+        raise
+    return AlignedWords(found)

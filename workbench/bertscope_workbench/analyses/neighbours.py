@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
+from bertscope.rpc.async_many_texts import OnTexts
+from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, data_frame, record
-from bertscope.values.results import Provenance, Token
+from bertscope.values.messages import Numbers
+from bertscope.values.results import Provenance, TextsProgress, Token
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Neighbour", "Neighbourhoods", "Occurrence", "WordNeighbours"]
+__all__ = ["Neighbour", "Neighbourhoods", "Occurrence", "WordNeighbours", "nearest_neighbours"]
 
 MAX_WORDS = 100
 """Words that are looked for."""
@@ -221,3 +227,58 @@ def _directions(states: HiddenStates) -> npt.NDArray[np.float32]:
 def folded(word: str) -> str:
     """Returns a word as it is compared: without letter case, and blanks around it."""
     return word.strip().casefold()
+
+
+def nearest_neighbours(
+    client: Client,
+    inputs: TextOrPair | Iterable[TextOrPair],
+    words: str | Iterable[str],
+    *,
+    k: SupportsIndex = 5,
+    occurrences: SupportsIndex = 5,
+    other_words: bool = False,
+    model: str | Model | None = None,
+    layers: Numbers | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    truncate: bool = False,
+    on_progress: OnTexts | None = None,
+    on_rejected: OnRejected | None = None,
+    timeout: float | None = None,
+) -> Neighbourhoods:
+    """Finds the `k` words of the texts whose states have the largest cosine with each of the first `occurrences` of `words`
+    (100 words at most, letter case ignored), in each layer.
+
+    A word's state is the mean of its pieces'. Other occurrences of the same word count, unless only `other_words` are
+    wanted. The states travel to the client: those of texts that may hold a word twice, first to find it. Besides the
+    texts, memory is for the occurrences, their neighbours and one text. A word that no text has is an error.
+    `timeout` is for each of the two passes; `on_progress` and `on_rejected` are as in `describe_geometry`.
+    """
+    query = Query.checked(words, k, occurrences, other_words=other_words)
+    texts = validation.texts_or_pairs("inputs", inputs)
+    extract = partial(
+        client.extract_hidden_states,
+        model=model,
+        layers=layers,
+        unit="word",
+        interventions=interventions,
+        reference_texts=reference_texts,
+        truncate=truncate,
+        timeout=timeout,
+    )
+    found = Found(query)
+    likely = [index for index, text in enumerate(texts) if query.may_hold(text)]
+    if not likely:
+        return found.search().result()  # The error of a word that no text has.
+    # A rejected text is told about in the second pass, by its own index.
+    with closing(extract([texts[index] for index in likely], on_rejected=lambda index, error: None)) as first:
+        for states in first:
+            if found.add(likely[states.input_index], states):
+                break
+    search = found.search()
+    with closing(extract(texts, on_rejected=on_rejected)) as second:
+        for done, states in enumerate(second, start=1):
+            search.add(states)
+            if on_progress is not None:
+                on_progress(TextsProgress(done, len(texts)))
+    return search.result()

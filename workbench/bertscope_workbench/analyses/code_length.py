@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
-
+from bertscope import Client, Model
 from bertscope.errors import invalid_argument
-from bertscope.questions.probes.probes import ProbeResult
+from bertscope.questions.probes.probes import Pooling, ProbeResult
+from bertscope.values import validation
+from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, data_frame, record
-from bertscope.values.labelled_texts import ProbeText
+from bertscope.values.labelled_texts import ProbeText, names_of
+from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CodeLengthProgress", "CodeLengths", "LayerCode"]
+__all__ = ["CodeLengthProgress", "CodeLengths", "LayerCode", "measure_code_length"]
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Where parts end, as shares of the texts (Voita and Titov 2020)."""
@@ -151,3 +154,62 @@ def _bits(found: Sequence[ProbeResult], loss: str, dev_loss: str) -> npt.NDArray
         for one in found
     ]
     return np.asarray(np.sum(nats, axis=0) / math.log(2), dtype=np.float64)
+
+
+def measure_code_length(
+    client: Client,
+    texts: ProbeText | Iterable[ProbeText],
+    *,
+    dev: ProbeText | Iterable[ProbeText] = (),
+    labels: str | Iterable[str] | None = None,
+    model: str | Model | None = None,
+    layers: Numbers | None = None,
+    pooling: Pooling = "mean",
+    l2: float | None = None,
+    hidden_units: SupportsIndex = 0,
+    max_epochs: SupportsIndex | None = None,
+    seed: SupportsIndex = 0,
+    truncate: bool = False,
+    memory_bytes: SupportsIndex | None = None,
+    interventions: Interventions = (),
+    reference_texts: str | Iterable[str] = (),
+    on_progress: Callable[[CodeLengthProgress], object] | None = None,
+    timeout: float | None = None,
+) -> CodeLengths:
+    """Measures how many bits the labels of words take, given the states of each layer: a probe that reads them with ease
+    makes a short code (minimum description length by online coding, Voita and Titov 2020).
+
+    Texts are shuffled by `seed` and divided where .1, .2, .4, ... 50 and 100 % of them end. The first part's labels take
+    log2(classes) bits each; those of each next part -log2 of their probability by probes that were trained on all parts
+    before, or as the first's if the uniform code is better on `dev`. `dev`, a tenth of the texts unless given, ends each
+    training and is not coded. Beside it the code of a control task's labels. The arguments are those of
+    `Client.train_probe`, which is called once for each part; `timeout` holds for each.
+    """
+    given, held = validation.instances("texts", texts, ProbeText), validation.instances("dev", dev, ProbeText)
+    names = names_of([*given, *held]) if labels is None else validation.texts("labels", labels)
+    coded = coded_texts(given, held, validation.uint64("seed", seed))
+    tell = on_progress or (lambda progress: None)
+    found = []
+    for number, (begin, end) in enumerate(zip(coded.ends[:-1], coded.ends[1:], strict=True)):
+        tell(CodeLengthProgress(number, len(coded.ends) - 1))
+        probes = client.train_probe(
+            coded.texts[:begin],
+            dev=coded.dev,
+            test=coded.texts[begin:end],
+            labels=names,
+            model=model,
+            layers=layers,
+            pooling=pooling,
+            l2=l2,
+            hidden_units=hidden_units,
+            max_epochs=max_epochs,
+            seed=seed,
+            truncate=truncate,
+            memory_bytes=memory_bytes,
+            interventions=interventions,
+            reference_texts=reference_texts,
+            timeout=timeout,
+        )
+        found.append(probes)
+    tell(CodeLengthProgress(len(found), len(found)))
+    return code_lengths(found, coded.ends)
