@@ -164,7 +164,7 @@ def show(found: bertscope.DistilledModel, minutes: float, alone: Sequence[float]
     table = Table(title=f"{found.test.texts} test texts; trained on {trained}, {minutes:.1f} minutes")
     for heading in ("model", "accuracy", "loss, nats", "agrees", "KL, nats"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
-    for name, *numbers in found.rows():
+    for name, *numbers in (row.values() for row in found.records()):
         table.add_row(name, *(f"{number:.4f}" for number in numbers))
     console.print(table)
     for name, one in found.recoveries.items():

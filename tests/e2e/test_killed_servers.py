@@ -89,7 +89,7 @@ def test_a_killed_server_costs_a_distillation_what_it_had_not_kept(
         resumed = distil(client, tmp_path / "cut", on_progress=seen.append)
     first = next(one for one in seen if one.stage == "training")
     assert resumed.resumed and first.done >= 4 * len(SENTENCES)
-    assert resumed.rows() == whole.rows()
+    assert resumed.records() == whole.records()
     kept, expected = (load_file(tmp_path / name / "model.safetensors") for name in ("cut", "whole"))
     assert all((kept[name] == values).all() for name, values in expected.items())
     assert not (tmp_path / "cut.training").exists()

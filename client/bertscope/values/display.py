@@ -8,10 +8,13 @@ from __future__ import annotations
 import dataclasses
 import html
 import sys
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
+from bertscope.values.columns import Column, named
+
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
 LINE, LINES = 118, 14
@@ -49,10 +52,32 @@ class ShownAsTable:
     __slots__ = ()
     _best: ClassVar[str | None] = None
     """The column whose largest values, in magnitude, are the best rows; None for the order of the table."""
+    _table: ClassVar[tuple[Column, ...]] = ()
+    """The columns, of a table whose columns are always the same."""
+    _whole: ClassVar[tuple[str, ...]] = ()
+    """The columns of whole numbers of which every one may be missing."""
+
+    def _rows(self) -> Iterable[Sequence[Any]]:
+        """Returns the rows, with the values of `_table`; a result without that overrides `columns`."""
+        raise NotImplementedError
+
+    def columns(self) -> Mapping[str, Sequence[Any] | npt.NDArray[Any]]:
+        """Returns the table: the values of each column, by name."""
+        rows = [*self._rows()]
+        return {column.name: [row[place] for row in rows] for place, column in enumerate(self._table)}
+
+    def declared(self) -> tuple[Column, ...]:
+        """Returns what is declared of the columns; no more than their names of a table whose columns differ."""
+        return self._table or named(*self.columns())
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns the rows of the table, each with its values by name."""
+        columns = self.columns()
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns the table."""
-        raise NotImplementedError
+        """Returns the table, with the columns of `columns`. Needs the extra "pandas"."""
+        return data_frame(self.columns(), whole=self._whole)
 
     def _heading(self) -> str:
         """Returns a line that says what was measured."""

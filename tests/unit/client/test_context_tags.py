@@ -57,7 +57,7 @@ def test_partners_and_links_of_heads_are_counted() -> None:
         ("link", "det to head"): (6, 6, 0),
     }
     assert [one.of for one in counts.best()][-1] == "partner" and len(counts.best()) == 3
-    assert counts.rows()[0]["unit"] == "head:4:7"
+    assert counts.records()[0]["unit"] == "head:4:7"
 
 
 def test_bad_tags_are_named() -> None:

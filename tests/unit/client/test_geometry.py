@@ -7,7 +7,7 @@ import math
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.representations.geometry import document, frequent_words, geometry_columns, word_columns
+from bertscope.questions.representations.geometry import document, frequent_words, word_columns
 from bertscope.questions.representations.geometry_replies import read_geometry
 from bertscope.questions.representations.geometry_requests import describe_geometry_request
 from bertscope.v1 import common_pb2
@@ -109,8 +109,8 @@ def test_parts_add_up_to_the_whole():
         == repr(WHOLE).splitlines()[0]
         == "<GeometryDescription: 2 layers, 3 texts, 10 vectors, models/fake>"
     )
-    for name, values in geometry_columns(WHOLE).items():
-        np.testing.assert_allclose(geometry_columns(merged)[name], values, rtol=1e-5, err_msg=name)
+    for name, values in WHOLE.columns().items():
+        np.testing.assert_allclose(merged.columns()[name], values, rtol=1e-5, err_msg=name)
     for name, values in word_columns(WHOLE).items():
         if values.dtype.kind == "f":
             np.testing.assert_allclose(word_columns(merged)[name], values)
@@ -128,12 +128,12 @@ def test_tables_and_numbers_that_there_are_not(stored) -> None:
     few = [np.arange(1.0, 1 + 2 * count * SIZE).reshape(len(LAYERS), count, SIZE) % 7 for count in (2, 2)]
     texts = ["The cat, the CAT.", ("A cat; cat cat", "the the The 12 12 12 12 12 12")]
     stored(
-        layers=geometry_columns(WHOLE),
+        layers=WHOLE.columns(),
         words=word_columns(WHOLE),
         frame=WHOLE.to_pandas(),
         document=document(WHOLE),
         of_one_vector=document(single),
-        without_moments=sorted(geometry_columns(read_geometry(reply(TEXTS), plain))),
+        without_moments=sorted(read_geometry(reply(TEXTS), plain).columns()),
         frequent_words=[frequent_words(texts, 9), frequent_words(texts, 1)],
         refused=[lambda: WHOLE.self_similarity("dog"), lambda: read_geometry(reply(TEXTS), plain).effective_rank()],
         broken=refusals(lambda messages: read_geometry(*messages, REQUEST), reply(few)),

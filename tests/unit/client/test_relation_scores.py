@@ -3,7 +3,6 @@
 import bertscope
 import numpy as np
 import pytest
-from bertscope.questions.attention.feature_scores import feature_columns
 from bertscope.questions.attention.relation_replies import read_feature_scores, read_relation_scores
 from bertscope.v1 import attention_relations_pb2 as relations_pb2
 from bertscope.values.intervals import ratio_interval
@@ -107,7 +106,7 @@ def test_features_add_up_and_have_a_table(stored) -> None:
     np.testing.assert_allclose(scores.attention("[CLS]").ravel(), expected)
     stored(
         scores=scores,
-        columns=feature_columns(scores),
+        columns=scores.columns(),
         computed=[scores.attention("noun"), scores.from_first_special("verb"), lambda: scores["other"]],
         broken=refusals(lambda messages: read_feature_scores(*messages), parts[0]),
     )

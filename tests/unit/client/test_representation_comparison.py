@@ -1,12 +1,7 @@
 """CKA from sums: replies read, merged, drawn and listed, and replies that break the contract."""
 
 import bertscope_workbench as workbench
-from bertscope.questions.representations.comparison import (
-    RepresentationComparison,
-    comparison_columns,
-    comparison_document,
-    read_comparison,
-)
+from bertscope.questions.representations.comparison import RepresentationComparison, comparison_document, read_comparison
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 
@@ -46,7 +41,7 @@ def test_cka_of_the_sums_of_several_replies(stored) -> None:
     stored(
         comparison=whole,
         cka=whole.cka(),
-        columns=comparison_columns(whole),
+        columns=whole.columns(),
         document=comparison_document(whole),
         models=[alone.models, read_comparison(reply(**same), CHANGED).models, read_comparison(reply(), CHANGED).models],
         figure=workbench.plot_representations(alone),

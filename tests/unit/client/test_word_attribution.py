@@ -9,7 +9,6 @@ import pytest
 from bertscope.questions.attribution.inputs import PAIRS, SectionPace, asked_sections
 from bertscope.questions.attribution.replies import Assembly, read_sections
 from bertscope.questions.attribution.requests import attribute_words_request, with_sections
-from bertscope.questions.attribution.words import word_columns
 from bertscope.rpc.sections import PART_WORK
 from bertscope.v1 import attribution_pb2, common_pb2
 from bertscope.values.score_targets import target_message
@@ -212,7 +211,7 @@ def test_tables_and_notebooks(stored) -> None:
     stored(
         frame=found.to_pandas(),
         frame_of_one=found[0].to_pandas(),
-        nothing=word_columns([]),
+        nothing=bertscope.WordAttributions([]).columns(),
         rows=[one.to_row() for one in found],
         shown=repr(found),
         page=page.replace("<", "\n<"),

@@ -7,7 +7,7 @@ import pytest
 from bertscope.questions.representations.states import HiddenStates
 from bertscope_workbench.analyses import variances
 from bertscope_workbench.analyses.neighbours import Found, Query
-from bertscope_workbench.analyses.variances import Samples, variance_columns
+from bertscope_workbench.analyses.variances import Samples
 
 LAYERS, SIZE = (0, 3), 6
 RANDOM = np.random.default_rng(11)
@@ -97,7 +97,7 @@ def test_variance_is_that_of_the_first_singular_direction(monkeypatch: pytest.Mo
         assert found.baseline[layer] == pytest.approx(every, abs=1e-5)
         assert found.share("bank", adjusted=True)[layer] == pytest.approx(own - found.words["Bank"].baseline[layer], abs=1e-5)
         assert found.mean(occurrences=3)[layer] == pytest.approx(own, abs=1e-5)
-    assert np.isnan(found.mean()).all() and len(variance_columns(found)["word"]) == 4
+    assert np.isnan(found.mean()).all() and len(found.columns()["word"]) == 4
     with pytest.raises(KeyError, match="less than twice"):
         found.share("money")
     # Three random words share more than nine do.

@@ -14,11 +14,12 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import StatesInput
 from bertscope.rpc.splitting import OnRejected, located
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["AlignedWords", "AlignmentScores", "GoldAlignment", "WordAlignment", "WordLink", "align_words", "score_alignments"]
 
@@ -79,10 +80,12 @@ class AlignedWords(Results[WordAlignment]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named(*LINK_COLUMNS)
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each link: pair (index), source and target (indices of words), source_word, target_word,
-        similarity. Needs the extra "pandas"."""
-        return data_frame([row for alignment in self for row in alignment.rows()], list(LINK_COLUMNS))
+        similarity."""
+        return [row for alignment in self for row in alignment.rows()]
 
 
 @record

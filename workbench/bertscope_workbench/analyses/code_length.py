@@ -17,13 +17,14 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import Pooling, ProbeResult
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.labelled_texts import ProbeText, names_of
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["CodeLengthProgress", "CodeLengths", "LayerCode", "measure_code_length"]
 
@@ -31,7 +32,13 @@ SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.
 """Where parts end, as shares of the texts (Voita and Titov 2020)."""
 DEV_SHARE = 0.1
 """The share of the texts that decide when training ends, and are not coded, unless others are given."""
-COLUMNS = ("layer", "bits", "compression", "control_bits", "control_compression")
+COLUMNS = (
+    Column("layer"),
+    Column("bits", form=",.0f"),
+    Column("compression", form=".2f"),
+    Column("control_bits", form=",.0f"),
+    Column("control_compression", form=".2f"),
+)
 
 
 @record
@@ -64,6 +71,8 @@ class CodeLengthProgress:
 class CodeLengths(ShownAsTable):
     """The lengths of the labels' codes by layer."""
 
+    _table = COLUMNS
+
     layers: tuple[LayerCode, ...]
     """The codes, in ascending order of their layers."""
     uniform_bits: float
@@ -84,18 +93,9 @@ class CodeLengths(ShownAsTable):
         """The layer with the shortest code."""
         return min(self.layers, key=lambda one: one.bits).layer
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
-        return [tuple(getattr(one, name) for name in COLUMNS) for one in self.layers]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
-
-
-def code_columns(found: CodeLengths) -> dict[str, list[Any]]:
-    """Returns the columns of the table of codes, by name."""
-    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
+        return [tuple(getattr(one, column.name) for column in COLUMNS) for one in self.layers]
 
 
 @record

@@ -15,14 +15,14 @@ from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["ContactScores", "contact_relations", "read_contacts", "score_contacts"]
 
@@ -70,10 +70,6 @@ class ContactScores(ShownAsTable):
         layers, heads = np.indices(self.share.shape)
         values = (layers, heads, self.share, self.attended, self.weight_share)
         return {name: value.ravel().tolist() for name, value in zip(COLUMNS, map(np.asarray, values), strict=True)}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each head. Needs pandas."""
-        return data_frame(self.columns(), COLUMNS)
 
 
 def read_contacts(path: str | PathLike[str], *, distance: float = DISTANCE) -> NDArray[np.bool_]:

@@ -17,13 +17,14 @@ from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance, TextsProgress, Token
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["Neighbour", "Neighbourhoods", "Occurrence", "WordNeighbours", "nearest_neighbours"]
 
@@ -80,10 +81,19 @@ class Neighbourhoods(ShownAsTable):
     provenance: Provenance
     """Provenance of the states."""
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named(
+        "word", "input_index", "start", "layer", "rank", "cosine", "neighbour", "neighbour_input_index", "neighbour_start"
+    )
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each neighbour: word, input_index, start, layer, rank (1 is the nearest), cosine, neighbour,
-        neighbour_input_index and neighbour_start. Needs the extra "pandas"."""
-        return data_frame(neighbour_columns(self))
+        neighbour_input_index and neighbour_start."""
+        return [
+            (one.word, *_place(one.occurrence), layer, rank, near.cosine, near.occurrence.token.text, *_place(near.occurrence))
+            for one in self.found
+            for layer, nearest in one.neighbours.items()
+            for rank, near in enumerate(nearest, start=1)
+        ]
 
 
 @dataclass(slots=True)
@@ -200,18 +210,6 @@ class Search:
         for cosine, occurrence in zip(self._cosines[layer, number].tolist(), self._nearest[layer, number], strict=True):
             if np.isfinite(cosine):
                 yield Neighbour(cosine, occurrence)
-
-
-def neighbour_columns(found: Neighbourhoods) -> dict[str, list[Any]]:
-    """Returns the columns of `Neighbourhoods.to_pandas`; needs no pandas."""
-    names = ("word", "input_index", "start", "layer", "rank", "cosine", "neighbour", "neighbour_input_index", "neighbour_start")
-    rows = [
-        (one.word, *_place(one.occurrence), layer, rank, near.cosine, near.occurrence.token.text, *_place(near.occurrence))
-        for one in found.found
-        for layer, nearest in one.neighbours.items()
-        for rank, near in enumerate(nearest, start=1)
-    ]
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def _place(occurrence: Occurrence) -> tuple[int, int]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertscope import Client, Model, PredictedValue
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RankedCandidate", "RankedCandidates", "rank_candidates"]
 
@@ -38,11 +39,12 @@ class RankedCandidates(Results[RankedCandidate]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each candidate: rank (1 is the highest value), candidate, index, value, truncated_tokens. Needs
-        the extra "pandas"."""
-        rows = [(rank, one.candidate, one.index, one.value, one.truncated_tokens) for rank, one in enumerate(self, start=1)]
-        return data_frame(rows, ["rank", "candidate", "index", "value", "truncated_tokens"])
+    _table = named("rank", "candidate", "index", "value", "truncated_tokens")
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
+        """Returns a row for each candidate: rank (1 is the highest value), candidate, index, value, truncated_tokens."""
+        found = enumerate(self, start=1)
+        return [(rank, one.candidate, one.index, one.value, one.truncated_tokens) for rank, one in found]
 
 
 def rank_candidates(

@@ -14,13 +14,14 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.states import HiddenStates
 from bertscope.rpc.splitting import OnRejected, located
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RetrievedSentences", "retrieve_sentences"]
 
@@ -41,6 +42,8 @@ class RetrievedSentences(ShownAsTable):
 
     Direction "forward" looks for the target of each source, "backward" for the source of each target.
     """
+
+    _table = named("layer", "direction", "pairs", "accuracy", "low", "high", "mean_reciprocal_rank", "ties")
 
     layers: tuple[int, ...]
     """Layer of each row: 0 is the embeddings, k the output of layer k - 1."""
@@ -88,36 +91,14 @@ class RetrievedSentences(ShownAsTable):
     def _ranks(self, backward: bool) -> Whole:
         return self.backward_ranks if backward else self.forward_ranks
 
-    def to_pandas(self) -> pd.DataFrame:
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each layer and direction: layer, direction, pairs, accuracy, low, high, mean_reciprocal_rank,
-        ties. Needs the extra "pandas"."""
-        return data_frame(retrieval_rows(self))
-
-
-def retrieval_rows(found: RetrievedSentences) -> list[dict[str, Any]]:
-    """Returns the rows of `RetrievedSentences.to_pandas`; needs no pandas."""
-    rows = []
-    for direction, ties in (("forward", found.forward_ties), ("backward", found.backward_ties)):
-        back = direction == "backward"
-        numbers = zip(
-            found.layers,
-            found.accuracy(backward=back),
-            found.intervals(backward=back),
-            found.mean_reciprocal_rank(backward=back),
-            ties,
-            strict=True,
-        )
-        for layer, accuracy, interval, reciprocal, tied in numbers:
-            shares = {"accuracy": float(accuracy), "low": interval.low, "high": interval.high}
-            rest = {"mean_reciprocal_rank": float(reciprocal), "ties": int(tied)}
-            rows.append({"layer": layer, "direction": direction, "pairs": len(found.pairs), **shares, **rest})
-    return rows
-
-
-def retrieval_columns(found: RetrievedSentences) -> dict[str, list[Any]]:
-    """Returns the columns of the table, by name."""
-    rows = retrieval_rows(found)
-    return {name: [row[name] for row in rows] for name in rows[0]}
+        ties."""
+        for direction, ties in (("forward", self.forward_ties), ("backward", self.backward_ties)):
+            back = direction == "backward"
+            found = self.accuracy(backward=back), self.intervals(backward=back), self.mean_reciprocal_rank(backward=back), ties
+            for layer, accuracy, (low, high), reciprocal, tied in zip(self.layers, *found, strict=True):
+                yield layer, direction, len(self.pairs), float(accuracy), low, high, float(reciprocal), int(tied)
 
 
 def retrieval_document(found: RetrievedSentences) -> dict[str, Any]:
@@ -130,7 +111,7 @@ def retrieval_document(found: RetrievedSentences) -> dict[str, Any]:
         "pooling": found.pooling,
         "centred": found.centred,
         "chance": found.chance,
-        "layers": retrieval_rows(found),
+        "layers": found.records(),
         "nearest": {"forward": found.forward.tolist(), "backward": found.backward.tolist()},
     }
 

@@ -12,13 +12,13 @@ from bertscope import Client, InvalidArgument, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.cloze.answers import FilledTexts
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["AMINO_ACIDS", "Substitutions", "score_substitutions"]
 
@@ -86,10 +86,6 @@ class Substitutions(ShownAsTable):
             "log_odds": [float(self.log_odds[at]) for at in places],
             "log_probability": [float(self.log_probabilities[at]) for at in places],
         }
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns `columns` as a DataFrame. Needs pandas."""
-        return data_frame(self.columns())
 
 
 def checked_letters(letters: str | Iterable[str]) -> str:

@@ -19,14 +19,14 @@ from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance, TextsProgress, Token
 from bertscope.values.spans import Span
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["TreeScores", "score_trees"]
 
@@ -51,6 +51,7 @@ class TreeScores(ShownAsTable):
     """Attachment scores of the trees read off maps, summed over texts."""
 
     _best = "directed"
+    _whole = ("head",)
 
     layers: tuple[int, ...]
     """Layer of each row of the arrays."""
@@ -115,26 +116,21 @@ class TreeScores(ShownAsTable):
             **added(parts, ("texts", "skipped_texts", "words", "directed", "undirected", "previous", "following")),
         )
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each map: layer, head (missing for the mean over heads), texts, words, directed, undirected,
-        right_branching, left_branching, branching_undirected. Needs the extra "pandas"."""
-        return data_frame(tree_columns(self), whole=("head",))
-
-
-def tree_columns(scores: TreeScores) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `TreeScores.to_pandas`; needs no pandas."""
-    layer, head = np.indices(scores.directed.shape).reshape(2, -1)
-    return {
-        "layer": np.array(scores.layers)[layer],
-        "head": np.array(scores.heads or [None], object)[head],
-        "texts": np.full(layer.size, scores.texts),
-        "words": np.full(layer.size, scores.words),
-        "directed": scores.directed_score().reshape(-1),
-        "undirected": scores.undirected_score().reshape(-1),
-        "right_branching": np.full(layer.size, scores.right_branching),
-        "left_branching": np.full(layer.size, scores.left_branching),
-        "branching_undirected": np.full(layer.size, scores.branching_undirected),
-    }
+        right_branching, left_branching, branching_undirected."""
+        layer, head = np.indices(self.directed.shape).reshape(2, -1)
+        return {
+            "layer": np.array(self.layers)[layer],
+            "head": np.array(self.heads or [None], object)[head],
+            "texts": np.full(layer.size, self.texts),
+            "words": np.full(layer.size, self.words),
+            "directed": self.directed_score().reshape(-1),
+            "undirected": self.undirected_score().reshape(-1),
+            "right_branching": np.full(layer.size, self.right_branching),
+            "left_branching": np.full(layer.size, self.left_branching),
+            "branching_undirected": np.full(layer.size, self.branching_undirected),
+        }
 
 
 def score_tree(text: RelationText, maps: AttentionMaps, *, by_head: bool) -> TreeScores:

@@ -17,7 +17,8 @@ from bertscope.rpc.async_many_texts import OnTexts
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.display import ShownAsTable, counted, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance, TextsProgress
 from bertscope.values.validation import TextOrPair
@@ -25,7 +26,7 @@ from bertscope.values.validation import TextOrPair
 from bertscope_workbench.analyses.neighbours import NONE_ANSWERED, folded
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["ExplainableVariance", "WordVariance", "explainable_variance"]
 
@@ -94,20 +95,15 @@ class ExplainableVariance(ShownAsTable):
         chosen = [each.adjusted if adjusted else each.shares for each in words]
         return np.mean(chosen, axis=0) if chosen else np.full(len(self.layers), math.nan)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each word and layer: word, vectors, layer, share and share_adjusted. Needs the extra "pandas"."""
-        return data_frame(variance_columns(self))
+    _table = named("word", "vectors", "layer", "share", "share_adjusted")
 
-
-def variance_columns(found: ExplainableVariance) -> dict[str, list[Any]]:
-    """Returns the columns of `ExplainableVariance.to_pandas`; needs no pandas."""
-    names = ("word", "vectors", "layer", "share", "share_adjusted")
-    rows = [
-        (name, each.vectors, layer, share, adjusted)
-        for name, each in found.words.items()
-        for layer, share, adjusted in zip(found.layers, each.shares.tolist(), each.adjusted.tolist(), strict=True)
-    ]
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
+        """Returns a row for each word and layer: word, vectors, layer, share and share_adjusted."""
+        return [
+            (name, each.vectors, layer, share, adjusted)
+            for name, each in self.words.items()
+            for layer, share, adjusted in zip(self.layers, each.shares.tolist(), each.adjusted.tolist(), strict=True)
+        ]
 
 
 def variance_document(found: ExplainableVariance) -> dict[str, Any]:

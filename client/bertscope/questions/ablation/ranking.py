@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,13 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import ablation_pb2
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
 from bertscope.values.tensors import matrix
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["HeadRanking"]
 
@@ -70,13 +70,16 @@ class HeadRanking(ShownAsTable):
         """
         return by_layer(self.order()[: number_of(self.importance.size, share, count)])
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each head: layer, head, importance, gradient, order (1 is the least important). Needs the extra
-        "pandas"."""
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns a row for each head: layer, head, importance, gradient, order (1 is the least important)."""
         layer, head = np.indices(self.importance.shape).reshape(2, -1)
         order = np.argsort(np.argsort(self.importance, axis=None, kind="stable")) + 1
-        columns = {"importance": self.importance.reshape(-1), "gradient": self.gradient.reshape(-1), "order": order}
-        return data_frame({"layer": layer, "head": head, **columns})
+        numbers: dict[str, npt.NDArray[Any]] = {
+            "importance": self.importance.reshape(-1),
+            "gradient": self.gradient.reshape(-1),
+            "order": order,
+        }
+        return {"layer": layer, "head": head, **numbers}
 
 
 def by_layer(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, ...]]:

@@ -17,13 +17,14 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEffect, added_effects
 from bertscope.questions.ablation.traced_values import PairValues
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["Trace"]
 
@@ -38,7 +39,7 @@ SITES = {
 SAME = ("positions", "direction", "asked")
 """Attributes that parts which merge have in common."""
 MEASURED = ("count", "difference", "difference_low", "difference_high", "recovery", "recovery_low", "recovery_high")
-COLUMNS = ("site", "layer", "unit", "receiver", "position", "name", *MEASURED)
+COLUMNS = named("site", "layer", "unit", "receiver", "position", "name", *MEASURED)
 
 
 class Baseline(NamedTuple):
@@ -53,6 +54,9 @@ class Baseline(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace(ShownAsTable):
     """The effects of changing one place of a model after another, over pairs of texts. Compared by identity."""
+
+    _table = COLUMNS
+    _whole = ("unit", "position")
 
     positions: str
     """The positions that changed at a time: "each", "each_word", "together" or "groups"; "paths" for paths."""
@@ -190,12 +194,7 @@ class Trace(ShownAsTable):
         """Returns the interval of each of `effects`: `SiteEffect.interval`, which says what it covers."""
         return tuple(effect.interval(what, confidence) for effect in self.effects)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each effect: site, layer, unit, receiver, position, name (of the position), count (of pairs),
-        difference and recovery, each with the ends of its 95 % interval, missing without one. Needs the extra "pandas"."""
-        return data_frame(self.rows(), list(COLUMNS), whole=("unit", "position"))
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
         """Yields the rows of `to_pandas`; needs no pandas."""
         for effect in self.effects:
             receiver = None if effect.receiver is None else str(effect.receiver)

@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.questions.attention.selection import ChosenOn, Direction, Split, percentiles
 from bertscope.questions.attention.sums import PerHead
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Results
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["BestHead", "BestHeads"]
-
-BEST_COLUMNS = [
-    "relation", "pairs", "direction", "layer", "head", "accuracy", "low", "high",
-    "offset", "offset_accuracy", "above_offset_low", "above_offset_high", "chance", "percentile",
-    "chosen_on", "chosen_pairs", "chosen_accuracy",
-]  # fmt: skip
 
 
 @record
@@ -71,11 +66,39 @@ class BestHeads(Results[BestHead]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named(
+        "relation",
+        "pairs",
+        "direction",
+        "layer",
+        "head",
+        "accuracy",
+        "low",
+        "high",
+        "offset",
+        "offset_accuracy",
+        "above_offset_low",
+        "above_offset_high",
+        "chance",
+        "percentile",
+        "chosen_on",
+        "chosen_pairs",
+        "chosen_accuracy",
+    )
+
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each relation: relation, pairs, direction, layer, head, accuracy, low, high (its interval), offset,
-        offset_accuracy, above_offset_low, above_offset_high, chance, percentile, chosen_on, chosen_pairs, chosen_accuracy.
-        Needs the extra "pandas"."""
-        return data_frame(best_rows(self), BEST_COLUMNS)
+        offset_accuracy, above_offset_low, above_offset_high, chance, percentile, chosen_on, chosen_pairs, chosen_accuracy."""
+        return [
+            (
+                *(best.relation, best.pairs, best.direction, best.layer, best.head, best.accuracy),
+                *(best.interval or (None, None)),
+                *(best.offset, best.offset_accuracy),
+                *(best.above_offset or (None, None)),
+                *(best.chance, best.percentile, best.chosen_on, best.chosen_pairs, best.chosen_accuracy),
+            )
+            for best in self
+        ]
 
 
 def best_of(relation: str, split: Split, directions: Sequence[Direction], chance: Mapping[Direction, PerHead]) -> BestHead:
@@ -103,17 +126,3 @@ def best_of(relation: str, split: Split, directions: Sequence[Direction], chance
         chosen_pairs=chosen.pairs,
         chosen_accuracy=chosen.share(int(chosen.correct(direction)[layer, head])),
     )
-
-
-def best_rows(heads: BestHeads) -> list[tuple[Any, ...]]:
-    """Returns the rows of `BestHeads.to_pandas`; needs no pandas."""
-    return [
-        (
-            *(best.relation, best.pairs, best.direction, best.layer, best.head, best.accuracy),
-            *(best.interval or (None, None)),
-            *(best.offset, best.offset_accuracy),
-            *(best.above_offset or (None, None)),
-            *(best.chance, best.percentile, best.chosen_on, best.chosen_pairs, best.chosen_accuracy),
-        )
-        for best in heads
-    ]

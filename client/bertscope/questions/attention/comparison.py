@@ -14,13 +14,13 @@ from bertscope.errors import InvalidReply
 from bertscope.questions.attention.description import STATISTIC, STATISTICS
 from bertscope.questions.attention.sums import HeadSums, PerHead, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, added_by_name, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["AttentionComparison"]
 
@@ -94,20 +94,15 @@ class AttentionComparison(ShownAsTable):
             **added(parts, ("texts", "tokens", "truncated_texts", "cosine", "divergence")),
         )
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each head: layer, head, texts; cosine and divergence, and the difference of each statistic
-        ("entropy"), each with its standard error ("cosine_error"). Needs the extra "pandas"."""
-        return data_frame(comparison_columns(self))
-
-
-def comparison_columns(comparison: AttentionComparison) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `AttentionComparison.to_pandas`; needs no pandas."""
-    layer, head = np.indices((comparison.layers, comparison.heads)).reshape(2, -1)
-    columns: dict[str, npt.NDArray[Any]] = {"layer": layer, "head": head, "texts": np.full(layer.size, comparison.texts)}
-    for name, sums in _numbers(comparison).items():
-        columns[name] = sums.mean().reshape(-1)
-        columns[f"{name}_error"] = sums.standard_error().reshape(-1)
-    return columns
+        ("entropy"), each with its standard error ("cosine_error")."""
+        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
+        columns: dict[str, npt.NDArray[Any]] = {"layer": layer, "head": head, "texts": np.full(layer.size, self.texts)}
+        for name, sums in _numbers(self).items():
+            columns[name] = sums.mean().reshape(-1)
+            columns[f"{name}_error"] = sums.standard_error().reshape(-1)
+        return columns
 
 
 def comparison_document(comparison: AttentionComparison) -> dict[str, Any]:

@@ -15,13 +15,13 @@ from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
-from bertscope.values.display import ShownAsTable, counted, data_frame, short_repr
+from bertscope.values.display import ShownAsTable, counted, short_repr
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["AttentionDescription", "PatternSums"]
 
@@ -148,27 +148,22 @@ class AttentionDescription(ShownAsTable):
             raise KeyError(f"there is no pattern {pattern!r}; there are {', '.join(self.patterns)}")
         return self.patterns[pattern]
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each head: layer, head, texts; each statistic and its standard error ("entropy", "entropy_error");
         the share of texts of each class ("share_vertical"), the mean score of each pattern ("score_vertical"), and the class of
-        most texts ("pattern"). Needs the extra "pandas"."""
-        return data_frame(description_columns(self))
-
-
-def description_columns(description: AttentionDescription) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `AttentionDescription.to_pandas`; needs no pandas."""
-    layer, head = np.indices((len(description.layers), description.heads)).reshape(2, -1)
-    columns: dict[str, npt.NDArray[Any]] = {
-        "layer": np.array(description.layers)[layer],
-        "head": head,
-        "texts": np.full(layer.size, description.texts),
-    }
-    for name in description.statistics:
-        columns[name] = description.mean(name).reshape(-1)
-        columns[f"{name}_error"] = description.standard_error(name).reshape(-1)
-    columns |= {f"share_{name}": description.pattern_share(name).reshape(-1) for name in description.patterns}
-    columns |= {f"score_{name}": description.pattern_score(name).reshape(-1) for name in description.patterns}
-    return columns | {"pattern": description.majority().reshape(-1)}
+        most texts ("pattern")."""
+        layer, head = np.indices((len(self.layers), self.heads)).reshape(2, -1)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "layer": np.array(self.layers)[layer],
+            "head": head,
+            "texts": np.full(layer.size, self.texts),
+        }
+        for name in self.statistics:
+            columns[name] = self.mean(name).reshape(-1)
+            columns[f"{name}_error"] = self.standard_error(name).reshape(-1)
+        columns |= {f"share_{name}": self.pattern_share(name).reshape(-1) for name in self.patterns}
+        columns |= {f"score_{name}": self.pattern_score(name).reshape(-1) for name in self.patterns}
+        return columns | {"pattern": self.majority().reshape(-1)}
 
 
 def document(description: AttentionDescription) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.attention.sums import HeadSums, PerHead
-from bertscope.values.display import ShownAsTable, counted, data_frame, record
+from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["FeatureScore", "FeatureScores"]
 
@@ -88,26 +88,21 @@ class FeatureScores(ShownAsTable):
         merged = added_by_name(part.features for part in parts)
         return cls(parts[0].layers, parts[0].heads, sum(part.texts for part in parts), merged, source)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each feature, layer and head: feature, layer, head, texts, attention, attention_error,
-        from_first_special, from_first_special_error, where errors are standard errors. Needs the extra "pandas"."""
-        return data_frame(feature_columns(self))
-
-
-def feature_columns(scores: FeatureScores) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `FeatureScores.to_pandas`; needs no pandas."""
-    layer, head = np.indices((scores.layers, scores.heads)).reshape(2, -1)
-    parts: list[dict[str, npt.NDArray[Any]]] = [
-        {
-            "feature": np.full(layer.size, name, object),
-            "layer": layer,
-            "head": head,
-            "texts": np.full(layer.size, score.attention.texts),
-            "attention": score.attention.mean().reshape(-1),
-            "attention_error": score.attention.standard_error().reshape(-1),
-            "from_first_special": score.from_first_special.mean().reshape(-1),
-            "from_first_special_error": score.from_first_special.standard_error().reshape(-1),
-        }
-        for name, score in scores.features.items()
-    ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+        from_first_special, from_first_special_error, where errors are standard errors."""
+        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
+        parts: list[dict[str, npt.NDArray[Any]]] = [
+            {
+                "feature": np.full(layer.size, name, object),
+                "layer": layer,
+                "head": head,
+                "texts": np.full(layer.size, score.attention.texts),
+                "attention": score.attention.mean().reshape(-1),
+                "attention_error": score.attention.standard_error().reshape(-1),
+                "from_first_special": score.from_first_special.mean().reshape(-1),
+                "from_first_special_error": score.from_first_special.standard_error().reshape(-1),
+            }
+            for name, score in self.features.items()
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}

@@ -23,13 +23,13 @@ from bertscope.questions.attention.selection import (
     percentiles,
 )
 from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided
-from bertscope.values.display import ShownAsTable, counted, data_frame, short_repr
+from bertscope.values.display import ShownAsTable, counted, short_repr
 from bertscope.values.intervals import RESAMPLES, Interval
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["DirectedSums", "RelationScore", "RelationScores"]
 
@@ -286,34 +286,29 @@ class RelationScores(ShownAsTable):
         found = [Split.of(each, self._select(each, select)) for each in self.relations.values() if each.pairs]
         return [split for split in found if split.chosen_on != "same"] or found
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each relation, direction, layer and head: relation, direction, layer, head, pairs, accuracy,
-        chance, offset, offset_accuracy, percentile, largest_weight, largest_weight_by_chance. Needs the extra "pandas"."""
-        return data_frame(relation_columns(self))
-
-
-def relation_columns(scores: RelationScores) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `RelationScores.to_pandas`; needs no pandas."""
-    layer, head = np.indices((scores.layers, scores.heads)).reshape(2, -1)
-    parts: list[dict[str, npt.NDArray[Any]]] = [
-        {
-            "relation": np.full(layer.size, relation.relation, object),
-            "direction": np.full(layer.size, direction, object),
-            "layer": layer,
-            "head": head,
-            "pairs": np.full(layer.size, relation.pairs),
-            "accuracy": relation.accuracy(direction).reshape(-1),
-            "chance": relation.chance(direction).reshape(-1),
-            "offset": np.full(layer.size, relation.best_offset if direction == "forward" else -relation.best_offset),
-            "offset_accuracy": np.full(layer.size, relation.offset_accuracy),
-            "percentile": relation.percentile(direction).reshape(-1),
-            "largest_weight": relation.largest_weight(direction).reshape(-1),
-            "largest_weight_by_chance": relation.largest_weight_by_chance(direction).reshape(-1),
-        }
-        for relation in scores.relations.values()
-        for direction in DIRECTIONS
-    ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+        chance, offset, offset_accuracy, percentile, largest_weight, largest_weight_by_chance."""
+        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
+        parts: list[dict[str, npt.NDArray[Any]]] = [
+            {
+                "relation": np.full(layer.size, relation.relation, object),
+                "direction": np.full(layer.size, direction, object),
+                "layer": layer,
+                "head": head,
+                "pairs": np.full(layer.size, relation.pairs),
+                "accuracy": relation.accuracy(direction).reshape(-1),
+                "chance": relation.chance(direction).reshape(-1),
+                "offset": np.full(layer.size, relation.best_offset if direction == "forward" else -relation.best_offset),
+                "offset_accuracy": np.full(layer.size, relation.offset_accuracy),
+                "percentile": relation.percentile(direction).reshape(-1),
+                "largest_weight": relation.largest_weight(direction).reshape(-1),
+                "largest_weight_by_chance": relation.largest_weight_by_chance(direction).reshape(-1),
+            }
+            for relation in self.relations.values()
+            for direction in DIRECTIONS
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
 def _share(found: Iterable[int], splits: Iterable[Split]) -> float:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.changes import SiteIntervention
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.positions import Positions
 from bertscope.values.results import Provenance, Results
 from bertscope.values.score_targets import ScoreTarget, described
@@ -152,13 +154,9 @@ class NeuronAttributions(Results[NeuronAttribution]):
             for site in sites
         ]
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each unit: text (index), layer, position, unit, value. Needs the extra "pandas"."""
-        return data_frame(unit_columns(self))
+    _table = named("text", "layer", "position", "unit", "value")
 
-
-def unit_columns(results: NeuronAttributions) -> dict[str, list[Any]]:
-    """Returns the columns of `NeuronAttributions.to_pandas`; needs no pandas."""
-    rows = [(index, one.layer, one.position, one.unit, one.value) for index, found in enumerate(results) for one in found.units]
-    names = ("text", "layer", "position", "unit", "value")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        """Returns a row for each unit: text (index), layer, position, unit, value."""
+        for index, found in enumerate(self):
+            yield from ((index, one.layer, one.position, one.unit, one.value) for one in found.units)

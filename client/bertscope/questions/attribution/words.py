@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.values.choices import AbsentText, AttributionMethod
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.intervals import Interval, mean_intervals
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Results, Token
@@ -160,7 +161,7 @@ class WordAttribution:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each word; columns as `WordAttributions.to_pandas`."""
-        return data_frame(word_columns([self]))
+        return WordAttributions([self]).to_pandas()
 
 
 class WordAttributions(Results[WordAttribution]):
@@ -168,17 +169,13 @@ class WordAttributions(Results[WordAttribution]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named("text", "segment", "word", "start", "end", "value", "low", "high")
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each word: text (index), segment, word, start, end, value, low and high (ends of 95 % intervals,
-        NaN where there are none). Needs the extra "pandas"."""
-        return data_frame(word_columns(self))
-
-
-def word_columns(results: Iterable[WordAttribution]) -> dict[str, list[Any]]:
-    """Returns the columns of `WordAttributions.to_pandas`; needs no pandas."""
-    names = ("text", "segment", "word", "start", "end", "value", "low", "high")
-    rows = [(index, *row) for index, found in enumerate(results) for row in _rows(found)]
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+        NaN where there are none)."""
+        for index, found in enumerate(self):
+            yield from ((index, *row) for row in _rows(found))
 
 
 def _rows(found: WordAttribution) -> Iterator[tuple[Any, ...]]:

@@ -10,17 +10,24 @@ from bertscope.v1.ablation_pb2 import Metric
 from bertscope.v1.distillation_pb2 import DistillationProgress as ProgressMessage
 from bertscope.v1.distillation_pb2 import DistillationReport, DistillModelResponse
 from bertscope.values import messages as wire
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 from bertscope.values.models import Model, read_model
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["DistillationPart", "DistillationProgress", "DistillationScores", "DistilledModel", "Recovery"]
 
-COLUMNS = ("model", "accuracy", "loss", "agreement", "divergence")
+COLUMNS = (
+    Column("model", text=True),
+    Column("accuracy", form="%"),
+    Column("loss", "loss, nats", form=".3f", unit="nats"),
+    Column("agreement", "agrees", form="%"),
+    Column("divergence", "KL from teacher, nats", form=".3f", unit="nats"),
+)
 
 
 @record
@@ -92,6 +99,8 @@ class Recovery:
 class DistilledModel(ShownAsTable):
     """A model that was trained to answer as its teacher does, with scores on texts that nothing was chosen by."""
 
+    _table = COLUMNS
+
     model: Model
     """The new model, loaded."""
     teacher: DistillationScores
@@ -125,14 +134,10 @@ class DistilledModel(ShownAsTable):
     provenance: Provenance
     """How it was computed; its model is the teacher."""
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each model, with the values of the table's columns."""
         named = {"teacher": self.teacher, "untrained": self.untrained, "student": self.student}
         return [(name, own.accuracy, own.loss, own.agreement, own.divergence) for name, own in named.items()]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each model. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
 
 
 class DistillationAssembler:

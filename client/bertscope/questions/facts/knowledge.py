@@ -11,7 +11,8 @@ from bertscope.questions.facts.metrics import CHOICES, FactScores, relation_scor
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values import validation
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ ANSWER_COLUMNS = [
 @record
 class FactAnswers(ShownAsTable):
     """The answers about many facts, in order; iterating yields each `FactResult`. `scores` gives their metrics."""
+
+    _table = named(*ANSWER_COLUMNS)
+    _whole = ("template", "rank", "prior_rank")
 
     results: tuple[FactResult, ...]
     """One for each fact, in order."""
@@ -77,7 +81,7 @@ class FactAnswers(ShownAsTable):
         ]
         return FactScores(tuple(found), chosen, self.provenance)
 
-    def rows(self) -> Iterator[tuple[object, ...]]:
+    def _rows(self) -> Iterator[tuple[object, ...]]:
         """Yields a row of ANSWER_COLUMNS for each answer, and one for each fact that was skipped."""
         source = self.provenance.model, self.provenance.weights_digest
         for result in self.results:
@@ -98,8 +102,7 @@ class FactAnswers(ShownAsTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each answer, and one for each fact that was skipped. Needs the extra "pandas"."""
-        frame = data_frame(self.rows(), ANSWER_COLUMNS, whole=("template", "rank", "prior_rank"))
-        return frame.astype({"negated": "boolean"})
+        return super().to_pandas().astype({"negated": "boolean"})
 
 
 def joined(results: Sequence[FactResult], relations: Mapping[str, FactRelation]) -> FactAnswers:

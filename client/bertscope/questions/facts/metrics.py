@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 from bertscope.questions.facts.answers import FactAnswer, FactResult
 from bertscope.questions.facts.questions import FactRelation, templates_of
 from bertscope.values.choices import TemplateChoice
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import wilson_interval
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["FactScores", "RelationKnowledge", "Share"]
 
@@ -92,6 +92,8 @@ SHARES = (
 class FactScores(ShownAsTable):
     """The metrics of all relations. Macro-averages are means over the relations of which a fact was asked, as in LAMA."""
 
+    _whole = ("template",)
+
     relations: tuple[RelationKnowledge, ...]
     """The metrics of each relation."""
     template: TemplateChoice
@@ -152,10 +154,6 @@ class FactScores(ShownAsTable):
             found[f"{name}_low"] = [of(each).low for each in self.relations]
             found[f"{name}_high"] = [of(each).high for each in self.relations]
         return found | {name: [getattr(each, name) for each in self.relations] for name in ("mrr", *SHARES)}
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each relation. Needs the extra "pandas"."""
-        return data_frame(self.columns(), whole=("template",))
 
 
 def relation_scores(

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["PredictedValue", "PredictedValues"]
 
@@ -46,10 +47,11 @@ class PredictedValues(Results[PredictedValue]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each text: text, text_pair, value, truncated_tokens. Needs the extra "pandas"."""
-        rows = [(one.text, one.text_pair, one.value, one.truncated_tokens) for one in self]
-        return data_frame(rows, ["text", "text_pair", "value", "truncated_tokens"])
+    _table = named("text", "text_pair", "value", "truncated_tokens")
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Returns a row for each text: text, text_pair, value, truncated_tokens."""
+        return [(one.text, one.text_pair, one.value, one.truncated_tokens) for one in self]
 
 
 def read_predicted_values(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bertscope.v1 import common_pb2, model_pb2
 from bertscope.values import messages, validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import record
 from bertscope.values.models import Model, model_name, read_model
 from bertscope.values.results import Results
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LoadProgress", "Models"]
 
@@ -22,10 +22,9 @@ class Models(Results[Model]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each model, a column for each field of `Model`. Needs the extra "pandas"."""
-        columns = [field.name for field in dataclasses.fields(Model)]
-        return data_frame([[getattr(model, column) for column in columns] for model in self], columns)
+    def columns(self) -> dict[str, list[Any]]:
+        """Returns a row for each model, a column for each field of `Model`."""
+        return {field.name: [getattr(model, field.name) for model in self] for field in dataclasses.fields(Model)}
 
 
 @record

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.merging import require_same, same_weights, total
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["AppliedLayer", "AppliedProbe", "ProbedSpan"]
 
@@ -63,12 +64,14 @@ class AppliedLayer:
     """Scored spans by class (row) and by answer (column), [classes, classes]."""
 
 
-COLUMNS = ("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
+COLUMNS = named("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
 
 
 @record
 class AppliedProbe(ShownAsTable):
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
+
+    _table = COLUMNS
 
     texts: int
     """Texts that were asked about."""
@@ -141,7 +144,7 @@ class AppliedProbe(ShownAsTable):
             provenance=same_weights(one.provenance for one in found),
         )
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer and span, with the values of the table's columns: the most probable class is the
         answer."""
         return [
@@ -149,10 +152,6 @@ class AppliedProbe(ShownAsTable):
             for own in self.layers
             for span, classes, shares in zip(self.spans, own.classes.tolist(), own.probabilities, strict=True)
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer and span. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
 
 
 def _merged(parts: Sequence[AppliedLayer]) -> AppliedLayer:

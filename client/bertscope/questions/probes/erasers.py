@@ -15,8 +15,9 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.probes.probes import ProbePart
 from bertscope.values import validation
 from bertscope.values.changes import SiteIntervention
+from bertscope.values.columns import Column, named
 from bertscope.values.directions import SiteDirection
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.positions import Positions
 from bertscope.values.results import Provenance
@@ -24,7 +25,7 @@ from bertscope.values.site_changes import erase
 from bertscope.values.validation import File
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["Eraser", "EraserMethod", "LayerEraser", "LinearEraser"]
 
@@ -34,7 +35,12 @@ FORMAT = "bertscope erasers"
 ARRAYS = ("layers", "ranks", "left", "right", "random", "means", "accuracies")
 TEXTS = ("method", "pooling", "majority_label")
 PARTS = ("train", "dev", "test")
-COLUMNS = ("layer", "rank", "before", "after", "random")
+COLUMNS = (
+    *named("layer", "rank"),
+    Column("before", "probe before", "%"),
+    Column("after", form="%"),
+    Column("random", form="%"),
+)
 
 
 @record(eq=False)
@@ -82,6 +88,8 @@ class LayerEraser(LinearEraser):
 @record(eq=False)
 class Eraser(ShownAsTable):
     """The erasers of layers, which `change` makes changes for any other question of."""
+
+    _table = COLUMNS
 
     layers: Mapping[int, LayerEraser]
     """The erasers by layer, in ascending order."""
@@ -134,15 +142,11 @@ class Eraser(ShownAsTable):
         """The share of test spans that always answering the most frequent class gets right."""
         return self.test.majority
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
         return [
             (one.layer, one.rank, one.accuracy_before, one.accuracy_after, one.accuracy_random) for one in self.layers.values()
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
 
     def save(self, path: File) -> None:
         """Writes the erasers to a file of numpy's .npz format. Raises OSError for a file that can't be written."""
@@ -157,7 +161,7 @@ class Eraser(ShownAsTable):
             "right": np.concatenate([one.right for one in own]),
             "random": np.concatenate([one.random.right for one in own]),
             "means": np.stack([one.mean for one in own]),
-            "accuracies": np.array([row[2:] for row in self.rows()]),
+            "accuracies": np.array([row[2:] for row in self._rows()]),
             "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
         }
         with Path(path).open("wb") as file:
@@ -182,11 +186,6 @@ class Eraser(ShownAsTable):
                 seconds=validation.finite_number("seconds", about["seconds"]),
                 provenance=_provenance(about["provenance"]),
             )
-
-
-def eraser_columns(found: Eraser) -> dict[str, list[Any]]:
-    """Returns the columns of the table of erasers, by name."""
-    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
 
 
 def _change(found: LinearEraser, layer: int, positions: Positions) -> SiteIntervention:

@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column, named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["CumulativeProbe", "LayerMix"]
 
-MIX_COLUMNS = ("layer", "share", "accuracy", "low", "high", "gain", "loss")
+MIX_COLUMNS = (
+    Column("layer"),
+    Column("share", form="%"),
+    Column("accuracy", "up to it", "%", ends=("low", "high")),
+    *named("low", "high"),
+    Column("gain", form="+%"),
+    Column("loss", form=".3f", unit="nats"),
+)
 
 
 @record
@@ -38,6 +46,8 @@ class CumulativeProbe:
 class LayerMix(ShownAsTable):
     """Probes that read gamma times the mean of all layers' standardised states, weighted by the softmax of a trained number a
     layer (Tenney, Das and Pavlick 2019, section 3)."""
+
+    _table = MIX_COLUMNS
 
     shares: npt.NDArray[np.float64]
     """The share of each layer in the mix of all, of each seed, [seeds, layers]; a seed's sum to 1."""
@@ -71,14 +81,10 @@ class LayerMix(ShownAsTable):
         total = float(self.gains.sum())
         return float(self.gains @ [one.layer for one in self.cumulative[1:]]) / total if total > 0 else None
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
         gains = [None, *self.gains.tolist()]
         return [
             (one.layer, float(share), one.accuracy, *one.interval, gain, one.loss)
             for one, share, gain in zip(self.cumulative, self.mixing_weights, gains, strict=True)
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(MIX_COLUMNS))

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.probes.layer_mix import LayerMix
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column, named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LayerProbe", "Pooling", "ProbeEnding", "ProbePart", "ProbeProgress", "ProbeResult"]
 
@@ -103,12 +104,23 @@ class LayerProbe:
     0.00001 if `max_epochs` ended training."""
 
 
-COLUMNS = ("layer", "accuracy", "low", "high", "control", "selectivity", "loss", "seed_low", "seed_high")
+COLUMNS = (
+    Column("layer"),
+    Column("accuracy", form="%", ends=("low", "high")),
+    *named("low", "high"),
+    Column("control", form="%"),
+    Column("selectivity", form="+%"),
+    Column("loss", form=".3f", unit="nats"),
+    Column("seed_low", form="%"),
+    Column("seed_high", form="%"),
+)
 
 
 @record
 class ProbeResult(ShownAsTable):
     """Probes of all layers, beside a control task and the most frequent class."""
+
+    _table = COLUMNS
 
     layers: tuple[LayerProbe, ...]
     """The probes, in ascending order of their layers."""
@@ -172,18 +184,9 @@ class ProbeResult(ShownAsTable):
         ]
         return sorted(found, key=lambda entry: -entry[2])
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
         return [
             (one.layer, one.accuracy, *one.interval, one.control_accuracy, one.selectivity, one.loss, *one.spread)
             for one in self.layers
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
-
-
-def probe_columns(found: ProbeResult) -> dict[str, list[Any]]:
-    """Returns the columns of the table of probes, by name."""
-    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))

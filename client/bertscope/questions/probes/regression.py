@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.questions.probes.probes import ProbePart
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column, named
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LayerRegression", "RegressionResult"]
 
@@ -55,13 +56,23 @@ class LayerRegression:
 
 
 COLUMNS = (
-    "layer", "r_squared", "low", "high", "control", "selectivity", "rmse", "rmse_low", "rmse_high", "seed_low", "seed_high",
-)  # fmt: skip
+    Column("layer"),
+    Column("r_squared", "R²", ".3f", ends=("low", "high")),
+    *named("low", "high"),
+    Column("control", form=".3f"),
+    Column("selectivity", form="+.3f"),
+    Column("rmse", "error", ".4g", ends=("rmse_low", "rmse_high")),
+    *named("rmse_low", "rmse_high"),
+    Column("seed_low", form=".3f"),
+    Column("seed_high", form=".3f"),
+)
 
 
 @record
 class RegressionResult(ShownAsTable):
     """Probes of numbers of all layers, beside a control task and the training spans' mean."""
+
+    _table = COLUMNS
 
     layers: tuple[LayerRegression, ...]
     """The probes, in ascending order of their layers."""
@@ -116,7 +127,7 @@ class RegressionResult(ShownAsTable):
                 return probe
         raise KeyError(f"layer {layer}: probes are of layers {[probe.layer for probe in self.layers]}")
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
         return [
             (
@@ -131,12 +142,3 @@ class RegressionResult(ShownAsTable):
             )
             for one in self.layers
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
-
-
-def regression_columns(found: RegressionResult) -> dict[str, list[Any]]:
-    """Returns the columns of the table of probes of numbers, by name."""
-    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))

@@ -21,11 +21,12 @@ from bertscope.v1.representation_structural_probes_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LayerStructuralProbe", "StructuralProbeProgress", "StructuralProbeResult", "TreePart"]
 
@@ -97,12 +98,23 @@ class LayerStructuralProbe:
     """The epoch of each seed whose map was kept, from 1."""
 
 
-COLUMNS = ("layer", "score", "spearman", "loss", "control_score", "control_spearman", "seed_low", "seed_high")
+COLUMNS = (
+    Column("layer"),
+    Column("score", form="%"),
+    Column("spearman", form=".3f"),
+    Column("loss", form=".3f", unit="edges"),
+    Column("control_score", form="%"),
+    Column("control_spearman", form=".3f"),
+    Column("seed_low", form="%"),
+    Column("seed_high", form="%"),
+)
 
 
 @record
 class StructuralProbeResult(ShownAsTable):
     """Structural probes of all layers, beside random projections and a chain of words."""
+
+    _table = COLUMNS
 
     layers: tuple[LayerStructuralProbe, ...]
     """The probes, in ascending order of their layers."""
@@ -153,21 +165,12 @@ class StructuralProbeResult(ShownAsTable):
                 return probe
         raise KeyError(f"layer {layer}: probes are of layers {[probe.layer for probe in self.layers]}")
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
         return [
             (one.layer, one.score, one.spearman, one.loss, one.control_score, one.control_spearman, *one.spread)
             for one in self.layers
         ]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
-
-
-def structural_columns(found: StructuralProbeResult) -> dict[str, list[Any]]:
-    """Returns the columns of the table of structural probes, by name."""
-    return dict(zip(COLUMNS, map(list, zip(*found.rows(), strict=True)), strict=True))
 
 
 def with_trees(request: TrainStructuralProbeRequest, train: Texts, *, dev: Texts, test: Texts) -> TrainStructuralProbeRequest:

@@ -14,7 +14,8 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions, intervention_fields
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.messages import Asked, provenance, read
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results
@@ -96,7 +97,7 @@ class LogitAttribution:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each term; columns as `LogitAttributions.to_pandas`."""
-        return data_frame(attribution_columns([self]))
+        return LogitAttributions([self]).to_pandas()
 
 
 class LogitAttributions(Results[LogitAttribution]):
@@ -104,18 +105,13 @@ class LogitAttributions(Results[LogitAttribution]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named("text", "part", "layer", "head", "added", "ablated")
+
+    def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each term: text (index), part ("head", "feed_forward", "attention_bias", "normalisation_shift",
-        "embeddings", "head_biases"), layer and head (some have none), added, and ablated (if it was). Needs
-        the extra "pandas"."""
-        return data_frame(attribution_columns(self))
-
-
-def attribution_columns(results: Iterable[LogitAttribution]) -> dict[str, list[Any]]:
-    """Returns the columns of `LogitAttributions.to_pandas`; needs no pandas."""
-    names = ("text", "part", "layer", "head", "added", "ablated")
-    rows = [(index, *row) for index, found in enumerate(results) for row in _rows(found)]
-    return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+        "embeddings", "head_biases"), layer and head (some have none), added, and ablated (if it was)."""
+        for index, found in enumerate(self):
+            yield from ((index, *row) for row in _rows(found))
 
 
 def _rows(found: LogitAttribution) -> Iterator[tuple[str, int | None, int | None, float, float]]:

@@ -14,15 +14,16 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.values import safetensors, validation
 from bertscope.values.changes import Coding, SiteIntervention
+from bertscope.values.columns import named
 from bertscope.values.directions import SiteDirection
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import finite, kept_file, read_versions
 from bertscope.values.positions import Positions, checked_positions
 from bertscope.values.validation import File
 from bertscope.values.vectors import float32s
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["CodesFit", "CodesLosses", "SparseCodes", "TrainCodesProgress"]
 
@@ -30,7 +31,7 @@ FORMAT = "bertscope sparse codes"
 ARRAYS = ("encoder", "biases", "thresholds", "decoder", "mean")
 FIT = ("active", "mean_active", "dead", "explained")
 LOSSES = ("loss", "coded", "mean", "zero", "recovered", "recovered_from_mean")
-COLUMNS = ("layer", "codes", *FIT, *LOSSES)
+COLUMNS = named("layer", "codes", *FIT, *LOSSES)
 
 
 @record
@@ -114,6 +115,8 @@ class CodesFit:
 class SparseCodes(ShownAsTable):
     """Sparse codes of the states x of a layer. Code c is active with a_c = z if z > threshold_c, else 0, where z = encoder_c .
     (x - mean) + bias_c; a state is nearly mean + the sum of a_c decoder_c."""
+
+    _table = COLUMNS
 
     encoder: npt.NDArray[np.float32]
     """float32 [codes, hidden_size]."""
@@ -219,15 +222,11 @@ class SparseCodes(ShownAsTable):
         """Returns the same codes with another `about`."""
         return dataclasses.replace(self, about=validation.text("about", about))
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns one row, with the values of the table's columns; None for what was not measured."""
         fit, losses = self.fit, None if self.fit is None else self.fit.losses
         measured = [getattr(fit, name, None) for name in FIT] + [getattr(losses, name, None) for name in LOSSES]
         return [(self.layer, len(self), *measured)]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns one row. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
 
     def save(self, path: File, *, half: bool = False) -> None:
         """Writes the codes to a file of safetensors, with what is known of them as "card" in its metadata, in JSON. `half`: as

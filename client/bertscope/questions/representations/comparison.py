@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["RepresentationComparison"]
 
@@ -105,19 +105,14 @@ class RepresentationComparison(ShownAsTable):
             other_provenance=sources[1],
         )
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each two layers: layer, other_layer, texts (those compared), cka. Needs the extra "pandas"."""
-        return data_frame(comparison_columns(self))
-
-
-def comparison_columns(comparison: RepresentationComparison) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `RepresentationComparison.to_pandas`; needs no pandas."""
-    return {
-        "layer": np.repeat(np.array(comparison.layers), len(comparison.other_layers)),
-        "other_layer": np.tile(np.array(comparison.other_layers), len(comparison.layers)),
-        "texts": np.full(comparison.shared.size, comparison.compared_texts),
-        "cka": comparison.cka().ravel(),
-    }
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns a row for each two layers: layer, other_layer, texts (those compared), cka."""
+        return {
+            "layer": np.repeat(np.array(self.layers), len(self.other_layers)),
+            "other_layer": np.tile(np.array(self.other_layers), len(self.layers)),
+            "texts": np.full(self.shared.size, self.compared_texts),
+            "cka": self.cka().ravel(),
+        }
 
 
 def comparison_document(comparison: RepresentationComparison) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.results import Results
 from bertscope.values.spans import Span, parts
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["TagCount", "TagCounts", "count_tags"]
 
@@ -70,6 +71,7 @@ class TagCounts(Results[TagCount]):
     """Counts of tags, those that chance explains least first."""
 
     __slots__ = ()
+    _table = named(*COLUMNS)
 
     def best(self) -> TagCounts:
         """Returns the first count of each unit's words, and of each head's partners."""
@@ -79,13 +81,9 @@ class TagCounts(Results[TagCount]):
         """Returns the counts that chance explains least first."""
         return TagCounts(sorted(self, key=lambda one: (one.p_corrected, one.p)))
 
-    def rows(self) -> list[dict[str, object]]:
+    def _rows(self) -> list[tuple[object, ...]]:
         """Returns a row for each count."""
-        return [dict(zip(COLUMNS, _row(one), strict=True)) for one in self]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each count. Raises ImportError without pandas."""
-        return data_frame([_row(one) for one in self], COLUMNS)
+        return [_row(one) for one in self]
 
 
 def count_tags(found: Contexts, tags: Tags, links: Tags = ()) -> TagCounts:

@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, UnitArrays, merged
-from bertscope.values.display import ShownAsTable, counted, data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.merging import require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["ContextUnit", "Contexts", "Place", "UnitContexts"]
 
@@ -112,6 +113,8 @@ class UnitContexts:
 class Contexts(Sequence[UnitContexts], ShownAsTable):
     """The contexts of all units of a search: a sequence in the order of heads, neurons and directions. A unit is found by its
     index, or by its name: `found["head:4:10"]`, `found["neuron:3:217"]`, `found["plural"]`."""
+
+    _table = named(*COLUMNS)
 
     def __init__(
         self,
@@ -244,9 +247,8 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
                 for place in places:
                     yield _row(one.unit, place, None, tenth)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns `rows()`. Raises ImportError without pandas."""
-        return data_frame(list(self.rows()), [*COLUMNS])
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        return (tuple(row.values()) for row in self.rows())
 
 
 def document(found: Contexts) -> dict[str, Any]:

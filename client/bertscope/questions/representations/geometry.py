@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.values.display import ShownAsTable, counted, data_frame
+from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["GeometryDescription"]
 
@@ -240,9 +240,31 @@ class GeometryDescription(ShownAsTable):
             found.append(np.linalg.eigvalsh(products)[::-1])
         return np.maximum(np.array(found), 0)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer: its number and all numbers of it. Needs the extra "pandas"."""
-        return data_frame(geometry_columns(self))
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Returns a row for each layer: its number and all numbers of it."""
+        shares = self.dimension_shares()
+        descending = np.sort(shares, axis=1)[:, ::-1]
+        columns: dict[str, npt.NDArray[Any]] = {
+            "layer": np.array(self.layers),
+            "vectors": np.full(len(self.layers), self.vectors),
+            "anisotropy": self.anisotropy(),
+            "similarity_in_texts": self.similarity_in_texts(),
+            "similarity_in_texts_adjusted": self.similarity_in_texts(adjusted=True),
+            "intra_sentence_similarity": self.intra_sentence_similarity(),
+            "intra_sentence_similarity_adjusted": self.intra_sentence_similarity(adjusted=True),
+            "norm": self.norm(),
+            "norm_deviation": self.norm_deviation(),
+            "largest_dimension": shares.argmax(axis=1),
+            "largest_dimension_share": descending[:, 0],
+            "largest_three_share": descending[:, :3].sum(axis=1),
+        }
+        if self.words:
+            columns["self_similarity"] = self.self_similarity()
+            columns["self_similarity_adjusted"] = self.self_similarity(adjusted=True)
+        if self.has_second_moments:
+            columns["first_direction_share"] = self.variance_shares()
+            columns["effective_rank"] = self.effective_rank()
+        return columns
 
 
 def frequent_words(texts: Iterable[TextOrPair], count: int) -> list[str]:
@@ -260,33 +282,6 @@ def mean_cosines(directions: Vector, count: int) -> Vector:
         return np.full(len(directions), math.nan)
     # The sum over ordered pairs is the squared length of the sum of all directions, less each with itself.
     return np.asarray(((directions**2).sum(axis=1) - count) / (count * (count - 1)))
-
-
-def geometry_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of `GeometryDescription.to_pandas`; needs no pandas."""
-    shares = description.dimension_shares()
-    descending = np.sort(shares, axis=1)[:, ::-1]
-    columns: dict[str, npt.NDArray[Any]] = {
-        "layer": np.array(description.layers),
-        "vectors": np.full(len(description.layers), description.vectors),
-        "anisotropy": description.anisotropy(),
-        "similarity_in_texts": description.similarity_in_texts(),
-        "similarity_in_texts_adjusted": description.similarity_in_texts(adjusted=True),
-        "intra_sentence_similarity": description.intra_sentence_similarity(),
-        "intra_sentence_similarity_adjusted": description.intra_sentence_similarity(adjusted=True),
-        "norm": description.norm(),
-        "norm_deviation": description.norm_deviation(),
-        "largest_dimension": shares.argmax(axis=1),
-        "largest_dimension_share": descending[:, 0],
-        "largest_three_share": descending[:, :3].sum(axis=1),
-    }
-    if description.words:
-        columns["self_similarity"] = description.self_similarity()
-        columns["self_similarity_adjusted"] = description.self_similarity(adjusted=True)
-    if description.has_second_moments:
-        columns["first_direction_share"] = description.variance_shares()
-        columns["effective_rank"] = description.effective_rank()
-    return columns
 
 
 def word_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]]:
@@ -307,7 +302,7 @@ def word_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]
 
 def document(description: GeometryDescription) -> dict[str, Any]:
     """Returns the description in JSON types."""
-    columns = {name: values.tolist() for name, values in geometry_columns(description).items() if name != "vectors"}
+    columns = {name: values.tolist() for name, values in description.columns().items() if name != "vectors"}
     return {
         "texts": description.texts,
         "compared_texts": description.compared_texts,

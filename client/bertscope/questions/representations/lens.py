@@ -15,7 +15,7 @@ from bertscope.v1 import representation_lens_pb2 as lens_pb2
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions, intervention_fields
 from bertscope.values.choices import LensNormalisation
-from bertscope.values.display import data_frame, record
+from bertscope.values.display import record
 from bertscope.values.messages import Asked, Numbers, enum_name, provenance, token, values
 from bertscope.values.models import Model, model_name
 from bertscope.values.results import Provenance, Results, Token
@@ -143,44 +143,40 @@ class LensText:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each position and layer; columns as `LensTexts.to_pandas`."""
-        return data_frame(lens_columns([self]), whole=("own_rank",))
+        return LensTexts([self]).to_pandas()
 
 
 class LensTexts(Results[LensText]):
     """The answers of one `read_layers` call, one for each text, in order."""
 
     __slots__ = ()
+    _whole = ("own_rank",)
 
-    def to_pandas(self) -> pd.DataFrame:
+    def columns(self) -> dict[str, list[Any]]:
         """Returns a row for each position and layer: text (index), token_index, token, layer, prediction (the likeliest entry),
         probability, entropy, divergence, own_probability and own_rank (missing for masks), and for each candidate
-        "probability of X" and "rank of X". Needs the extra "pandas"."""
-        return data_frame(lens_columns(self), whole=("own_rank",))
-
-
-def lens_columns(results: Iterable[LensText]) -> dict[str, list[Any]]:
-    """Returns the columns of `LensTexts.to_pandas`; needs no pandas."""
-    rows = list[dict[str, Any]]()
-    for index, found in enumerate(results):
-        for position in found.positions:
-            for reading in position.layers:
-                best, own = reading.top[0], reading.own
-                row = {
-                    "text": index,
-                    "token_index": position.token_index,
-                    "token": position.token.text,
-                    "layer": reading.layer,
-                    "prediction": best.token,
-                    "probability": best.probability,
-                    "entropy": reading.entropy,
-                    "divergence": reading.divergence,
-                    "own_probability": None if own is None else own.probability,
-                    "own_rank": None if own is None else own.rank,
-                }
-                for score in reading.candidates:
-                    row |= {f"probability of {score.token}": score.probability, f"rank of {score.token}": score.rank}
-                rows.append(row)
-    return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+        "probability of X" and "rank of X"."""
+        rows = list[dict[str, Any]]()
+        for index, found in enumerate(self):
+            for position in found.positions:
+                for reading in position.layers:
+                    best, own = reading.top[0], reading.own
+                    row = {
+                        "text": index,
+                        "token_index": position.token_index,
+                        "token": position.token.text,
+                        "layer": reading.layer,
+                        "prediction": best.token,
+                        "probability": best.probability,
+                        "entropy": reading.entropy,
+                        "divergence": reading.divergence,
+                        "own_probability": None if own is None else own.probability,
+                        "own_rank": None if own is None else own.rank,
+                    }
+                    for score in reading.candidates:
+                        row |= {f"probability of {score.token}": score.probability, f"rank of {score.token}": score.rank}
+                    rows.append(row)
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
 def read_layers_request(

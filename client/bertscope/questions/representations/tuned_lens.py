@@ -25,19 +25,27 @@ from bertscope.v1.representation_tuned_lens_pb2 import (
 )
 from bertscope.values import messages as wire
 from bertscope.values import validation
-from bertscope.values.display import ShownAsTable, data_frame, record
+from bertscope.values.columns import Column
+from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File, TextOrPair
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LayerFit", "TrainLensProgress", "TunedLens", "load_lens"]
 
 Request = TypeVar("Request", TrainLensRequest, TrainCodesRequest)
 FORMAT = "bertscope tuned lens"
 TEXTS = ("normalisation", "model", "weights_digest", "numbering")
-COLUMNS = ("layer", "divergence_before", "divergence", "agreement_before", "agreement", "steps")
+COLUMNS = (
+    Column("layer"),
+    Column("divergence_before", "KL without", form=".3f", unit="nats"),
+    Column("divergence", "KL with", form=".3f", unit="nats"),
+    Column("agreement_before", "agrees without", form="%"),
+    Column("agreement", "with", form="%"),
+    Column("steps"),
+)
 
 
 @record
@@ -79,6 +87,8 @@ class TunedLens(ShownAsTable):
     """A map for each layer, with which the masked-LM head reads its states (Belrose et al. 2023): it gets state @ matrix +
     biases."""
 
+    _table = COLUMNS
+
     maps: Mapping[int, npt.NDArray[np.float32]]
     """By layer (0, the embeddings, to the layers of the model less 1), [hidden_size + 1, hidden_size]: the matrix, and the
     biases as its last row."""
@@ -119,13 +129,9 @@ class TunedLens(ShownAsTable):
         """The layers with a map, ascending."""
         return tuple(self.maps)
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
-        return [tuple(getattr(one, name) for name in COLUMNS) for one in self.fits]
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each layer. Needs pandas."""
-        return data_frame(self.rows(), list(COLUMNS))
+        return [tuple(getattr(one, column.name) for column in COLUMNS) for one in self.fits]
 
     def save(self, path: File) -> None:
         """Writes the lens to a file of numpy's .npz format. Raises OSError for a file that can't be written."""

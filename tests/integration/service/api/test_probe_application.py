@@ -121,7 +121,7 @@ def test_labels_that_the_probe_has_not_seen_are_counted_apart(client: bertscope.
         (0, "cat", "noun"), (0, "sat", "verb"), (2, "dog", None), (3, "cat", "noun")
     ]  # fmt: skip
     assert found.accuracy(0) == 1
-    assert found.rows()[2][:7] == (0, 2, 2, 5, 0, "dog", None)
+    assert tuple(found.records()[2].values())[:7] == (0, 2, 2, 5, 0, "dog", None)
     with pytest.raises(bertscope.InvalidArgument, match="no text has a span"):
         client.apply_probe(probe, [texts[1]])
 

@@ -51,7 +51,7 @@ def test_both_clients_give_the_same_student(school: Host, tmp_path: Path) -> Non
             )
 
     second = asyncio.run(ask())
-    assert first.rows() == second.rows()
+    assert first.records() == second.records()
     assert first.recoveries == second.recoveries
     assert [one.stage for one in seen][:: len(seen) - 1] == ["preparing", "saving"]
     assert first.to_pandas()["model"].tolist() == ["teacher", "untrained", "student"]

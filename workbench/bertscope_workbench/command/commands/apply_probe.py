@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import AppliedProbe, load_probe
-from bertscope.questions.probes.applied_probes import COLUMNS
 from rich.console import Console
 from rich.text import Text
 
@@ -63,7 +62,7 @@ def apply_probe(
             **to.arguments(),
             **call.arguments(),
         )
-    written = out.write(COLUMNS, rows=found.rows()) + summary.write(score_columns(found))
+    written = out.write(found) + summary.write(score_columns(found))
     print_result(found, document, print_applied, json=call.json, written=written, source=source)
 
 
@@ -108,7 +107,7 @@ def _print_scores(screen: Console, found: AppliedProbe, heading: str) -> None:
 def _print_answers(screen: Console, found: AppliedProbe, heading: str) -> None:
     rows = (
         [str(layer), str(text), printable(words), printable(answer), percent(share)]
-        for layer, text, _, _, _, words, _, answer, share in found.rows()[:MAX_SPANS]
+        for layer, text, _, _, _, words, _, answer, share in map(dict.values, found.records()[:MAX_SPANS])
     )
     screen.print(titled(heading, table(["layer#", "text#", "word", "class", "probability#"], rows)))
     hidden = len(found.layers) * len(found.spans) - MAX_SPANS

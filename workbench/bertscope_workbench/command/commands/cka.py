@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated
 
 from bertscope import RepresentationComparison
-from bertscope.questions.representations.comparison import comparison_columns, comparison_document
+from bertscope.questions.representations.comparison import comparison_document
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -44,7 +44,7 @@ def cka(
             **to.arguments(),
             **call.arguments(),
         )
-    written = out.write(comparison_columns(found), partial(save_representations, found))
+    written = out.write(found, partial(save_representations, found))
     print_result(found, comparison_document, print_representations, json=call.json, written=written, source=source)
 
 

@@ -10,15 +10,16 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.analyses.code_length import COLUMNS, CodeLengths, code_columns, measure_code_length
+from bertscope_workbench.analyses.code_length import CodeLengths, measure_code_length
 from bertscope_workbench.command import options
 from bertscope_workbench.command.commands.probe import read_probe_part
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.output import fields_of, plural, starred, table, titled
+from bertscope_workbench.command.views.output import fields_of, plural, titled
 from bertscope_workbench.command.views.progress import studying
+from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.plots.code_length import save_code_length
 
 
@@ -53,20 +54,15 @@ def code_length(
             on_progress=lambda event: show("coding", event.done, event.total),
             **call.arguments(),
         )
-    written = out.write(code_columns(found), partial(save_code_length, found))
+    written = out.write(found, partial(save_code_length, found))
     print_result(found, document, print_code_lengths, json=call.json, written=written)
 
 
 def print_code_lengths(screen: Console, found: CodeLengths) -> None:
     """Prints a row for each layer, and what was left out."""
-    numbers = ((one.bits / 1000, one.compression, one.control_bits / 1000, one.control_compression) for one in found.layers)
-    rows = (
-        [starred(one.layer, found.best_layer), *(f"{number:.2f}" for number in row)]
-        for one, row in zip(found.layers, numbers, strict=True)
-    )
-    result = table(["layer#", "kbit#", "compression#", "control kbit#", "control compression#"], rows)
+    result = result_table(found, best=found.best_layer)
     heading = f"{found.provenance.model}: {plural(found.spans, 'label')} of {len(found.labels)} classes"
-    screen.print(titled(f"{heading}, {found.uniform_bits / 1000:.2f} kbit by the uniform code", result))
+    screen.print(titled(f"{heading}, {found.uniform_bits:,.0f} bits by the uniform code", result))
     screen.print(Text("* the shortest code, of the same labels; layer 0 is the embeddings"))
     if found.left_out_spans:
         screen.print(Text(f"left out: {plural(found.left_out_spans, 'word')} cut away or without a piece", style="yellow"))
@@ -76,4 +72,4 @@ def document(found: CodeLengths) -> dict[str, Any]:
     """Returns the codes as one JSON document."""
     model = {"model": found.provenance.model, "weights": found.provenance.weights_digest}
     numbers = fields_of(found, "labels", "spans", "left_out_spans", "parts", "uniform_bits", "best_layer")
-    return model | numbers | {"layers": [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()]}
+    return model | numbers | {"layers": found.records()}

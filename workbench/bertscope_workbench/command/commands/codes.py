@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import SparseCodes
-from bertscope.questions.representations.codes import COLUMNS
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -48,7 +47,7 @@ def codes(
     if file is not None:
         with reading(file):
             found = read_codes(file)
-        print_result(found, document, print_codes, json=call.json, written=out.write(COLUMNS, rows=found.rows()))
+        print_result(found, document, print_codes, json=call.json, written=out.write(found))
         return
     if layer is None:
         raise UsageError("--train needs --layer L")
@@ -71,7 +70,7 @@ def codes(
             on_progress=show,
             **call.arguments(),
         ).described(about)
-    written = out.write(COLUMNS, rows=found.rows())
+    written = out.write(found)
     if save is not None:
         written.append(kept(lambda path: found.save(path, half=half), save))
     print_result(found, document, print_codes, json=call.json, written=written)
@@ -79,10 +78,10 @@ def codes(
 
 def document(found: SparseCodes) -> dict[str, Any]:
     """Returns the scores in JSON types, without the vectors."""
-    (row,) = found.rows()
+    (row,) = found.records()
     about = {"model": found.model, "weights": found.weights_digest} | fields_of(found, "about")
     fit = {} if found.fit is None else fields_of(found.fit, "train_texts", "train_pieces", "dev_texts", "dev_pieces", "epochs")
-    return about | dict(zip(COLUMNS, row, strict=True)) | fit | {"versions": dict(found.versions)}
+    return about | row | fit | {"versions": dict(found.versions)}
 
 
 def print_codes(screen: Console, found: SparseCodes) -> None:

@@ -50,7 +50,7 @@ def contacts(
             model=call.model,
             **to.arguments(),
         )
-    written = out.write(found.columns())
+    written = out.write(found)
     print_result(found, document, partial(print_contacts, top=top), json=call.json, written=written)
 
 

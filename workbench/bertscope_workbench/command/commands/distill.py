@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from bertscope import DistilledModel, LabelledTexts
-from bertscope.questions.distillation.results import COLUMNS
 from bertscope.values.choices import StateLoss
 from rich.console import Console
 
@@ -35,6 +34,7 @@ from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import fields_of, percent, table, titled
 from bertscope_workbench.command.views.progress import distilling
+from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers import files
 
 
@@ -111,7 +111,7 @@ def distill(
             on_progress=show,
             timeout=call.timeout,
         )
-    print_result(found, document, print_distilled, json=call.json, written=out.write(COLUMNS, rows=found.rows()))
+    print_result(found, document, print_distilled, json=call.json, written=out.write(found))
 
 
 def _texts(path: Path | None, limit: int | None, *, labelled: bool) -> Any:
@@ -140,13 +140,9 @@ def document(found: DistilledModel) -> dict[str, Any]:
 def print_distilled(screen: Console, found: DistilledModel) -> None:
     """Prints the scores of teacher and student, and how much of the loss came back."""
     known = found.student.answers > 0
-    rows = []
-    for name, accuracy, loss, agreement, divergence in found.rows():
-        own = [percent(accuracy), f"{loss:.3f}"] if known else []
-        rows.append([name, *own, percent(agreement), f"{divergence:.3f}"])
-    names = ["", *(["accuracy#", "loss, nats#"] if known else []), "agrees#", "KL from teacher, nats#"]
+    names = ["model", *(["accuracy", "loss"] if known else []), "agreement", "divergence"]
     heading = f"{found.student.predictions} predictions in {found.test.texts} texts that nothing was chosen by"
-    screen.print(titled(heading, table(names, rows)))
+    screen.print(titled(heading, result_table(found, names)))
     shares = []
     for name, one in found.recoveries.items():
         ends = "" if one.interval is None else f"{percent(one.interval.low)} to {percent(one.interval.high)}"

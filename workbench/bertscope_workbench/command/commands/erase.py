@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import Client, Eraser
-from bertscope.questions.probes.erasers import eraser_columns
 from rich.console import Console
 from rich.text import Text
 
@@ -70,7 +69,7 @@ def erase(
             **call.arguments(),
         )
         losses = None if texts is None else amnesic(client, found, texts, call, to)
-    columns = eraser_columns(found) | ({} if losses is None else losses.columns())
+    columns = {**found.columns(), **({} if losses is None else losses.columns())}
     written = out.write(columns)
     if save is not None:
         written.append(kept(found.save, save))
@@ -117,7 +116,7 @@ def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts], losses
     """Prints a row for each layer, and what was left out."""
     heading = f"{found.provenance.model}: {len(found.labels)} classes erased by {found.method.upper()}"
     heading += f", {plural(found.train.spans, 'word')} to train on, {plural(found.test.spans, 'word')} to test on"
-    rows = [[str(layer), str(rank), *map(percent, shares)] for layer, rank, *shares in found.rows()]
+    rows = [[str(layer), str(rank), *map(percent, shares)] for layer, rank, *shares in map(dict.values, found.records())]
     names = ["layer#", "rank#", "probe before#", "after#", "random#"]
     if losses is not None:
         names += ["loss erased#", "loss random#"]
@@ -135,7 +134,7 @@ def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts], losses
 
 def document(found: Eraser, losses: Losses | None = None) -> dict[str, Any]:
     """Returns the scores as one JSON document; the maps are what --save writes."""
-    columns = eraser_columns(found) | ({} if losses is None else losses.columns())
+    columns = {**found.columns(), **({} if losses is None else losses.columns())}
     return {
         "model": found.provenance.model,
         "weights": found.provenance.weights_digest,

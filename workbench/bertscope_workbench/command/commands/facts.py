@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import Fact, FactAnswers, FactRelation, FactTemplate, ObjectScoring, TemplateChoice
-from bertscope.questions.facts.knowledge import ANSWER_COLUMNS
 from bertscope.questions.facts.questions import templates_of
 from rich.console import Console
 
@@ -139,8 +138,8 @@ def facts(
             easy = view.LeftOut(len(found.objects_in_subjects), len(by_name - found.objects_in_subjects))
             found = found.without(found.objects_in_subjects | by_name)
     scores = found.scores(by)
-    files_written = out.write(ANSWER_COLUMNS, partial(save_facts, scores), rows=found.rows())
-    files_written += summary.write(scores.columns())
+    files_written = out.write(found, partial(save_facts, scores))
+    files_written += summary.write(scores)
 
     def show_scores(screen: Console, found: FactAnswers) -> None:
         view.print_scores(screen, found, scores, easy)

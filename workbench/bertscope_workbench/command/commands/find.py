@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 import bertscope
 from bertscope import Contexts, RelationText, Span, TagCounts
-from bertscope.questions.representations.context_tags import COLUMNS as TAG_COLUMNS
-from bertscope.questions.representations.contexts import COLUMNS, document
+from bertscope.questions.representations.contexts import document
 from bertscope.values.labelled_texts import Label
 
 from bertscope_workbench.command import options
@@ -132,9 +131,9 @@ def find(
     if tagged:
         links = links_of(source.items) if relation else ()
         counts = bertscope.count_tags(found, tags_of(file, "deprel" if relation else "upos", limit), links)
-    written = out.write(COLUMNS, rows=([row[name] for name in COLUMNS] for row in found.rows()))
+    written = out.write(found)
     if counts is not None:
-        written += summary.write(TAG_COLUMNS, rows=(row.values() for row in counts.rows()))
+        written += summary.write(counts)
     shown = partial(print_contexts, counts=counts)
     print_result(found, partial(described, counts=counts), shown, json=call.json, written=written, source=source)
     kept.drop(out.output)
@@ -154,7 +153,7 @@ def _earlier(path: Path) -> Contexts:
 
 def described(found: Contexts, counts: TagCounts | None) -> dict[str, Any]:
     """Returns the contexts, and the counts of tags, as one document."""
-    return document(found) | ({} if counts is None else {"tags": counts.rows()})
+    return document(found) | ({} if counts is None else {"tags": counts.records()})
 
 
 def texts_of(path: Path, limit: int | None) -> Source[Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from bertscope import GeometryDescription
-from bertscope.questions.representations.geometry import OCCURRENCES, document, frequent_words, geometry_columns, word_columns
+from bertscope.questions.representations.geometry import OCCURRENCES, document, frequent_words, word_columns
 from rich.console import Console
 
 from bertscope_workbench.analyses.variances import explainable_variance, variance_document
@@ -87,7 +87,7 @@ def geometry(
             if variance
             else None
         )
-    written = out.write(geometry_columns(found), partial(save_geometry, found))
+    written = out.write(found, partial(save_geometry, found))
     if word_output is not None:
         written += OutputOptions(output=word_output).write(word_columns(found))
     added = {} if variances is None else {"explainable_variance": variance_document(variances)}

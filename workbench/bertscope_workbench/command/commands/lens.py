@@ -5,8 +5,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from bertscope import LensNormalisation, LensTexts
-from bertscope.questions.representations.attribution import attribution_columns
-from bertscope.questions.representations.lens import lens_columns
+from bertscope.questions.representations.attribution import LogitAttributions
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -86,7 +85,7 @@ def lens(
             raise UsageError(f"--attribute {attribute!r}: name two answers, A,B")
         with to.connect(timeout) as client, waiting("attributing"):
             (added,) = client.attribute_logits(one, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
-        written = out.write(attribution_columns([added]), partial(save_attribution, added))
+        written = out.write(LogitAttributions([added]).columns(), partial(save_attribution, added))
         print_result(added, attribution_document, print_attribution, json=call.json, written=written)
         return
     refuse({"--mask": mask, "--ablate": ablate}, "goes with --attribute")
@@ -102,7 +101,7 @@ def lens(
             lens=through,
             **asked,
         )
-    written = out.write(lens_columns(found), partial(save_lens, found[0]))
+    written = out.write(found, partial(save_lens, found[0]))
 
     def show(screen: Console, found: LensTexts) -> None:
         print_lens(screen, found[0])

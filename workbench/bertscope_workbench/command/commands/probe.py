@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult
-from bertscope.questions.probes.layer_mix import MIX_COLUMNS
-from bertscope.questions.probes.probes import probe_columns
-from bertscope.questions.probes.regression import regression_columns
 from rich.console import Console
 from rich.text import Text
 
@@ -28,12 +25,12 @@ from bertscope_workbench.command.views.output import (
     plural,
     print_left_out,
     printable,
-    starred,
     table,
     titled,
 )
 from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
 from bertscope_workbench.command.views.progress import training
+from bertscope_workbench.command.views.result_tables import layer_table, result_table
 from bertscope_workbench.plots.probes import save_probe, save_regression_probe
 from bertscope_workbench.readers.span_files import ValuedTexts, read_probe_texts, read_valued_texts
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
@@ -107,17 +104,17 @@ def probe(
         asked = [given | {"model": name} for name in models]
         every: list[Any] = [train(parts[0], dev=parts[1], test=parts[2], on_progress=progress, **each) for each in asked]
     found = every[0]
-    shown_by: tuple[Any, ...] = (probe_columns, save_probe, document, print_probe)
+    shown_by: tuple[Any, ...] = (save_probe, document, print_probe)
     if values:
-        shown_by = (regression_columns, save_regression_probe, regression_document, print_regression)
-    columns, save, shown, view = shown_by
+        shown_by = (save_regression_probe, regression_document, print_regression)
+    save, shown, view = shown_by
     if len(every) > 1:
-        tables = {each.provenance.model: columns(each) for each in every}
+        tables = {each.provenance.model: each.columns() for each in every}
         written = out.write(side_by_side(tables))
         documents = {"models": [shown(each) for each in every]}
         print_result(every, lambda _: documents, print_models, json=call.json, written=written)
         return
-    written = out.write(columns(found), partial(save, found))
+    written = out.write(found, partial(save, found))
     if keep is not None:
         written.append(kept(KeptProbe.of(found).save, keep))
     print_result(found, shown, partial(view, problems=problems), json=call.json, written=written)
@@ -142,23 +139,9 @@ def _read_values(path: Path | None, label: ConlluLabel, limit: int | None) -> Va
 def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidArgument]) -> None:
     """Prints a row for each layer, the most frequent confusions, and what was left out."""
     part = found.part
-    several = found.seeds[1:]
-    rows = (
-        [
-            starred(one.layer, found.best_layer),
-            percent(one.accuracy),
-            " to ".join(map(percent, one.interval)),
-            percent(one.control_accuracy),
-            f"{100 * one.selectivity:+.1f}",
-            f"{one.loss:.3f}",
-            *([" to ".join(map(percent, one.spread))] if several else []),
-        ]
-        for one in found.layers
-    )
-    columns = ["layer#", "accuracy#", "95 %", "control#", "selectivity#", "loss#", *(["seeds"] if several else [])]
     heading = f"{found.provenance.model}: {len(found.labels)} classes"
     heading += f", {plural(found.train.spans, 'word')} to train on, scores of {plural(part.spans, 'word')} ({found.scored})"
-    screen.print(titled(heading, table(columns, rows)))
+    screen.print(titled(heading, layer_table(found)))
     same = ", on which it is scored as well" if found.scored == "dev" else ""
     screen.print(Text(f"* the lowest loss on the dev words{same}; layer 0 is the embeddings"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
@@ -176,21 +159,18 @@ def print_models(screen: Console, models: Sequence[Any]) -> None:
     """Prints the best layer of each model, and how it does there."""
     result = table(["model", "best layer#", "score#", "95 %", "control#", "selectivity#"])
     for found in models:
-        (row,) = [row for row in found.rows() if row[0] == found.best_layer]
-        share, low, high, control, selectivity = row[1:6]
+        (row,) = [row for row in found.records() if row["layer"] == found.best_layer]
+        layer, share, low, high, control, selectivity = [*row.values()][:6]
         ends = "" if low is None else f"{low:.3f} to {high:.3f}"
         scores = f"{share:.3f}", ends, "" if control is None else f"{control:.3f}"
-        result.add_row(printable(found.provenance.model), str(row[0]), *scores, f"{selectivity:+.3f}")
+        result.add_row(printable(found.provenance.model), str(layer), *scores, f"{selectivity:+.3f}")
     screen.print(titled("the layer with the lowest loss on the dev words: accuracy, or R squared of numbers", result))
 
 
 def print_mix(screen: Console, mix: LayerMix) -> None:
     """Prints the share of each layer in the mix of all, and what each adds to the mix of those before it."""
-    result = table(["layer#", "share#", "up to it#", "95 %", "gain#", "loss#"])
-    for layer, share, accuracy, low, high, gain, loss in mix.rows():
-        ends, gained = f"{percent(low)} to {percent(high)}", "" if gain is None else f"{100 * gain:+.1f}"
-        result.add_row(str(layer), percent(share), percent(accuracy), ends, gained, f"{loss:.3f}")
-    screen.print(titled("one probe on the weighted mean of all layers, and on that of the layers up to each", result))
+    title = "one probe on the weighted mean of all layers, and on that of the layers up to each"
+    screen.print(titled(title, result_table(mix)))
     text = f"centre of gravity {mix.centre_of_gravity:.2f}"
     expected = mix.expected_layer
     screen.print(Text(text if expected is None else f"{text}, expected layer {expected:.2f}"))
@@ -206,7 +186,7 @@ def document(found: ProbeResult) -> dict[str, Any]:
         "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
         "majority": {"label": found.majority_label, "accuracy": found.part.majority},
         "best_layer": found.best_layer,
-        "layers": [dict(zip(probe_columns(found), row, strict=True)) for row in found.rows()],
+        "layers": found.records(),
         "confusion": found.confusion.tolist(),
         "mix": None if found.mix is None else mix_document(found.mix),
         "seconds": found.seconds,
@@ -215,5 +195,4 @@ def document(found: ProbeResult) -> dict[str, Any]:
 
 def mix_document(mix: LayerMix) -> dict[str, Any]:
     """Returns the mix of layers as part of the document."""
-    layers = {"layers": [dict(zip(MIX_COLUMNS, row, strict=True)) for row in mix.rows()]}
-    return layers | fields_of(mix, "shares", "scales", "centre_of_gravity", "expected_layer")
+    return {"layers": mix.records()} | fields_of(mix, "shares", "scales", "centre_of_gravity", "expected_layer")

@@ -12,13 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import BertscopeError, Client, Direction, FeatureText, RelationScores, RelationText
-from bertscope.questions.attention.best_heads import BEST_COLUMNS, best_rows
-from bertscope.questions.attention.feature_scores import feature_columns
-from bertscope.questions.attention.relation_scores import relation_columns
 from bertscope.rpc.splitting import OnRejected
 from rich.console import Console
 
-from bertscope_workbench.analyses.trees import TreeScores, score_trees, tree_columns
+from bertscope_workbench.analyses.trees import TreeScores, score_trees
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option, refuse
 from bertscope_workbench.command.options.control import Control, untrained_copy
@@ -154,12 +151,11 @@ def score_relations(
             with untrained_copy(client, arguments["model"]) as copy:
                 untrained = scores_of(client, source, only, lambda *_: None, **arguments | {"model": copy})
     written = out.write(
-        relation_columns(found),
+        found.columns(),
         lambda path, **look: save_relations(found, path, direction, select=select, **look),
         partial=stopped is not None,
     )
-    best = best_rows(found.best_heads(direction, select=select))
-    written += summary.write(BEST_COLUMNS, rows=best, partial=stopped is not None)
+    written += summary.write(found.best_heads(direction, select=select), partial=stopped is not None)
     if others is not None:
         if not out.json:
             others.print_left_out(console())
@@ -192,9 +188,8 @@ def compare_models(
     with server.connect(arguments["timeout"]) as client:
         found = {model: scores_of(client, source, only, **arguments | {"model": model}) for model in models}
     best = {model: scores.best_heads(direction) for model, scores in found.items()}
-    written = out.write(side_by_side({model: relation_columns(scores) for model, scores in found.items()}))
-    rows = [(model, *row) for model, heads in best.items() for row in best_rows(heads)]
-    written += summary.write(["model", *BEST_COLUMNS], rows=rows)
+    written = out.write(side_by_side({model: scores.columns() for model, scores in found.items()}))
+    written += summary.write(side_by_side({model: heads.columns() for model, heads in best.items()}))
     print_result(
         best,
         lambda _: {"models": [view.document(scores, direction) for scores in found.values()]},
@@ -225,7 +220,7 @@ def score_features(
     """Scores features, and shows the heads that attend most to them."""
     with server.connect(arguments["timeout"]) as client, source.some_left(), answering("scoring") as show:
         found = client.score_features(source.items, only, on_progress=show, on_rejected=source.reject, **arguments)
-    written = out.write(feature_columns(found), partial(save_features, found))
+    written = out.write(found, partial(save_features, found))
     print_result(found, view.features_document, view.print_features, json=out.json, written=written, source=source)
 
 
@@ -240,7 +235,7 @@ def show_trees(
             found = score_trees(client, source.items, by_head=by_head, on_progress=show, on_rejected=source.reject, **arguments)
         # The texts that it rejects are those that are named already.
         heads = client.score_relations(source.items, on_rejected=lambda *_: None, **arguments)
-    written = out.write(tree_columns(found), partial(save_trees, found))
+    written = out.write(found, partial(save_trees, found))
     combined = {"best_heads": view.combined_document(heads)}
 
     def show_all(screen: Console, found: TreeScores) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from rich.console import Console
 
-from bertscope_workbench.analyses.retrieval import RetrievedSentences, retrieval_columns, retrieval_document, retrieve_sentences
+from bertscope_workbench.analyses.retrieval import RetrievedSentences, retrieval_document, retrieve_sentences
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
@@ -45,7 +45,7 @@ def retrieve(
             on_rejected=source.reject,
             **call.arguments(),
         )
-    written = out.write(retrieval_columns(found), partial(save_retrieval, found))
+    written = out.write(found, partial(save_retrieval, found))
     print_result(found, retrieval_document, print_retrieval, json=call.json, written=written, source=source)
 
 

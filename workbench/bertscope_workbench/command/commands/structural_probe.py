@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import InvalidArgument, StructuralProbeResult
-from bertscope.questions.probes.structural_probes import structural_columns
 from rich.console import Console
 from rich.text import Text
 
@@ -18,8 +17,9 @@ from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import percent, plural, starred, table, titled
+from bertscope_workbench.command.views.output import percent, plural, titled
 from bertscope_workbench.command.views.progress import training
+from bertscope_workbench.command.views.result_tables import layer_table
 from bertscope_workbench.plots.structural_probes import save_structural_probe
 from bertscope_workbench.readers.treebanks import TreeTexts, read_tree_conllu
 
@@ -62,7 +62,7 @@ def structural_probe(
             on_progress=show,
             **call.arguments(),
         )
-    written = out.write(structural_columns(found), partial(save_structural_probe, found), units={"loss": "edges"})
+    written = out.write(found, partial(save_structural_probe, found))
     problems = [problem for part in parts if part for problem in part.problems]
     print_result(found, document, partial(print_structural_probe, problems=problems), json=call.json, written=written)
 
@@ -79,21 +79,13 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
     """Prints a row for each layer, the chain, and what was left out."""
     part, distances = found.part, found.quantity == "distance"
     score, spearman = ("UUAS", "DSpr.") if distances else ("root", "NSpr.")
-    several = found.seeds[1:]
-    rows = (
-        [
-            starred(one.layer, found.best_layer),
-            percent(one.score),
-            f"{one.spearman:.3f}",
-            f"{one.loss:.3f}",
-            percent(one.control_score),
-            f"{one.control_spearman:.3f}",
-            *([" to ".join(map(percent, one.spread))] if several else []),
-        ]
-        for one in found.layers
-    )
-    names = ["layer#", f"{score}#", f"{spearman}#", "loss#", f"random {score}#", f"random {spearman}#"]
-    result = table([*names, *(["seeds"] if several else [])], rows)
+    headings = {
+        "score": score,
+        "spearman": spearman,
+        "control_score": f"random {score}",
+        "control_spearman": f"random {spearman}",
+    }
+    result = layer_table(found, **headings)
     heading = f"{found.provenance.model}: {found.quantity} in the tree, rank {found.rank}"
     heading += f", {plural(found.train.used_texts, 'sentence')} to train on, "
     heading += f"scores of {plural(part.used_texts, 'sentence')} ({found.scored})"
@@ -115,7 +107,6 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
 
 def document(found: StructuralProbeResult) -> dict[str, Any]:
     """Returns the scores as one JSON document."""
-    columns = structural_columns(found)
     return {
         "model": found.provenance.model,
         "weights": found.provenance.weights_digest,
@@ -127,6 +118,6 @@ def document(found: StructuralProbeResult) -> dict[str, Any]:
         },
         "chain": {"score": found.chain_score, "spearman": found.chain_spearman},
         "best_layer": found.best_layer,
-        "layers": [dict(zip(columns, row, strict=True)) for row in found.rows()],
+        "layers": found.records(),
         "seconds": found.seconds,
     }

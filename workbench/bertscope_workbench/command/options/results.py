@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, Unpack
 
+from bertscope.values.display import ShownAsTable
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -43,7 +44,7 @@ class OutputOptions(LookOptions):
 
     def write(
         self,
-        columns: Mapping[str, Any] | Sequence[str],
+        columns: ShownAsTable | Mapping[str, Any] | Sequence[str],
         save: Save | None = None,
         *,
         rows: Iterable[Sequence[Any]] | None = None,
@@ -52,10 +53,13 @@ class OutputOptions(LookOptions):
     ) -> list[Path]:
         """Writes the table, and with `save` the figure, under names that say so if they are `partial`. Returns their paths.
 
-        `columns` have their values by name, or are names beside the `rows`. `units` are those of columns whose name alone
-        doesn't say it.
+        `columns` are a result, values by name, or names beside the `rows`. `units` are those of columns whose name alone
+        doesn't say it; a result has its own.
         """
         output, plot = (None if path is None else partial_name(path) if partial else path for path in (self.output, self.plot))
+        if isinstance(columns, ShownAsTable):
+            units = {column.name: column.unit for column in columns.declared() if column.unit} | dict(units or {})
+            columns = columns.columns()
         if output is not None:
             found = zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or ()
             write_table([*columns], found, output, units)
@@ -75,7 +79,7 @@ class SummaryOptions:
     def __post_init__(self) -> None:
         require_table(self.summary, "--summary")
 
-    def write(self, columns: Mapping[str, Any] | Sequence[str], **more: Any) -> list[Path]:
+    def write(self, columns: ShownAsTable | Mapping[str, Any] | Sequence[str], **more: Any) -> list[Path]:
         """Writes the table as `OutputOptions.write` does."""
         return OutputOptions(output=self.summary).write(columns, **more)
 

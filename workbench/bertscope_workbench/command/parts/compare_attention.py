@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertscope import AttentionComparison
-from bertscope.questions.attention.comparison import comparison_columns, comparison_document
+from bertscope.questions.attention.comparison import comparison_document
 from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
 
@@ -45,7 +45,7 @@ def compare_texts(
             **call.arguments(),
             **arguments,
         )
-    written = out.write(comparison_columns(found), partial(save_comparison, found))
+    written = out.write(found, partial(save_comparison, found))
     print_result(found, comparison_document, print_comparison, json=call.json, written=written, source=source)
 
 

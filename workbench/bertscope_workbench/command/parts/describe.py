@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bertscope import AttentionDescription, Client
-from bertscope.questions.attention.description import description_columns, document
+from bertscope.questions.attention.description import document
 from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
 from rich.text import Text
@@ -44,7 +44,7 @@ def describe_texts(
     picture = asked.picture or "patterns"
     with server.connect(call.timeout) as client:
         found = described(client, asked, source, **call.arguments(), **arguments)
-    written = out.write(description_columns(found), lambda path, **look: save_description(found, path, picture, **look))
+    written = out.write(found, lambda path, **look: save_description(found, path, picture, **look))
     print_result(found, document, print_description, json=call.json, written=written, source=source)
 
 
@@ -61,7 +61,7 @@ def describe_models(
     out, arguments = asked.files(None), call.arguments() | arguments
     with server.connect(call.timeout) as client:
         found = {model: described(client, asked, source, **arguments | {"model": model}) for model in models}
-    written = out.write(side_by_side({model: description_columns(each) for model, each in found.items()}))
+    written = out.write(side_by_side({model: each.columns() for model, each in found.items()}))
     documents = {"models": [document(each) for each in found.values()]}
     print_result(found, lambda _: documents, print_models, json=call.json, written=written, source=source)
 

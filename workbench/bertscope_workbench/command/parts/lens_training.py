@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import TunedLens, load_lens
-from bertscope.questions.representations.tuned_lens import COLUMNS
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 
@@ -15,8 +14,9 @@ from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, reading, require_output
-from bertscope_workbench.command.views.output import fields_of, percent, printable, table, titled
+from bertscope_workbench.command.views.output import fields_of, printable, titled
 from bertscope_workbench.command.views.progress import training
+from bertscope_workbench.command.views.result_tables import result_table
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def train_lens(
             **call.arguments(),
             **arguments,
         )
-    written = out.write(COLUMNS, rows=found.rows())
+    written = out.write(found)
     if asked.keep is not None:
         written.append(kept(found.save, asked.keep))
     print_result(found, document, print_tuned_lens, json=call.json, written=written)
@@ -87,18 +87,14 @@ def _texts(path: Path | None) -> list[TextOrPair]:
 
 def document(found: TunedLens) -> dict[str, Any]:
     """Returns the fits in JSON types, without the maps."""
-    maps = {"layers": [dict(zip(COLUMNS, row, strict=True)) for row in found.rows()], "versions": dict(found.versions)}
+    maps = {"layers": found.records(), "versions": dict(found.versions)}
     weights = {"model": found.model, "weights": found.weights_digest}
     return weights | fields_of(found, "normalisation", "numbering", "last_layer") | maps
 
 
 def print_tuned_lens(screen: Console, found: TunedLens) -> None:
     """Prints a row for each layer: its divergence and agreement without and with the map, the last layer on top."""
-    result = table(["layer#", "KL without#", "KL with#", "agrees without#", "with#", "steps#"])
-    for fit in reversed(found.fits):
-        divergence = f"{fit.divergence_before:.3f}", f"{fit.divergence:.3f}"
-        agreement = percent(fit.agreement_before), percent(fit.agreement)
-        result.add_row(str(fit.layer), *divergence, *agreement, str(fit.steps))
+    result = result_table(found, rows=found.records()[::-1])
     screen.print(titled("KL of the last layer to this one, nats, and the same likeliest entry, on the dev texts", result))
     states = "as they are" if found.normalisation == "none" else "after the model's last normalisation"
     screen.print(printable(f"{found.model}; layer 0: the embeddings; mapped states are read {states}"), style="dim")

@@ -9,7 +9,7 @@ from bertscope.values.validation import TextOrPair
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.analyses.neighbours import Neighbourhoods, WordNeighbours, nearest_neighbours, neighbour_columns
+from bertscope_workbench.analyses.neighbours import Neighbourhoods, WordNeighbours, nearest_neighbours
 from bertscope_workbench.analyses.variances import ExplainableVariance
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import CallOptions
@@ -72,14 +72,14 @@ def find_neighbours(
         neighbours_document,
         partial(print_neighbours, texts=source.items),
         json=call.json,
-        written=out.write(neighbour_columns(found)),
+        written=out.write(found),
         source=source,
     )
 
 
 def neighbours_document(found: Neighbourhoods) -> dict[str, Any]:
     """Returns neighbours in JSON types, a row for each."""
-    columns = neighbour_columns(found)
+    columns = found.columns()
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return fields_of(found, "layers", "texts", "searched") | {"neighbours": rows} | fields_of(found, "provenance")
 

@@ -38,7 +38,7 @@ def show_substitutions(
         raise UsageError("--truncate does not go with --substitutions: a protein is scored whole")
     with server.connect(timeout) as client:
         found = score_substitutions(client, sequence, **arguments)
-    written = out.write(found.columns(), partial(save_substitutions, found))
+    written = out.write(found, partial(save_substitutions, found))
 
     def show(screen: Console, found: Substitutions) -> None:
         if out.output is None:

@@ -6,33 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from bertscope import InvalidArgument, RegressionResult
-from bertscope.questions.probes.regression import regression_columns
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.output import plural, print_left_out, starred, table, titled
+from bertscope_workbench.command.views.output import plural, print_left_out, titled
+from bertscope_workbench.command.views.result_tables import layer_table
 
 
 def print_regression(screen: Console, found: RegressionResult, problems: Sequence[InvalidArgument]) -> None:
     """Prints a row for each layer, and what was left out."""
-    several = found.seeds[1:]
-    rows = (
-        [
-            starred(one.layer, found.best_layer),
-            f"{one.r_squared:.3f}",
-            "" if one.interval is None else f"{one.interval.low:.3f} to {one.interval.high:.3f}",
-            f"{one.control_r_squared:.3f}",
-            f"{one.selectivity:+.3f}",
-            f"{one.rmse:.4g}",
-            *([f"{one.spread[0]:.3f} to {one.spread[1]:.3f}"] if several else []),
-        ]
-        for one in found.layers
-    )
-    columns = ["layer#", "R²#", "95 %", "control#", "selectivity#", "error#", *(["seeds"] if several else [])]
     heading = f"{found.provenance.model}: numbers of {plural(found.train.spans, 'word')} to train on"
     heading += f", scores of {plural(found.part.spans, 'word')} ({found.scored})"
-    screen.print(titled(heading, table(columns, rows)))
+    screen.print(titled(heading, layer_table(found)))
     same = ", on which it is scored as well" if found.scored == "dev" else ""
     screen.print(Text(f"* the least error on the dev words{same}; layer 0 is the embeddings"))
     screen.print(Text(f"error: the root of the mean square; always the training words' mean: {found.mean_rmse:.4g}"))
@@ -49,6 +35,6 @@ def regression_document(found: RegressionResult) -> dict[str, Any]:
         "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
         "mean_rmse": found.mean_rmse,
         "best_layer": found.best_layer,
-        "layers": [dict(zip(regression_columns(found), row, strict=True)) for row in found.rows()],
+        "layers": found.records(),
         "seconds": found.seconds,
     }

@@ -31,7 +31,7 @@ def write_effects(table: SweepTable | Trace, path: Path) -> None:
         with written(path) as file:
             file.write(json_text(with_method(document(table))))
         return
-    columns, rows = ([*traces.COLUMNS], [*table.rows()]) if isinstance(table, Trace) else sweeps.sweep_rows(table)
+    columns, rows = sweeps.sweep_rows(table) if isinstance(table, SweepTable) else ([*table.columns()], [*table._rows()])
     write_table(columns, rows, path)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bertscope import WordAttribution
-from bertscope.questions.attribution.words import word_columns
+from bertscope.questions.attribution.words import WordAttributions
 from bertscope.values.score_targets import described
 from rich.console import Console
 from rich.text import Text
@@ -26,7 +26,7 @@ FAINT = 0.05
 
 def document(found: WordAttribution) -> dict[str, Any]:
     """Returns the attribution in JSON types, with a record for each word."""
-    columns = {name: values for name, values in word_columns([found]).items() if name != "text"}
+    columns = {name: values for name, values in WordAttributions([found]).columns().items() if name != "text"}
     words = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     row = {name: value for name, value in found.to_row().items() if name not in ("words", "values", "low", "high")}
     return (

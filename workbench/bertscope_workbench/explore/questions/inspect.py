@@ -130,7 +130,7 @@ def _range(part: Body, name: str) -> tuple[int, int] | None:
 def sent_start(start: InspectionStart) -> dict[str, Any]:
     """Returns tokens and predictions as the page reads them."""
     units = start.words or start.tokens
-    table = [start._rows(number) for number in range(len(start.masks))]
+    table = [start._entries(number) for number in range(len(start.masks))]
     return {
         "tokens": [plain({name: getattr(unit, name) for name in ("text", "start", "end", "special")}) for unit in units],
         "pieces": len(start.tokens),
