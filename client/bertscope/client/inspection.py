@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from typing import SupportsIndex
 
 from bertscope.client.connection import Connection
-from bertscope.client.streams import Reading
+from bertscope.client.streams import Reading, gathered
 from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
 from bertscope.questions.inspection.views import MapView, inspect_request
@@ -44,48 +44,6 @@ class InspectionStream(Reading[Event, Inspection]):
 class InspectionCalls(Connection):
     """The methods of `Client` that look at one text."""
 
-    def inspect(
-        self,
-        text: TextOrPair,
-        *,
-        model: str | Model | None = None,
-        top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] = (),
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        compare_untouched: bool = False,
-        divergences: bool = False,
-        maps: MapView | Iterable[MapView] = (),
-        words: bool = False,
-        timeout: float | None = None,
-    ) -> Inspection:
-        """Gives predictions of a text's masks, how far each head's attention moved, and maps, all from one run of the model.
-
-        `text` is a text or a pair. The predictions are those of `fill_mask`: `top_k`, 5 unless set, and the `candidates`, each
-        a single vocabulary entry. With `compare_untouched` and interventions the model also runs untouched: entries have scores
-        of both runs, and `distances` say how far each head is from it, with Jensen-Shannon `divergences` if they are asked
-        for. `maps` are up to 8 `MapView`, whole or as pictures; their rows and columns are pieces, or `words`.
-
-        A text without a mask has no predictions, nor has a model without a masked-LM head (`masked_lm` is False then).
-        """
-        stream = self.stream_inspection(
-            text,
-            model=model,
-            top_k=top_k,
-            candidates=candidates,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            compare_untouched=compare_untouched,
-            divergences=divergences,
-            maps=maps,
-            words=words,
-            timeout=timeout,
-        )
-        with stream:
-            return stream.table()
-
     def stream_inspection(
         self,
         text: TextOrPair,
@@ -102,9 +60,17 @@ class InspectionCalls(Connection):
         words: bool = False,
         timeout: float | None = None,
     ) -> InspectionStream:
-        """Streams the results of `inspect` as they come: predictions first, then distances, then maps.
+        """Streams predictions of a text's masks, how far each head's attention moved, and maps, all from one run of the model.
 
-        Closing the stream cancels the call, which frees its place on the server at once.
+        `text` is a text or a pair. The predictions are those of `fill_mask`: `top_k`, 5 unless set, and the `candidates`, each
+        a single vocabulary entry. With `compare_untouched` and interventions the model also runs untouched: entries have scores
+        of both runs, and `distances` say how far each head is from it, with Jensen-Shannon `divergences` if they are asked
+        for. `maps` are up to 8 `MapView`, whole or as pictures; their rows and columns are pieces, or `words`.
+
+        A text without a mask has no predictions, nor has a model without a masked-LM head (`masked_lm` is False then).
+
+        Predictions come first, then distances, then maps. Closing the stream cancels the call, which frees its place on the
+        server at once.
         """
         request = inspect_request(
             text,
@@ -121,3 +87,5 @@ class InspectionCalls(Connection):
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
         return InspectionStream(request, messages)
+
+    inspect = gathered(stream_inspection, "inspect", Inspection)

@@ -9,7 +9,7 @@ from bertscope.questions.inspection.assembly import Event, InspectionAssembler
 from bertscope.questions.inspection.results import Inspection
 from bertscope.questions.inspection.views import MapView, inspect_request
 from bertscope.rpc.async_connection import AsyncConnection
-from bertscope.rpc.async_streams import AsyncReading
+from bertscope.rpc.async_streams import AsyncReading, gathered
 from bertscope.v1 import inspection_pb2
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.models import Model
@@ -43,48 +43,6 @@ class AsyncInspectionStream(AsyncReading[Event, Inspection]):
 class AsyncInspectionCalls(AsyncConnection):
     """The methods of `AsyncClient` that look at one text."""
 
-    async def inspect(
-        self,
-        text: TextOrPair,
-        *,
-        model: str | Model | None = None,
-        top_k: SupportsIndex | None = None,
-        candidates: str | Iterable[str] = (),
-        interventions: Interventions = (),
-        reference_texts: str | Iterable[str] = (),
-        truncate: bool = False,
-        compare_untouched: bool = False,
-        divergences: bool = False,
-        maps: MapView | Iterable[MapView] = (),
-        words: bool = False,
-        timeout: float | None = None,
-    ) -> Inspection:
-        """Gives predictions of a text's masks, how far each head's attention moved, and maps, all from one run of the model.
-
-        `text` is a text or a pair. The predictions are those of `fill_mask`: `top_k`, 5 unless set, and the `candidates`, each
-        a single vocabulary entry. With `compare_untouched` and interventions the model also runs untouched: entries have scores
-        of both runs, and `distances` say how far each head is from it, with Jensen-Shannon `divergences` if they are asked
-        for. `maps` are up to 8 `MapView`, whole or as pictures; their rows and columns are pieces, or `words`.
-
-        A text without a mask has no predictions, nor has a model without a masked-LM head (`masked_lm` is False then).
-        """
-        stream = self.stream_inspection(
-            text,
-            model=model,
-            top_k=top_k,
-            candidates=candidates,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            compare_untouched=compare_untouched,
-            divergences=divergences,
-            maps=maps,
-            words=words,
-            timeout=timeout,
-        )
-        async with stream:
-            return await stream.table()
-
     def stream_inspection(
         self,
         text: TextOrPair,
@@ -101,9 +59,17 @@ class AsyncInspectionCalls(AsyncConnection):
         words: bool = False,
         timeout: float | None = None,
     ) -> AsyncInspectionStream:
-        """Streams the results of `inspect` as they come: predictions first, then distances, then maps.
+        """Streams predictions of a text's masks, how far each head's attention moved, and maps, all from one run of the model.
 
-        Closing the stream cancels the call, which frees its place on the server at once.
+        `text` is a text or a pair. The predictions are those of `fill_mask`: `top_k`, 5 unless set, and the `candidates`, each
+        a single vocabulary entry. With `compare_untouched` and interventions the model also runs untouched: entries have scores
+        of both runs, and `distances` say how far each head is from it, with Jensen-Shannon `divergences` if they are asked
+        for. `maps` are up to 8 `MapView`, whole or as pictures; their rows and columns are pieces, or `words`.
+
+        A text without a mask has no predictions, nor has a model without a masked-LM head (`masked_lm` is False then).
+
+        Predictions come first, then distances, then maps. Closing the stream cancels the call, which frees its place on the
+        server at once.
         """
         request = inspect_request(
             text,
@@ -120,3 +86,5 @@ class AsyncInspectionCalls(AsyncConnection):
         )
         messages = self._stream(request, inspection_pb2.InspectResponse, self._seconds(timeout))
         return AsyncInspectionStream(request, messages)
+
+    inspect = gathered(stream_inspection, "inspect", Inspection)
