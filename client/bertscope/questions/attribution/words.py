@@ -126,7 +126,7 @@ class WordAttribution:
         """Returns the interval of each value, from Student's t over the pairs; confidence 0.5 to 0.999.
 
         It has pairs - 2 degrees of freedom, one less than for normal values: what a word adds has heavier tails. So 95 %
-        intervals cover the exact value in 94 to 95 % of cases, measured on texts (`python -m benchmarks attribution`).
+        intervals cover the exact value in 94 to 95 % of cases, measured on texts.
 
         None for values that are not sampled, and where intervals would be too short: for fewer than five pairs, and for fewer
         than seven words, of which too few orders differ; ask for exact values of these.

@@ -59,7 +59,7 @@ def covered(draw: Draw, truth: float, items: int, interval: Interval) -> float:
     ("draw", "truth", "interval"), [(correlated, math.exp(0.145), studentized), (right(0.8, 0.9, 0.0), 0.9, wilson)]
 )
 def test_ratios_hold_the_truth(draw: Draw, truth: float, interval: Interval) -> None:
-    """About as often as they say; `python -m benchmarks intervals` has the large simulations."""
+    """About as often as they say; docs/statistics.md has the large simulations."""
     assert covered(draw, truth, 8, interval) > 0.9
 
 

@@ -1,1 +1,0 @@
-"""Parts of the service by themselves, without a server."""
