@@ -1,151 +1,110 @@
-"""Measures the claims and prints one table."""
+"""Measures claims and prints them in one table, or runs one script with its own options: `python -m benchmarks NAME --help`."""
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import logging
 import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import takewhile
+from typing import Any
 
-from benchmarks.host import command as host
-from benchmarks.lib.kernels import kernels
-from benchmarks.lib.measure import Claim, machine, print_table
-from benchmarks.load import command as load
-from benchmarks.load import heavy_callers, largest, overload
-from benchmarks.micro import (
-    attribution,
-    batches,
-    family,
-    int8,
-    intervals,
-    precisions,
-    quantities,
-    runtimes,
-    trace_intervals,
-    vocabulary,
-)
-from benchmarks.peers import command as peers
-from benchmarks.processes import command as processes
-from benchmarks.ray_serve import command as ray_serve
-from benchmarks.rolling import command as rolling
-from benchmarks.serving import (
-    attention,
-    cloze,
-    codes,
-    description,
-    distillation,
-    explore,
-    facts,
-    failover,
-    find,
-    gradients,
-    inspection,
-    interactive,
-    observing,
-    overhead,
-    padding,
-    primer,
-    probes,
-    pruning,
-    random_claims,
-    scores,
-    security,
-    sites,
-    startup,
-    states,
-    sweep,
-    sweep64,
-    words,
-)
-from benchmarks.serving import (
-    onnx as onnx_serving,
-)
-from benchmarks.soak import command as soak
-from benchmarks.soak import training
+from benchmarks.lib.options import ROUNDS, parser
 
-SCRIPTS = {
-    "cloze": cloze,
-    "attention": attention,
-    "description": description,
-    "overhead": overhead,
-    "padding": padding,
-    "sweep": sweep,
-    "interactive": interactive,
-    "inspect": inspection,
-    "overload": overload,
-    "pruning": pruning,
-    "runtimes": runtimes,
-    "family": family,
-    "int8": int8,
-    "quantities": quantities,
-    "vocabulary": vocabulary,
-    "onnx": onnx_serving,
-    "security": security,
-    "observing": observing,
-    "failover": failover,
-    "words": words,
-    "gradients": gradients,
-    "sites": sites,
+QUICK = {
+    "cloze": "serving.cloze",
+    "attention": "serving.attention",
+    "description": "serving.description",
+    "overhead": "serving.overhead",
+    "padding": "serving.padding",
+    "sweep": "serving.sweep",
+    "interactive": "serving.interactive",
+    "inspect": "serving.inspection",
+    "overload": "load.overload",
+    "runtimes": "serving.runtimes",
+    "onnx": "serving.onnx",
+    "security": "serving.security",
+    "observing": "serving.observing",
+    "failover": "servers.failover",
+    "words": "serving.words",
+    "gradients": "serving.gradients",
+    "sites": "serving.sites",
 }
-LONG_SCRIPTS = {"sweep-64": sweep64}
-"""Scripts that run only when they are named: half an hour each."""
+"""The scripts of `make bench`, with their modules: no name runs them all."""
 
-REPORTS = {
-    "attribution": attribution.main,
-    "batches": batches.main,
-    "codes": codes.main,
-    "trace-intervals": trace_intervals.main,
-    "host": host.main,
-    "load": load.main,
-    "distill": distillation.main,
-    "explore": explore.main,
-    "facts": facts.main,
-    "find": find.main,
-    "heavy": heavy_callers.main,
-    "largest": largest.main,
-    "soak": soak.main,
-    "peers": peers.main,
-    "processes": processes.main,
-    "ray": ray_serve.main,
-    "rolling": rolling.main,
-    "primer": primer.main,
-    "probes": probes.main,
-    "random-claims": random_claims.main,
-    "scores": scores.main,
-    "startup": startup.main,
-    "states": states.main,
-    "training": training.main,
-    "intervals": intervals.main,
-    "precisions": precisions.main,
+LONG = {
+    "find": "serving.find",
+    "heavy": "load.heavy_callers",
+    "host": "host.command",
+    "largest": "load.largest",
+    "load": "load.command",
+    "peers": "peers.command",
+    "processes": "servers.processes",
+    "random-claims": "serving.random_claims",
+    "ray": "servers.ray",
+    "rolling": "servers.rolling",
+    "scores": "serving.scores",
+    "soak": "soak.command",
+    "startup": "serving.startup",
+    "states": "serving.states",
+    "training": "soak.training",
 }
-"""Scripts with their own flags and tables: `python -m benchmarks load --help`."""
+"""Scripts that take longer or need data, and run only when they are named."""
+
+SCRIPTS = QUICK | LONG
+"""All scripts. A module declares OPTIONS, and has either `claims(options)`, which yields comparisons as they are measured, or
+`report(options)`."""
 
 
-def main() -> int:
-    if sys.argv[1:] and sys.argv[1] in REPORTS:
-        return REPORTS[sys.argv[1]](sys.argv[2:])
-    also = f"With flags of their own: {', '.join(REPORTS)}."
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, epilog=also)
-    parser.add_argument(
-        "names", nargs="*", choices=[[], *SCRIPTS, *LONG_SCRIPTS], help="which ones; none means all but sweep-64"
-    )
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison, at least 5 for a figure to quote")
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-    options = parser.parse_args()
+def main(arguments: Sequence[str]) -> int:
+    """Runs scripts. Returns 1 if one of them found a fault."""
+    names = list(takewhile(lambda word: not word.startswith("-"), arguments))
+    options = read(names, arguments[len(names) :])
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    found: list[Claim] = []
-    for name in options.names or SCRIPTS:
-        for claim in (SCRIPTS | LONG_SCRIPTS)[name].claims(options.rounds):
-            found.append(claim)
-            print(f"{claim.what}: {claim.ratio:.2f}", file=sys.stderr)
-    if options.json:
-        claims = [dataclasses.asdict(claim) for claim in found]
-        print(json.dumps({"machine": machine(), "kernels": kernels(), "claims": claims}, indent=2))
+    # Imported here, so that a script's options are shown without waiting for libraries.
+    report = import_module("benchmarks.lib.report")
+    reports, claims = dict[str, Any](), list[Any]()
+    for name in names or QUICK:
+        script, own = module(name), options[name]
+        if hasattr(script, "claims"):
+            found = []
+            for claim in script.claims(own):
+                found.append(claim)
+                print(f"{claim.what}: {claim.ratio:.2f}", file=sys.stderr)
+            claims += found
+            reports[name] = report.of_claims(found, own.rounds)
+        else:
+            reports[name] = script.report(own)
+    first = next(iter(options.values()))
+    if first.output:
+        first.output.write_text(report.document(reports), encoding="utf-8")
+    if first.json:
+        print(report.document(reports))
     else:
-        print_table(found, options.rounds)
-    return 0
+        compared = [report.of_claims(claims, first.rounds)] if claims else []
+        report.show([*compared, *(one for name, one in reports.items() if not hasattr(module(name), "claims"))])
+    return int(any(one.faults for one in reports.values()))
+
+
+def module(name: str) -> Any:
+    """Returns the module of a script."""
+    return import_module(f"benchmarks.{SCRIPTS[name]}")
+
+
+def read(names: Sequence[str], arguments: Sequence[str]) -> dict[str, Namespace]:
+    """Returns the options of each script: one alone has its own, several have those that all of them share."""
+    program = " ".join(["python -m benchmarks", *names])
+    if unknown := [name for name in names if name not in SCRIPTS]:
+        parser(program, __doc__, ()).error(f"no script is named {', '.join(unknown)}; there are {', '.join(SCRIPTS)}")
+    if len(names) == 1:
+        script = module(names[0])
+        return {names[0]: parser(program, script.__doc__, script.OPTIONS).parse_args(arguments)}
+    listed = f"Run by `make bench`: {', '.join(QUICK)}. Others: {', '.join(LONG)}."
+    shared = parser(program, __doc__, (ROUNDS,), listed).parse_args(arguments)
+    own = {name: parser(program, None, module(name).OPTIONS).parse_args([]) for name in names or QUICK}
+    return {name: Namespace(**vars(options) | vars(shared)) for name, options in own.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from bertscope.v1 import attention_pb2, classification_pb2, cloze_pb2, common_pb2
 from google.protobuf.message import Message
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.host.calls import Costs, Pair, compare
+from benchmarks.host.pairs import Costs, Pair
 from benchmarks.host.questions import LABELS, LARGE, SMALL, TEXTS_PER_CALL
+from benchmarks.lib.processes import run_module
+from benchmarks.lib.report import Table, span
 from benchmarks.lib.texts import cloze_texts
 
 LONG_TEXT = " ".join(["word"] * 500)
@@ -69,58 +69,23 @@ def _fill_mask(count: int) -> Message:
     return cloze_pb2.FillMaskRequest(model=f"models/{SMALL}", texts=cloze_texts()[:count], top_k=5)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCell:
-    """A call and its costs."""
-
-    call: ClientCall
-    costs: Costs
-
-    @property
-    def ratios(self) -> list[float]:
-        """The client's CPU over the stub's, round by round."""
-        return [ours / bare for ours, bare in zip(self.costs.ours, self.costs.bare, strict=True)]
-
-    def summary(self) -> dict[str, object]:
-        """Returns medians over the rounds."""
-        return {
-            "call": self.call.title,
-            "texts": self.call.texts,
-            "callers": self.call.callers,
-            "cpu_us": 1e6 * statistics.median(self.costs.ours),
-            "stub_cpu_us": 1e6 * statistics.median(self.costs.bare),
-            "ratio": statistics.median(self.ratios),
-            "spread": (min(self.ratios), max(self.ratios)),
-        }
+def measure_client(target: str, call: ClientCall, rounds: int, seconds: float) -> Costs:
+    """Measures a call to a server, in a process of its own."""
+    asked = call.request.SerializeToString()
+    pair = Pair(target, call.method, asked, call.asynchronous, call.callers, call.reading, call.connecting, rounds, seconds)
+    costs: Costs = run_module("benchmarks.host.stubs", pair, 2 * (1 + rounds) * seconds)
+    print(f"{call.title}, {call.texts} a call: {statistics.median(costs.ratios):.2f} times the stub", file=sys.stderr)
+    return costs
 
 
-def measure_clients(target: str, calls: Sequence[ClientCall], rounds: int, seconds: float) -> list[ClientCell]:
-    """Measures calls to a server."""
-    cells = []
-    for call in calls:
-        pair = Pair(
-            target=target,
-            method=call.method,
-            request=call.request.SerializeToString(),
-            asynchronous=call.asynchronous,
-            callers=call.callers,
-            reading=call.reading,
-            connecting=call.connecting,
-            rounds=rounds,
-            seconds=seconds,
-        )
-        cells.append(ClientCell(call, compare(pair)))
-        found = cells[-1].summary()
-        print(f"{call.title}, {call.texts} a call: {found['ratio']:.2f} times the stub", file=sys.stderr)
-    return cells
-
-
-def print_clients(console: Console, cells: Sequence[ClientCell]) -> None:
-    table = Table(title="CPU of the calling process for a call, beside a bare stub that parses the reply")
-    for heading in ("call", "texts", "callers", "CPU us/call", "stub us/call", "ratio", "spread"):
-        table.add_column(heading, justify="left" if heading == "call" else "right")
-    for cell in cells:
-        found = cell.summary()
-        numbers = [f"{found[name]:,.0f}" for name in ("texts", "callers", "cpu_us", "stub_cpu_us")]
-        table.add_row(cell.call.title, *numbers, f"{found['ratio']:.2f}", f"{min(cell.ratios):.2f} to {max(cell.ratios):.2f}")
-    console.print(table)
+def client_table(found: Sequence[tuple[ClientCall, Costs]]) -> tuple[Table, list[dict[str, object]]]:
+    """Returns calls and their costs as a table, and for machines: microseconds, round by round."""
+    headings = ("call", "texts", "callers", "CPU us/call", "stub us/call", "ratio", "spread")
+    rows, data = [], list[dict[str, object]]()
+    for call, costs in found:
+        ours, bare = ([1e6 * one for one in side] for side in (costs.ours, costs.bare))
+        data.append({"call": call.title, "texts": call.texts, "callers": call.callers, "cpu_us": ours, "stub_cpu_us": bare})
+        figures = [f"{statistics.median(side):,.0f}" for side in (ours, bare)]
+        ratio = f"{statistics.median(costs.ratios):.2f}"
+        rows.append((call.title, str(call.texts), str(call.callers), *figures, ratio, span(costs.ratios)))
+    return Table("CPU of the calling process for a call, beside a bare stub that parses the reply", headings, rows), data

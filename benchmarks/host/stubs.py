@@ -28,7 +28,7 @@ from bertscope.v1 import (
     cloze_pb2_grpc,
 )
 
-from benchmarks.host.calls import Costs, Pair
+from benchmarks.host.pairs import Costs, Pair
 
 OPTIONS = [("grpc.max_receive_message_length", -1)]
 

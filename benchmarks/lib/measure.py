@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import platform
-import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from statistics import median
 
 import torch
 from bertscope_service.encoders.onnx.sessions import onnxruntime_version
 from bertscope_service.observability.machine import describe
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.lib.kernels import kernels
+Unit = Callable[[float], str]
+"""Formats a number with its unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,15 @@ class Claim:
     goal: str
 
 
+def share(what: str, ours: Sequence[float], theirs: Sequence[float], unit: Unit, goal: str = "") -> Claim:
+    """Returns the claim that ours is this share of theirs, round by round: drift of the machine affects both sides alike."""
+    return _claim(what, ours, theirs, [one / other for one, other in zip(ours, theirs, strict=True)], unit, goal)
+
+
+def _claim(what: str, ours: Sequence[float], theirs: Sequence[float], ratios: Sequence[float], unit: Unit, goal: str) -> Claim:
+    return Claim(what, unit(median(ours)), unit(median(theirs)), median(ratios), (min(ratios), max(ratios)), goal)
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The seconds of two sides in each round, in the order they ran: ours, theirs, ours, theirs."""
@@ -38,16 +45,10 @@ class Pair:
     ours: list[float]
     theirs: list[float]
 
-    @property
-    def ratios(self) -> list[float]:
-        """The speed of ours over theirs, round by round: drift of the machine affects both sides of a round alike."""
-        return [theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True)]
-
-    def claim(self, what: str, goal: str, unit: Callable[[float], str]) -> Claim:
+    def claim(self, what: str, goal: str, unit: Unit) -> Claim:
         """Returns the claim that ours is this many times faster; `unit` formats a time."""
-        middle = statistics.median
-        spread = (min(self.ratios), max(self.ratios))
-        return Claim(what, unit(middle(self.ours)), unit(middle(self.theirs)), middle(self.ratios), spread, goal)
+        ratios = [theirs / ours for ours, theirs in zip(self.ours, self.theirs, strict=True)]
+        return _claim(what, self.ours, self.theirs, ratios, unit, goal)
 
 
 def in_turn(ours: Callable[[], object], theirs: Callable[[], object], rounds: int) -> Pair:
@@ -76,9 +77,28 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def per_second(count: int, unit: str) -> Callable[[float], str]:
+def fastest(sizes: Sequence[int], work: Callable[[int], object]) -> int:
+    """Returns the size with which some work takes the shortest, each tried once after a warm-up."""
+    taken = {}
+    for size in sizes:
+        work(size)
+        taken[size] = seconds(lambda: work(size))  # noqa: B023 - called at once
+    return min(taken, key=taken.__getitem__)
+
+
+def per_second(count: int, unit: str) -> Unit:
     """Returns a function that formats the time for `count` items as a rate."""
     return lambda taken: f"{count / taken:.{0 if count >= 100 * taken else 1}f} {unit}/s"
+
+
+def milliseconds(taken: float) -> str:
+    """Formats seconds."""
+    return f"{1000 * taken:,.{0 if taken >= 0.1 else 2}f} ms"
+
+
+def mebibytes(size: float) -> str:
+    """Formats bytes."""
+    return f"{size / 2**20:.0f} MiB"
 
 
 def machine() -> str:
@@ -89,17 +109,3 @@ def machine() -> str:
     versions = ", ".join(f"{name} {number}" for name, number in libraries.items())
     hardware = f"{found.cpu}, {' '.join(found.cpu_flags)}, {found.cores} cores, {found.threads} threads"
     return f"{hardware}; Python {platform.python_version()}, {versions}"
-
-
-def print_table(claims: list[Claim], rounds: int) -> None:
-    """Prints claims, the machine that they were measured on, and the kernels that its libraries chose."""
-    table = Table(title=f"Medians of {rounds} rounds, both sides in turn in one run; client and server share the machine")
-    for heading in ("what", "ours", "theirs", "ratio", "spread", "goal"):
-        table.add_column(heading, justify="left" if heading in ("what", "goal") else "right", overflow="fold")
-    for claim in claims:
-        low, high = claim.spread
-        table.add_row(claim.what, claim.ours, claim.theirs, f"{claim.ratio:.2f}", f"{low:.2f} to {high:.2f}", claim.goal)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table)
-    for line in (machine(), *kernels()):
-        console.print(line, highlight=False)

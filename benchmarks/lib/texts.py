@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import csv
 import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 CAPITALS = Path(__file__).with_name("capitals.tsv")
 """Countries and their capitals, from the CIA World Factbook; public domain."""
@@ -36,12 +39,35 @@ def texts_of_lengths(lengths: list[int], *, mask: bool) -> list[str]:
     return texts
 
 
+def read_sentences(path: Path | None, count: int) -> list[str]:
+    """Returns the first sentences of a treebank (.conllu) or of a file with one on each line; without a file, random words."""
+    if path is None:
+        draw = random.Random(5)
+        return texts_of_lengths([draw.randint(8, 40) for _ in range(count)], mask=False)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    mark = "# text = " if path.suffix == ".conllu" else ""
+    return [line.removeprefix(mark) for line in lines if line.startswith(mark) and line.strip()][:count]
+
+
 def write_bert_base(folder: Path, *, layers: int = 12) -> Path:
     """Writes a checkpoint of the shape of bert-base with random weights and the embedded model's vocabulary."""
     torch.manual_seed(5)
     AutoTokenizer.from_pretrained(EMBEDDED_FOLDER).save_pretrained(folder)
     BertForMaskedLM(BertConfig(num_hidden_layers=layers)).save_pretrained(folder)
     return folder
+
+
+@contextmanager
+def bert_base() -> Iterator[Path]:
+    """Yields the folder of such a checkpoint, which is gone afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        yield write_bert_base(Path(name))
+
+
+def plain(folder: Path = EMBEDDED_FOLDER, **options: Any) -> tuple[Any, Any]:
+    """Returns a checkpoint as transformers loads it, with a masked-LM head and in float32, and its tokenizer."""
+    model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, **options)
+    return model.eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def write_small_bert(folder: Path, *, seed: int, kind: Any = BertForMaskedLM, labels: int = 2) -> Path:

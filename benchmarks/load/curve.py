@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.lib.calls import FILL_MASK
 from benchmarks.lib.measure import Claim
 from benchmarks.load.point import Point, completed, summarise
 from benchmarks.load.served import Served
@@ -85,7 +86,7 @@ def closed(served: Served, workload: Workload, plan: Plan, callers: int) -> floa
         target=served.server.target,
         server=served.server.process.pid,
         proxy=None,
-        method=workload.METHOD,
+        method=FILL_MASK,
         requests=workload.requests,
         clients=min(plan.clients, callers),
         begin=min(1.0, plan.seconds),
@@ -104,7 +105,7 @@ def offer(served: Served, workload: Workload, plan: Plan, rate: float) -> Point:
         target=served.target,
         server=served.server.process.pid,
         proxy=served.proxy,
-        method=workload.METHOD,
+        method=FILL_MASK,
         requests=workload.requests,
         clients=plan.clients,
         begin=begin,

@@ -1,37 +1,40 @@
 """Measures what the largest request of each rpc does to others: how long it holds the event loop, how long four callers of
 small calls wait, what memory stays, and how soon its work ends after its caller has gone, and the server after SIGTERM.
 
-`python -m benchmarks largest`. Requests are made from the samples of the tests and from the rules of the contract: of each rpc
+Requests are made from the samples of the tests and from the rules of the contract: of each rpc
 the one, among those with one list, one text or all lists as large as they may be, that is answered for the longest. The
 embedded model answers, and tiny ones for what needs other heads.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
-import threading
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import grpc
-from bertscope.v1 import cloze_pb2
 from bertscope_service.contract import METHODS, Method, Work
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.lib.measure import machine
+from benchmarks.lib.background import OWN_CONNECTION, Callers, filling
+from benchmarks.lib.options import option
+from benchmarks.lib.report import Report, Table
 from benchmarks.lib.serving import Running, serving
 from benchmarks.soak.head_questions import write_heads
 from tools.protos.largest import Largest
 from tools.protos.samples import good
 
+OPTIONS = (
+    option("--only", "these rpcs alone", nargs="+", metavar="RPC"),
+    option("--repeats", "calls in turn, after which memory is read", 10),
+)
 CALLERS = 4
 IDLE_SECONDS = 3.0
 TRIAL_SECONDS, CALL_SECONDS, CANCEL_SECONDS = 0.5, 5.0, 1.0
@@ -40,8 +43,7 @@ TRIAL_SECONDS, CALL_SECONDS, CANCEL_SECONDS = 0.5, 5.0, 1.0
 QUIET_SHARE = 0.3
 """The server's work has ended when it takes less of a core than beside nothing, and this share of one."""
 
-OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
-SMALL = cloze_pb2.FillMaskRequest(texts=["Paris is the capital of [MASK]."], top_k=1).SerializeToString()
+CHANNEL = [OWN_CONNECTION, ("grpc.max_receive_message_length", -1)]
 NAMES = {"classifier": "sorter"}
 """Models of the samples, by the names of the soak's."""
 
@@ -67,67 +69,38 @@ class Row:
     """Seconds from SIGTERM until the server has ended behind four such calls, and its status."""
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks largest", description=__doc__)
-    parser.add_argument("--only", nargs="+", metavar="RPC", help="these rpcs alone")
-    parser.add_argument("--repeats", type=int, default=10, help="calls in turn, after which memory is read")
-    options = parser.parse_args(arguments)
+def report(options: Namespace) -> Report:
+    """Returns a row for each rpc of interactive or bulk work."""
     with tempfile.TemporaryDirectory() as folder:
         heads = write_heads(Path(folder), seed=3)
         flags = [f"--model={NAMES.get(name, name)}={path}" for name, path in {"bert": EMBEDDED_FOLDER, **heads}.items()]
         with serving("--runtime", "torch", *flags) as server:
-            idle = _idle(server)
+            with _others(server):
+                time.sleep(1)
+            with _others(server) as idle:
+                time.sleep(IDLE_SECONDS)
             chosen = [method for method in METHODS.values() if method.work in {Work.INTERACTIVE, Work.BULK}]
             asked = [one for one in chosen if not options.only or one.name in options.only]
             rows = [_measure(server, method, options.repeats) for method in asked]
         for method, row in zip(asked, rows, strict=True):
             with serving("--runtime", "torch", *flags) as server:
                 row.ended = _stop(server, method, row.data)
-    _print(idle, rows)
-    return 0
+    waits = f"beside nothing others wait {1000 * median(idle.seconds):.0f}, at most {1000 * max(idle.seconds):.0f} ms"
+    data = {row.rpc: {name: value for name, value in asdict(row).items() if name != "data"} for row in rows}
+    return Report([_table(rows)], {"rpcs": data, "idle_waits": idle.seconds}, [waits])
 
 
-class Others:
-    """Callers of small calls, each on a connection of its own, that never pause; `waits` are the seconds of their calls."""
-
-    def __init__(self, target: str) -> None:
-        self._target, self._over = target, threading.Event()
-        self._threads = [threading.Thread(target=self._call) for _ in range(CALLERS)]
-        self.waits: list[float] = []
-
-    def __enter__(self) -> Others:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _call(self) -> None:
-        with grpc.insecure_channel(self._target, OWN_CONNECTION) as channel:
-            call: Any = channel.unary_unary("/bertscope.v1.ClozeService/FillMask")
-            while not self._over.is_set():
-                began = time.perf_counter()
-                call(SMALL, timeout=60)
-                self.waits.append(time.perf_counter() - began)
-
-
-def _idle(server: Running) -> list[float]:
-    with Others(server.target):
-        time.sleep(1)
-    with Others(server.target) as others:
-        time.sleep(IDLE_SECONDS)
-    return others.waits
+def _others(server: Running) -> Callers:
+    """Returns callers of small calls, each on a connection of its own, that never pause."""
+    return Callers([partial(filling, server.target)] * CALLERS)
 
 
 def _measure(server: Running, method: Method, repeats: int) -> Row:
-    with grpc.insecure_channel(server.target, OWN_CONNECTION) as channel:
+    with grpc.insecure_channel(server.target, CHANNEL) as channel:
         path, data = _longest(channel, method)
         print(f"{method.name}: {path}, {len(data)} bytes", file=sys.stderr)
         before = server.buckets(DELAY)
-        with Others(server.target) as others:
+        with _others(server) as others:
             outcome, seconds = _ask(channel, method, data, CALL_SECONDS)
         delay = _largest_delay(before, server.buckets(DELAY))
         memory = server.resident_bytes()
@@ -135,7 +108,7 @@ def _measure(server: Running, method: Method, repeats: int) -> Row:
             _ask(channel, method, data, CALL_SECONDS)
         grown = server.resident_bytes()
         after = _until_idle(server, channel, method, data)
-    return Row(method.name, path, data, outcome, seconds, delay, others.waits, (memory / 1e6, grown / 1e6), after, "")
+    return Row(method.name, path, data, outcome, seconds, delay, others.seconds, (memory / 1e6, grown / 1e6), after, "")
 
 
 def _longest(channel: grpc.Channel, method: Method) -> tuple[str, bytes]:
@@ -180,7 +153,7 @@ def _until_idle(server: Running, channel: grpc.Channel, method: Method, data: by
 
 def _stop(server: Running, method: Method, data: bytes) -> str:
     """Ends a server by SIGTERM while four callers wait. Returns after how many seconds it has ended, and its status."""
-    with grpc.insecure_channel(server.target, OWN_CONNECTION) as channel:
+    with grpc.insecure_channel(server.target, CHANNEL) as channel:
         calls = [_start(channel, method, data, 60) for _ in range(CALLERS)]
         time.sleep(CANCEL_SECONDS)
         server.process.terminate()
@@ -198,33 +171,12 @@ def _largest_delay(before: Mapping[str, float], after: Mapping[str, float]) -> s
     return next(bound for bound, count in counts.items() if count == counts["+Inf"])
 
 
-def _print(idle: Sequence[float], rows: Sequence[Row]) -> None:
-    table = Table(
-        "rpc",
-        "large",
-        "MB",
-        "outcome",
-        "s",
-        "loop late by < s",
-        "others: median, longest ms",
-        "MB before, after",
-        "idle after",
-        "ended after",
-    )
+def _table(rows: Sequence[Row]) -> Table:
+    headings = ("rpc", "large", "MB", "outcome", "s", "loop late by < s", "others: median, longest ms", "MB before, after")
+    cells = []
     for row in rows:
         waits = [1000 * one for one in row.waits] or [0.0]
-        table.add_row(
-            row.rpc,
-            row.path,
-            f"{len(row.data) / 1e6:.2f}",
-            row.outcome,
-            f"{row.seconds:.1f}",
-            row.delay,
-            f"{median(waits):.0f}, {max(waits):.0f}",
-            "{:.0f}, {:.0f}".format(*row.memory),
-            f"{row.idle_after:.1f} s",
-            row.ended,
-        )
-    console = Console(width=200)
-    console.print(table)
-    console.print(f"beside nothing others wait {1000 * median(idle):.0f}, {1000 * max(idle):.0f} ms; {machine()}")
+        size, times = f"{len(row.data) / 1e6:.2f}", f"{median(waits):.0f}, {max(waits):.0f}"
+        memory, idle = "{:.0f}, {:.0f}".format(*row.memory), f"{row.idle_after:.1f} s"
+        cells.append((row.rpc, row.path, size, row.outcome, f"{row.seconds:.1f}", row.delay, times, memory, idle, row.ended))
+    return Table("The largest request of each rpc", (*headings, "idle after", "ended after"), cells)

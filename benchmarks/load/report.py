@@ -6,8 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from rich.table import Table
-
+from benchmarks.lib.report import Table, span
 from benchmarks.load.curve import LATENESS_LIMIT_SECONDS, Curve, goals, usable
 from benchmarks.load.point import Point
 
@@ -37,12 +36,9 @@ def table(curve: Curve) -> Table:
         f"{curve.after:.1f} calls/s afterwards; {curve.plan.clients} clients, deadline {curve.plan.deadline:g} s, "
         f"{curve.plan.seconds:g} s counted at each load; {curve.where}"
     )
-    drawn = Table(title=title)
-    for heading in HEADINGS:
-        drawn.add_column(heading, justify="right", overflow="fold")
-    for load, point in curve.points.items():
-        drawn.add_row(f"{load:g}", *(_cells(curve, point) if usable(point) else ["-"] * (len(HEADINGS) - 1)))
-    return drawn
+    nothing = ["-"] * (len(HEADINGS) - 1)
+    rows = [(f"{load:g}", *(_cells(curve, point) if usable(point) else nothing)) for load, point in curve.points.items()]
+    return Table(title, HEADINGS, rows)
 
 
 def faults(curve: Curve) -> list[str]:
@@ -63,25 +59,26 @@ def faults(curve: Curve) -> list[str]:
 
 
 def remarks(curve: Curve) -> list[str]:
-    """Returns why loads have no figures."""
+    """Returns why loads have no figures, then the goals."""
     limit = LATENESS_LIMIT_SECONDS * 1000
-    return [
+    late = [
         f"load {load:g}: no figures, the generator was {point.lateness * 1000:.0f} ms late (p99), more than {limit:.0f}"
         for load, point in curve.points.items()
         if not usable(point)
+    ]
+    return late + [
+        f"{goal.what}: {goal.ours} / {goal.theirs} = {goal.ratio:.2f} ({span(goal.spread)}); goal: {goal.goal}"
+        for goal in goals(curve)
     ]
 
 
 def for_machines(curve: Curve) -> dict[str, Any]:
     """Returns a curve in JSON types: times in seconds, sizes in bytes, rates in calls per second."""
     points = [{"load": load, "usable": usable(point)} | dataclasses.asdict(point) for load, point in curve.points.items()]
-    found = dataclasses.asdict(curve) | {"points": points, "goals": [dataclasses.asdict(goal) for goal in goals(curve)]}
-    plain: dict[str, Any] = _without_nan(found)
-    return plain
+    return dataclasses.asdict(curve) | {"points": points, "goals": [dataclasses.asdict(goal) for goal in goals(curve)]}
 
 
 def _cells(curve: Curve, point: Point) -> list[str]:
-    low, high = point.fairness
     return [
         f"{point.offered:.1f} ({point.offered * curve.texts:.0f})",
         f"{point.goodput:.1f} ({point.goodput * curve.texts:.0f})",
@@ -90,7 +87,7 @@ def _cells(curve: Curve, point: Point) -> list[str]:
         f"{point.late:.1f}",
         *(_milliseconds(value) for value in point.latency.values()),
         _milliseconds(point.refusal_latency),
-        f"{low:.3f} to {high:.3f}",
+        span(point.fairness, 3),
         f"{point.resident_bytes / 1e6:.0f}",
         f"{point.server_cores:.2f}, {point.proxy_cores:.2f}, {point.generator_cores:.2f}",
     ]
@@ -98,12 +95,3 @@ def _cells(curve: Curve, point: Point) -> list[str]:
 
 def _milliseconds(seconds: float) -> str:
     return "-" if math.isnan(seconds) else f"{seconds * 1000:.1f}"
-
-
-def _without_nan(value: Any) -> Any:
-    """Replaces NaN, which JSON does not have, by None."""
-    if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.lib.own_process import run_module
+from benchmarks.lib.processes import run_module
 
 NOT_SENT = -1
 """A code in place of a status: too many calls were in flight, and the generator held this one back."""
@@ -37,6 +38,10 @@ class Traffic:
     """Connections, each a client as far as the server can tell."""
     begin: float
     end: float
+
+    def fields(self) -> dict[str, Any]:
+        """Returns the fields by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from bertscope.v1 import cloze_pb2
 from bertscope_service.analyses.cloze import FilledMask
@@ -20,8 +19,6 @@ MORE = 20
 @dataclass(frozen=True, slots=True)
 class Workload:
     """FillMask calls of `texts` texts each, serialized; `truths` are in the order of the requests."""
-
-    METHOD: ClassVar[str] = "/bertscope.v1.ClozeService/FillMask"
 
     model: str
     """Its name for people."""

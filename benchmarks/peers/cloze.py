@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from tokenizers import Tokenizer
 
+from benchmarks.lib.calls import Answers
 from benchmarks.lib.texts import cloze_texts, write_bert_base
 from benchmarks.peers import ours, triton
+from benchmarks.peers.cloze_callers import ClozeCalls, send
 from benchmarks.peers.cloze_clients import ALL_SCORES, CLIENTS, GATHERED, OURS, POSITION, Answer, likeliest, tokenized
 from benchmarks.peers.cloze_graphs import write_cloze_graphs
-from benchmarks.peers.cloze_load import ClozeLoad
-from benchmarks.peers.compare import Cell, Client, Job
+from benchmarks.peers.compare import Cell, Job
 from benchmarks.peers.graph import Graph
-from benchmarks.peers.load import Reading
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import LoadProcess
-from benchmarks.peers.sides import MODEL, Running, Side
+from benchmarks.peers.running import MODEL, Running, Side
 
 TOLERANCE = 1e-4
 CHECKED = 32
@@ -53,26 +50,14 @@ def job(shape: str, threads: int, processes: Sequence[int], folder: Path) -> Job
         sides=sides,
         cells=[Cell(length, callers, 1) for length in TEXTS for callers in counts],
         searched=[Cell(min(TEXTS), callers, 1) for callers in counts],
-        client=partial(callers, checkpoint / "tokenizer.json", gathered),
+        client=ClozeCallers(checkpoint / "tokenizer.json", gathered),
     )
-
-
-@contextlib.contextmanager
-def callers(tokenizer: Path, graph: Path) -> Iterator[Client]:
-    """Runs the process of callers."""
-    with tempfile.TemporaryDirectory() as name, LoadProcess("benchmarks.peers.cloze_load") as process:
-        folder = Path(name)
-        for length, texts in TEXTS.items():
-            (folder / str(length)).write_text("\n".join(texts))
-        yield ClozeCallers(process, folder, tokenizer, graph)
 
 
 @dataclass(frozen=True, slots=True)
 class ClozeCallers:
-    """The process of callers for all servers; the texts lie in a folder. `graph` tells the right answers."""
+    """The callers of all servers. `graph` tells the right answers."""
 
-    process: LoadProcess
-    folder: Path
     tokenizer: Path
     graph: Path
 
@@ -91,9 +76,10 @@ class ClozeCallers:
             # One after the other: a server that has just started may refuse many calls, until it knows how fast it is.
             return [await client.fill(text) for text in texts]
 
-    def read(self, title: str, server: Running, cell: Cell, calls: int) -> Reading:
-        texts = str(self.folder / str(cell.length))
-        return self.process.run(ClozeLoad(title, server.target, MODEL, str(self.tokenizer), texts, cell.callers, calls))
+    def read(self, title: str, server: Running, cell: Cell, lasting: float) -> Answers:
+        """Runs a cell's callers for some seconds."""
+        texts = TEXTS[cell.length]
+        return send(ClozeCalls(title, server.target, MODEL, str(self.tokenizer), texts, cell.callers, lasting))
 
 
 def fill_directly(graph: Graph, tokenizer: Tokenizer, text: str) -> Answer:

@@ -7,13 +7,12 @@ from typing import Protocol, Self, TypeAlias
 import bertscope
 import grpc
 import numpy as np
-from bertscope.inference import open_inference_pb2 as messages
-from bertscope.inference import open_inference_pb2_grpc as services
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from benchmarks.lib.caller_process import OPTIONS
+from benchmarks.lib.open_inference import request, stub
 from benchmarks.peers.graph import INPUTS
-from benchmarks.peers.load import OPTIONS
 
 IDS = INPUTS[0]
 TOP_K = 5
@@ -64,7 +63,7 @@ class TensorClient:
 
     def __init__(self, channel: grpc.aio.Channel, model: str, tokenizer: Tokenizer) -> None:
         self._channel, self._model, self._tokenizer = channel, model, tokenizer
-        self._call = services.GRPCInferenceServiceStub(channel).ModelInfer
+        self._call = stub(channel).ModelInfer
 
     @classmethod
     def connect(cls, target: str, model: str, tokenizer: str) -> Self:
@@ -74,17 +73,9 @@ class TensorClient:
         inputs, position = tokenized(self._tokenizer, text)
         if self.gathered:
             inputs[POSITION] = np.array([[position]])
-        reply = await self._call(self._request(inputs))
+        reply = await self._call(request(self._model, inputs))
         scores = np.frombuffer(reply.raw_output_contents[0], np.float32)
         return likeliest(self._tokenizer, scores if self.gathered else scores.reshape(inputs[IDS].size, -1)[position])
-
-    def _request(self, inputs: dict[str, NDArray[np.int64]]) -> messages.ModelInferRequest:
-        tensor = messages.ModelInferRequest.InferInputTensor
-        return messages.ModelInferRequest(
-            model_name=self._model,
-            inputs=[tensor(name=name, datatype="INT64", shape=values.shape) for name, values in inputs.items()],
-            raw_input_contents=[values.tobytes() for values in inputs.values()],
-        )
 
     async def close(self) -> None:
         await self._channel.close()

@@ -3,67 +3,60 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.peers.environments import UnavailableError
-from benchmarks.peers.load import Reading
-from benchmarks.peers.processes import identity
-from benchmarks.peers.sides import Running, Setting, Side
+from benchmarks.lib.calls import Answers
+from benchmarks.lib.environments import UnavailableError
+from benchmarks.lib.sides import Row, take_turns
+from benchmarks.peers.running import Running, Setting, Side, identity
 
 TRIAL_SECONDS, ROUND_SECONDS = 1.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One line of the table. `length` is the number of tokens of a text."""
+    """Texts of a number of tokens, so many in each call of so many callers."""
 
     length: int
     callers: int
     texts: int
 
+    def __str__(self) -> str:
+        texts = "1 text" if self.texts == 1 else f"{self.texts} texts"
+        callers = "1 caller" if self.callers == 1 else f"{self.callers} callers"
+        return f"{self.length} tokens, {callers}, {texts} a call"
+
 
 class Client(Protocol):
-    """The callers of all servers, in one process of their own. A server is named by its title in the table."""
+    """The callers of all servers. A server is named by its title in the table."""
 
     def check(self, title: str, server: Running) -> None:
         """Raises ValueError if a server's answers are wrong."""
 
-    def read(self, title: str, server: Running, cell: Cell, calls: int) -> Reading:
-        """Returns the measurements of a cell's callers."""
+    def read(self, title: str, server: Running, cell: Cell, lasting: float) -> Answers:
+        """Runs a cell's callers for some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """A comparison: the servers by their titles, ours first, on some cells.
 
-    searched: the cells on which settings are tried. bare: returns a function that runs a cell without a server, see Compared;
-    None if there is none.
+    searched: the cells on which settings are tried. bare: runs a cell without a server; None if nothing does.
     """
 
     title: str
     sides: Mapping[str, Side]
     cells: Sequence[Cell]
     searched: Sequence[Cell]
-    client: Callable[[], AbstractContextManager[Client]]
-    bare: Callable[[Cell], Callable[[], float]] | None = None
-
-
-def count_calls(client: Client, title: str, server: Running, cell: Cell, lasting: float) -> int:
-    """Returns how many calls take about `lasting` seconds; at least one for each caller."""
-    count = cell.callers
-    while True:
-        per_second = client.read(title, server, cell, count).rate / cell.texts
-        if 4 * count > per_second * lasting:
-            return cell.callers * math.ceil(per_second * lasting / cell.callers)
-        count *= 4
+    client: Client
+    bare: Callable[[Cell], Callable[[], Answers]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,54 +73,29 @@ def choose(job: Job, title: str, environments: Path) -> Chosen:
     tried: list[tuple[float, Chosen]] = []
     for setting in side.settings:
         try:
-            with (
-                tempfile.TemporaryDirectory() as scratch,
-                setting.start(side.model, environments, Path(scratch)) as server,
-                job.client() as client,
-            ):
-                client.check(title, server)
+            with tempfile.TemporaryDirectory() as scratch, setting.start(side.model, environments, Path(scratch)) as server:
+                job.client.check(title, server)
                 who = identity(server.target)
-                rates = [_trial(client, title, server, cell) for cell in job.searched]
+                rates = [job.client.read(title, server, cell, TRIAL_SECONDS).rate for cell in job.searched]
         except UnavailableError as error:
             if not tried:
                 return Chosen(None, str(error))
             print(f"  {setting.title}: left out, {error}", file=sys.stderr)
             continue
-        print(f"  {setting.title}: {', '.join(f'{rate:.0f}' for rate in rates)} texts/s", file=sys.stderr)
+        print(f"  {setting.title}: {', '.join(f'{rate:.0f}' for rate in rates)} calls/s", file=sys.stderr)
         tried.append((statistics.geometric_mean(rates), Chosen(setting, f"{who}, {setting.title}")))
     return max(tried, key=lambda entry: entry[0])[1]
 
 
-def _trial(client: Client, title: str, server: Running, cell: Cell) -> float:
-    return client.read(title, server, cell, count_calls(client, title, server, cell, TRIAL_SECONDS)).rate
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A cell, round by round: the measurements of each server's callers, and of the bare graph if there is one.
-
-    bare: one text, milliseconds at the median, for a cell with one of them; else texts per second at the best batch.
-    """
-
-    cell: Cell
-    readings: dict[str, list[Reading]]
-    bare: list[float]
-
-
-def compare(job: Job, servers: Mapping[str, Running], rounds: int) -> Iterator[Compared]:
-    """Yields every cell; the first server decides how many calls a round has."""
-    with job.client() as client:
-        for cell in job.cells:
-            title, server = next(iter(servers.items()))
-            calls = count_calls(client, title, server, cell, ROUND_SECONDS)
-            alone = job.bare(cell) if job.bare else None
-            compared = Compared(cell, {title: [] for title in servers}, [])
-            for _ in range(rounds):
-                for title, server in servers.items():
-                    compared.readings[title].append(client.read(title, server, cell, calls))
-                if alone is not None:
-                    compared.bare.append(alone())
-            yield compared
+def compare(job: Job, servers: Mapping[str, Running], cells: Sequence[Cell], rounds: int) -> Iterator[Row]:
+    """Yields the readings of some cells."""
+    for cell in cells:
+        asks: dict[str, Callable[[], Answers]] = {
+            title: partial(job.client.read, title, server, cell, ROUND_SECONDS) for title, server in servers.items()
+        }
+        if job.bare:
+            asks["in-process"] = job.bare(cell)
+        yield take_turns(f"{job.title}, {cell}", cell.texts, asks, rounds)
 
 
 @contextlib.contextmanager

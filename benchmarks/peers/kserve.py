@@ -10,11 +10,10 @@ from pathlib import Path
 
 import onnxruntime
 
-from benchmarks.lib.own_process import ROOT
-from benchmarks.peers.environments import interpreter
+from benchmarks.lib.environments import interpreter
+from benchmarks.lib.processes import ROOT, process
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import process, wait_until_ready
-from benchmarks.peers.sides import MODEL, Running, Setting
+from benchmarks.peers.running import MODEL, Running, Setting, wait_until_ready
 from tools.deploy.programs import free_port
 
 PACKAGES = ("kserve>=0.21.0", f"onnxruntime=={onnxruntime.__version__}")
@@ -41,7 +40,7 @@ class KServe:
         job |= {"in_thread": self.in_thread, "uvloop": self.uvloop}
         command = [str(python), "-m", "benchmarks.peers.kserve_server", json.dumps(job)]
         with process(command, log, {"PYTHONPATH": str(ROOT)}) as started:
-            wait_until_ready(started, target, MODEL, log)
+            wait_until_ready(started, target, log)
             yield Running(target, (started,))
 
 

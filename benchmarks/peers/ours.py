@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.lib.serving import serving
 from benchmarks.peers.models import Written
-from benchmarks.peers.sides import MODEL, Running, Setting
+from benchmarks.peers.running import MODEL, Running, Setting
 
 QUEUE_SECONDS = 600
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,14 +12,14 @@ import numpy as np
 from bertscope.inference import open_inference_pb2 as messages
 from numpy.typing import NDArray
 
-from benchmarks.lib.measure import seconds
+from benchmarks.lib.calls import Answers, Calls, send
+from benchmarks.lib.measure import fastest, seconds
+from benchmarks.lib.open_inference import METHOD, infer, request
 from benchmarks.peers import kserve, ours, triton
-from benchmarks.peers.compare import TRIAL_SECONDS, Cell, Client, Job
+from benchmarks.peers.compare import TRIAL_SECONDS, Cell, Job
 from benchmarks.peers.graph import OUTPUT, Graph
-from benchmarks.peers.load import Load, Reading
 from benchmarks.peers.models import SHAPES, feeds, write_model
-from benchmarks.peers.processes import LoadProcess, infer
-from benchmarks.peers.sides import MODEL, Running, Side
+from benchmarks.peers.running import MODEL, Running, Side
 
 LENGTHS = (32, 128)
 TOLERANCE = 1e-4
@@ -36,64 +34,39 @@ COUNTS = {
 def job(shape: str, threads: int, processes: Sequence[int], folder: Path) -> Job:
     """Returns the comparison on an encoder of a shape in SHAPES, written to the folder."""
     model = write_model(SHAPES[shape], folder)
-    bare = Graph(str(model.graph), threads)
+    graph = Graph(str(model.graph), threads)
     sides = {"ours": ours.settings(threads, processes), "Triton": triton.settings(threads), "KServe": kserve.settings(threads)}
     return Job(
         title=SHAPES[shape].title,
         sides={title: Side(settings, model) for title, settings in sides.items()},
         cells=[Cell(length, *counts) for length in LENGTHS for counts in COUNTS[shape]],
         searched=[Cell(LENGTHS[0], callers, 1) for callers in (1, 8, 32)],
-        client=partial(callers, bare),
-        bare=partial(Bare, bare),
+        client=TensorCallers(graph),
+        bare=partial(_alone, graph),
     )
-
-
-def encode(inputs: Mapping[str, NDArray[np.int64]]) -> bytes:
-    """Returns a request for the graph's output, its tensors raw."""
-    tensors = messages.ModelInferRequest.InferInputTensor
-    request = messages.ModelInferRequest(
-        model_name=MODEL,
-        inputs=[tensors(name=name, datatype="INT64", shape=values.shape) for name, values in inputs.items()],
-        outputs=[messages.ModelInferRequest.InferRequestedOutputTensor(name=OUTPUT)],
-        raw_input_contents=[values.tobytes() for values in inputs.values()],
-    )
-    return request.SerializeToString()
-
-
-@contextlib.contextmanager
-def callers(bare: Graph) -> Iterator[Client]:
-    """Runs the process of callers."""
-    with tempfile.TemporaryDirectory() as folder, LoadProcess() as process:
-        yield TensorCallers(bare, process, Path(folder))
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCallers:
-    """The process of callers for all servers; requests lie in a folder."""
+    """The callers of all servers: bytes out, bytes in, nothing parsed. `graph` tells the right answers."""
 
-    bare: Graph
-    process: LoadProcess
-    folder: Path
-    reply_bytes: dict[tuple[str, Cell], int] = field(default_factory=dict)
+    graph: Graph
 
     def check(self, title: str, server: Running) -> None:
         """Raises ValueError if a server's answers differ from the graph's, at any token but padding."""
         for length in LENGTHS:
             inputs = feeds([length, length - 5, 3])
             mask = inputs["attention_mask"] == 1
-            found = _decode(infer(server.target, encode(inputs)))
-            worst = float(np.abs(found[mask] - self.bare.run(inputs)[mask]).max())
+            found = _decode(infer(server.target, request(MODEL, inputs, [OUTPUT]).SerializeToString()))
+            worst = float(np.abs(found[mask] - self.graph.run(inputs)[mask]).max())
             if not worst < TOLERANCE:
                 raise ValueError(f"the answers of {title} are off by {worst}")
 
-    def read(self, title: str, server: Running, cell: Cell, calls: int) -> Reading:
-        path = self.folder / f"{cell.length}-{cell.texts}"
-        if not path.exists():
-            path.write_bytes(encode(feeds([cell.length] * cell.texts)))
-        expected = self.reply_bytes.get((server.target, cell))
-        if expected is None:
-            expected = self.reply_bytes[server.target, cell] = len(infer(server.target, path.read_bytes()))
-        return self.process.run(Load(server.target, str(path), expected, cell.callers, calls, cell.texts))
+    def read(self, title: str, server: Running, cell: Cell, lasting: float) -> Answers:
+        """Runs a cell's callers for some seconds."""
+        data = request(MODEL, feeds([cell.length] * cell.texts), [OUTPUT]).SerializeToString()
+        processes = tuple(process.pid for process in server.processes)
+        return send(Calls(server.target, METHOD, data, cell.callers, lasting, processes))
 
 
 def _decode(reply: bytes) -> NDArray[np.float32]:
@@ -101,20 +74,17 @@ def _decode(reply: bytes) -> NDArray[np.float32]:
     return np.frombuffer(message.raw_output_contents[0], np.float32).reshape(tuple(message.outputs[0].shape))
 
 
-class Bare:
-    """The graph alone, in this process, on the texts of a cell; see Compared."""
+def _alone(graph: Graph, cell: Cell) -> partial[Answers]:
+    """Returns what runs the graph in this process on the texts of a cell, in batches of the best size."""
+    batches = {size: feeds([cell.length] * size) for size in BARE_BATCHES if size <= cell.texts}
+    best = fastest(list(batches), lambda size: [graph.run(batches[size]) for _ in range(BARE_BATCHES[-1] // size)])
 
-    def __init__(self, graph: Graph, cell: Cell) -> None:
-        self._graph, self._texts = graph, cell.texts
-        batches = {size: feeds([cell.length] * size) for size in BARE_BATCHES if size <= cell.texts}
-        for batch in batches.values():
-            graph.run(batch)
-        self._size = min(batches, key=lambda size: min(seconds(lambda: graph.run(batches[size])) for _ in range(3)) / size)
-        self._batch = batches[self._size]
-
-    def __call__(self) -> float:
-        times = [seconds(lambda: self._graph.run(self._batch))]
+    def run() -> Answers:
+        times = [seconds(lambda: graph.run(batches[best]))]
         while sum(times) < TRIAL_SECONDS:
-            times.append(seconds(lambda: self._graph.run(self._batch)))
-        middle = statistics.median(times)
-        return 1000 * middle if self._texts == 1 else self._size / middle
+            times.append(seconds(lambda: graph.run(batches[best])))
+        # As many calls of the cell as would have the texts of these runs.
+        latencies = [taken * cell.texts / best for taken in times]
+        return Answers(latencies, statistics.median(latencies) * len(latencies))
+
+    return partial(run)

@@ -13,11 +13,10 @@ from pathlib import Path
 import onnx
 import onnxruntime
 
-from benchmarks.lib.own_process import ROOT
-from benchmarks.peers.environments import PYTHON, UnavailableError, interpreter, library_folder
+from benchmarks.lib.environments import PYTHON, UnavailableError, interpreter, library_folder
+from benchmarks.lib.processes import ROOT, process
 from benchmarks.peers.models import Written
-from benchmarks.peers.processes import process, wait_until_ready
-from benchmarks.peers.sides import MODEL, Running, Setting
+from benchmarks.peers.running import MODEL, Running, Setting, wait_until_ready
 from tools.deploy.programs import free_port
 
 PACKAGES = ("nvidia-pytriton>=0.7.0", f"onnxruntime=={onnxruntime.__version__}")
@@ -70,7 +69,7 @@ class Triton:
             "LD_LIBRARY_PATH": f"{packages / 'nvidia_pytriton.libs'}:{library_folder(python)}",
         }
         with process(command, log, environment) as started:
-            wait_until_ready(started, target, MODEL, log)
+            wait_until_ready(started, target, log)
             yield Running(target, (started,))
 
     def _config(self, file: Path) -> str:

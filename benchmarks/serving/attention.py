@@ -3,7 +3,7 @@ streams."""
 
 from __future__ import annotations
 
-import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,34 +12,33 @@ import grpc
 import numpy as np
 import torch
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, common_pb2
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from benchmarks.lib.measure import Claim, in_turn, per_second
+from benchmarks.lib.measure import Claim, in_turn, mebibytes, per_second, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
-from benchmarks.lib.texts import texts_of_lengths, write_bert_base
+from benchmarks.lib.texts import bert_base, plain, texts_of_lengths
 
-TEXTS = 32
-LENGTH = 128
+OPTIONS = (ROUNDS,)
+TEXTS, LENGTH = 32, 128
 BEST_BATCH = 8
 """The in-process side's best batch size of 1, 4, 8, 16 and 32 on two cores."""
 
 LONG = 512
-LAYER_BYTES = 12 * LONG * LONG * 4
-MIB = 1024 * 1024
+ALLOWED_BYTES = 64 * 2**20 + 12 * LONG * LONG * 4
+"""64 MiB, and the maps of a layer of a long text."""
 
 
-def claims(rounds: int) -> Iterator[Claim]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = write_bert_base(Path(name))
-        with serving("--model", f"bert-base={folder}") as server, bertscope.Client(server.target) as client:
-            yield _memory(server, client)
-            yield _speed(client, folder, rounds)
+def claims(options: Namespace) -> Iterator[Claim]:
+    """Yields memory, then speed, of a bert-base."""
+    with bert_base() as folder, serving("--model", f"bert-base={folder}") as server, bertscope.Client(server.target) as client:
+        yield _memory(server, client)
+        yield _speed(client, folder, options.rounds)
 
 
 def _speed(client: bertscope.Client, folder: Path, rounds: int) -> Claim:
     texts = texts_of_lengths([LENGTH] * TEXTS, mask=False)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForMaskedLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval().base_model
+    whole, tokenizer = plain(folder, attn_implementation="eager")
+    model = whole.base_model
 
     @torch.inference_mode()
     def theirs() -> list[np.ndarray]:
@@ -66,11 +65,9 @@ def _memory(server: Running, client: bertscope.Client) -> Claim:
     for _ in client.extract_attention(text):
         pass  # the first stream fills memory pools once; the second shows the memory of streaming
     idle = server.resident_bytes()
-    peak = idle
     request = attention_pb2.ExtractAttentionRequest(inputs=[common_pb2.TextInput(text=text[0])])
-    with grpc.insecure_channel(server.target) as channel:
+    with grpc.insecure_channel(server.target) as channel, server.peak() as peak:
         for _ in attention_pb2_grpc.AttentionServiceStub(channel).ExtractAttention(request):
-            peak = max(peak, server.resident_bytes())
-    grown, allowed = (peak - idle) / MIB, 64 + LAYER_BYTES / MIB
-    what = f"server memory while a {LONG}-token bert-base text (151 MB of maps) streams, MiB over idle / allowed"
-    return Claim(what, f"{grown:.0f} MiB", f"{allowed:.0f} MiB", grown / allowed, (grown / allowed,) * 2, "at most 1")
+            pass
+    what = f"server memory while a {LONG}-token bert-base text (151 MB of maps) streams, over idle / allowed"
+    return share(what, [peak[0] - idle], [ALLOWED_BYTES], mebibytes, "at most 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,27 +16,25 @@ from bertscope_service.analyses.observers.masks import MaskScores
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.torch.loading import load_encoder
-from transformers import AutoModelForMaskedLM, AutoTokenizer, pipeline
+from transformers import pipeline
 
-from benchmarks.lib.measure import Claim, in_turn, per_second, seconds
+from benchmarks.lib.measure import Claim, fastest, in_turn, per_second
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
-from benchmarks.lib.texts import cloze_texts
+from benchmarks.lib.texts import cloze_texts, plain
 
+OPTIONS = (ROUNDS,)
 CALLERS = 8
 BATCH_TOKENS = 1024
 TOP_K = 5
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Measures texts per second of 8 callers at a time, with one text, eight, or an eighth of all texts in a call."""
-    texts = cloze_texts()
-    fill = pipeline(
-        "fill-mask",
-        model=AutoModelForMaskedLM.from_pretrained(EMBEDDED_FOLDER, dtype=torch.float32),
-        tokenizer=AutoTokenizer.from_pretrained(EMBEDDED_FOLDER),
-        top_k=TOP_K,
-    )
-    best = min((8, 32, 64, 128), key=lambda size: seconds(lambda: fill(texts, batch_size=size)))
+    texts, rounds = cloze_texts(), options.rounds
+    model, tokenizer = plain()
+    fill = pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=TOP_K)
+    best = fastest((8, 32, 64, 128), lambda size: fill(texts, batch_size=size))
     direct = Direct()
     rate = per_second(len(texts), "texts")
     expected = [entry[0]["token"] for entry in fill(texts, batch_size=best)]

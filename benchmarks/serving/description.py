@@ -1,11 +1,10 @@
 """Measures DescribeAttention through gRPC against bare forward passes in the same server, against streaming the maps and
-reducing
-them in the client, and against `model(..., output_attentions=True)` and numpy in-process."""
+reducing them in the client, and against `model(..., output_attentions=True)` and numpy in-process."""
 
 from __future__ import annotations
 
 import random
-import tempfile
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,13 @@ from bertscope.inference import open_inference_pb2_grpc
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_statistics_pb2, common_pb2
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from benchmarks.lib.measure import Claim, all_in_turn, per_second
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
-from benchmarks.lib.texts import texts_of_lengths, write_bert_base
+from benchmarks.lib.texts import bert_base, plain, texts_of_lengths
 
+OPTIONS = (ROUNDS,)
 BEST_BATCH = 8
 """The in-process side's best batch size of 1, 4, 8, 16 and 32 on two cores."""
 
@@ -46,22 +46,21 @@ class Work:
     texts: list[str]
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
+    """Yields the comparisons of a bert-base and of the embedded model."""
     draw = random.Random(5)
     sentences = [draw.randint(8, 40) for _ in range(256)]
-    with tempfile.TemporaryDirectory() as name:
-        base = write_bert_base(Path(name))
-        with serving("--runtime", "torch", "--model", f"bert-base={base}", "--model", "mini=" + str(EMBEDDED_FOLDER)) as server:
-            for work in (
-                Work("bert-base, 32 texts of 128 tokens", "bert-base", base, texts_of_lengths([128] * 32, mask=False)),
-                Work(
-                    "embedded model, 64 texts of 128 tokens", "mini", EMBEDDED_FOLDER, texts_of_lengths([128] * 64, mask=False)
-                ),
-                Work(
-                    "embedded model, 256 texts of 8-40 tokens", "mini", EMBEDDED_FOLDER, texts_of_lengths(sentences, mask=False)
-                ),
-            ):
-                yield from _compare(server, work, rounds)
+    with (
+        bert_base() as base,
+        serving("--runtime", "torch", f"--model=bert-base={base}", f"--model=mini={EMBEDDED_FOLDER}") as server,
+    ):
+        for what, model, folder, lengths in (
+            ("bert-base, 32 texts of 128 tokens", "bert-base", base, [128] * 32),
+            ("embedded model, 64 texts of 128 tokens", "mini", EMBEDDED_FOLDER, [128] * 64),
+            ("embedded model, 256 texts of 8-40 tokens", "mini", EMBEDDED_FOLDER, sentences),
+        ):
+            work = Work(what, model, folder, texts_of_lengths(lengths, mask=False))
+            yield from _compare(server, work, options.rounds)
 
 
 def _compare(server: Running, work: Work, rounds: int) -> Iterator[Claim]:
@@ -98,9 +97,8 @@ class _Sides:
         self._work = work
         self._name = f"models/{work.model}"
         self._inputs = [common_pb2.TextInput(text=text) for text in work.texts]
-        self._tokenizer = AutoTokenizer.from_pretrained(work.folder)
-        whole = AutoModelForMaskedLM.from_pretrained(work.folder, attn_implementation="eager", dtype=torch.float32)
-        self._model = whole.eval().base_model
+        whole, self._tokenizer = plain(work.folder, attn_implementation="eager")
+        self._model = whole.base_model
 
     def described(self) -> attention_statistics_pb2.DescribeAttentionResponse:
         request = attention_statistics_pb2.DescribeAttentionRequest(model=self._name, inputs=self._inputs)

@@ -8,25 +8,24 @@ other applies the head at the mask alone.
 from __future__ import annotations
 
 import sys
-import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
-from typing import Any
 
 import bertscope
 import numpy as np
 import torch
-from bertscope_service.embedded import EMBEDDED_FOLDER
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from benchmarks.lib.environments import UnavailableError, importable
 from benchmarks.lib.measure import Claim, all_in_turn, per_second
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
-from benchmarks.peers.environments import UnavailableError, packages_folder
+from benchmarks.lib.texts import plain
 
+OPTIONS = (ROUNDS,)
 Floats = NDArray[np.float64]
 CAPTUM = "captum==0.9.0"
 """Installed without dependencies: it runs on our own PyTorch."""
@@ -57,14 +56,14 @@ class Peers:
     """Captum on transformers' model with the weights of the server's. Raises UnavailableError if it can't be installed."""
 
     def __init__(self) -> None:
-        sys.path.append(str(packages_folder(Path(tempfile.gettempdir()) / "bertscope-captum", (CAPTUM,))))
+        importable("captum", (CAPTUM,))
         self._integrated = import_module("captum.attr").LayerIntegratedGradients
-        self.model = AutoModelForMaskedLM.from_pretrained(EMBEDDED_FOLDER, dtype=torch.float32).eval()
-        tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_FOLDER)
-        self.entries = tokenizer.convert_tokens_to_ids([ANSWER, OTHER])
-        self.texts = [self._read(text, tokenizer) for text in TEXTS]
+        self.model, self._tokenizer = plain()
+        self.entries = self._tokenizer.convert_tokens_to_ids([ANSWER, OTHER])
+        self.texts = list(map(self._read, TEXTS))
 
-    def _read(self, text: str, tokenizer: Any) -> Masked:
+    def _read(self, text: str) -> Masked:
+        tokenizer = self._tokenizer
         ids = torch.tensor([tokenizer(text)["input_ids"]])
         special = torch.tensor([[*tokenizer.all_special_ids]])
         words = (ids[0, :, None] != special).all(dim=1)
@@ -72,11 +71,11 @@ class Peers:
         return Masked(ids, absent, torch.nonzero(words)[:, 0], int((ids[0] == tokenizer.mask_token_id).nonzero()))
 
     def everywhere(self, ids: torch.Tensor, place: int) -> torch.Tensor:
-        """Scores from the logits of all positions, [n]."""
+        """Returns scores from the logits of all positions, [n]."""
         return self._difference(self.model(input_ids=ids).logits[:, place])
 
     def at_mask(self, ids: torch.Tensor, place: int) -> torch.Tensor:
-        """Scores from the logits at the mask, [n]."""
+        """Returns scores from the logits at the mask, [n]."""
         return self._difference(self.model.cls(self.model.bert(input_ids=ids).last_hidden_state[:, place]))
 
     def _difference(self, logits: torch.Tensor) -> torch.Tensor:
@@ -96,7 +95,7 @@ class Peers:
         return found
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Yields comparisons for one text, and for all in one call."""
     try:
         peers = Peers()
@@ -112,22 +111,13 @@ def claims(rounds: int) -> Iterator[Claim]:
 
         for texts in (1, len(TEXTS)):
             unit, size = per_second(texts, "texts"), f"{texts} text{'s' * (texts > 1)} of 10 words"
-            asked = partial(ours, texts)
             sides = {
                 "captum that decodes all positions": partial(peers.integrated, peers.everywhere, texts),
                 "captum whose forward applies the head at the mask": partial(peers.integrated, peers.at_mask, texts),
             }
-            for name, pair in zip(sides, all_in_turn(asked, _equal(asked, list(sides.values())), rounds), strict=True):
+            wanted = np.concatenate(ours(texts))
+            for side in sides.values():
+                np.testing.assert_allclose(np.concatenate(side()), wanted, rtol=0, atol=TOLERANCE)
+            for name, pair in zip(sides, all_in_turn(partial(ours, texts), list(sides.values()), options.rounds), strict=True):
                 goal = "at least 1.5" if "all positions" in name else ""
                 yield pair.claim(f"{size}, {STEPS} steps of integrated gradients / {name}", goal, unit)
-
-
-def _equal(ours: Callable[[], list[Floats]], peers: list[Callable[[], list[Floats]]]) -> list[Callable[[], list[Floats]]]:
-    """Returns the peers. Raises ValueError if one gives other values than ours."""
-    found = ours()
-    for peer in peers:
-        worst = max(float(np.abs(one - other).max()) for one, other in zip(found, peer(), strict=True))
-        print(f"largest difference of a value: {worst:.1e}", file=sys.stderr)
-        if worst > TOLERANCE:
-            raise ValueError(f"values differ by {worst:.1e} logits, so that times can't be compared")
-    return peers

@@ -3,10 +3,9 @@ the bytes that it sends."""
 
 from __future__ import annotations
 
-import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 
 import bertscope
@@ -16,10 +15,12 @@ from bertscope.v1 import common_pb2
 from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1.inspection_pb2_grpc import InspectionServiceStub
 
-from benchmarks.lib.measure import Claim, in_turn
+from benchmarks.lib.measure import Claim, in_turn, milliseconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
-from benchmarks.lib.texts import texts_of_lengths, write_bert_base
+from benchmarks.lib.texts import bert_base, texts_of_lengths
 
+OPTIONS = (ROUNDS,)
 GOALS = {9: (0.050, 0.120), 83: (0.100, 0.200)}
 """Seconds to the predictions and to everything after a click, by tokens, on an idle machine of two cores."""
 
@@ -32,8 +33,9 @@ CHANGE = bertscope.zero(2, [3])
 LONG, MEGABYTE = 512, 1_000_000
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Silences one head of the embedded model; both sides in turn."""
+    rounds = options.rounds
     with serving() as server, bertscope.Client(server.target) as client:
         for length, goals in GOALS.items():
             (text,) = texts_of_lengths([length], mask=True)
@@ -48,10 +50,8 @@ def _latencies(client: bertscope.Client, text: str, length: int, goals: Sequence
     taken = [[_click(client, text) for _ in range(CLICKS)] for _ in range(rounds)]
     for place, (what, goal) in enumerate(zip(("the predictions", "everything"), goals, strict=True)):
         medians = [median(click[place] for click in clicks) for clicks in taken]
-        ratios = [seconds / goal for seconds in medians]
         name = f"Inspect, two runs and pictures of all heads, {length} tokens: median time to {what} / goal"
-        spread = (min(ratios), max(ratios))
-        yield Claim(name, _milliseconds(median(medians)), _milliseconds(goal), median(ratios), spread, "at most 1")
+        yield share(name, medians, [goal] * rounds, milliseconds, "at most 1")
 
 
 def _click(client: bertscope.Client, text: str) -> tuple[float, float]:
@@ -102,18 +102,15 @@ def _bytes() -> Claim:
     request = inspection.InspectRequest(
         input=common_pb2.TextInput(text=text), interventions=[zero], compare_untouched=True, maps=[pictures]
     )
-    with tempfile.TemporaryDirectory() as name:
-        folder = write_bert_base(Path(name))
-        with serving("--model", f"bert-base={folder}") as server, grpc.insecure_channel(server.target) as channel:
-            sent = sum(response.ByteSize() for response in InspectionServiceStub(channel).Inspect(request))
-    share = sent / MEGABYTE
+    with (
+        bert_base() as folder,
+        serving("--model", f"bert-base={folder}") as server,
+        grpc.insecure_channel(server.target) as channel,
+    ):
+        sent = sum(response.ByteSize() for response in InspectionServiceStub(channel).Inspect(request))
     what = f"Inspect, bytes of 12 x 12 heads at {LONG} tokens, pictures of {PIXELS} pixels / 1 MB"
-    return Claim(what, f"{sent / 1000:.0f} kB", "1000 kB", share, (share, share), "at most 1")
+    return share(what, [sent], [MEGABYTE], lambda size: f"{size / 1000:.0f} kB", "at most 1")
 
 
 def _a_click(seconds: float) -> str:
-    return _milliseconds(seconds / CLICKS)
-
-
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.1f} ms"
+    return milliseconds(seconds / CLICKS)

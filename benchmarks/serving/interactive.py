@@ -4,78 +4,54 @@ sweep."""
 from __future__ import annotations
 
 import threading
+from argparse import Namespace
 from collections.abc import Iterator
+from functools import partial
 from statistics import median
 
 import bertscope
 import numpy as np
 
-from benchmarks.lib.measure import Claim, seconds
+from benchmarks.lib.background import beside, small_calls
+from benchmarks.lib.measure import Claim, milliseconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import cloze_texts
 
-CALLS = 100
+OPTIONS = (ROUNDS,)
 ALONE = 6
 """The number of effects measured before the calls begin, to learn how long a batch of the sweep takes."""
 
-TEXT = "Paris is the capital of [MASK]."
 
-
-def claims(rounds: int) -> Iterator[Claim]:
-    """Measures 95th percentiles of CALLS calls in a row, both sides in turn; the sweep is over all heads of the same model."""
+def claims(options: Namespace) -> Iterator[Claim]:
+    """Measures 95th percentiles of calls in a row, both sides in turn; the sweep is over all heads of the same model."""
     with serving() as server, bertscope.Client(server.target) as client:
-        for _ in range(CALLS):
-            client.fill_mask(TEXT)
-        idle, loaded, batches = [], [], []
-        for _ in range(rounds):
+        small_calls(client)
+        idle, loaded, batches = list[float](), list[float](), list[float]()
+        for _ in range(options.rounds):
             idle.append(_p95(client))
-            with _Sweeping(server) as sweeping:
+            with beside(partial(_sweep, server, batches)):
                 loaded.append(_p95(client))
-            batches.append(sweeping.batch_seconds)
-        allowed = [2 * quiet + batch for quiet, batch in zip(idle, batches, strict=True)]
-        ratios = [busy / most for busy, most in zip(loaded, allowed, strict=True)]
-        what = (
-            f"p95 of a small cloze call with a sweep running / twice its idle p95 ({median(idle) * 1000:.1f} ms) plus one "
-            f"batch of the sweep ({median(batches) * 1000:.0f} ms)"
-        )
-        ours, theirs = (f"{median(side) * 1000:.1f} ms" for side in (loaded, allowed))
-        yield Claim(what, ours, theirs, median(ratios), (min(ratios), max(ratios)), "at most 1")
+    allowed = [2 * quiet + batch for quiet, batch in zip(idle, batches, strict=True)]
+    quiet, batch = milliseconds(median(idle)), milliseconds(median(batches))
+    what = (
+        f"p95 of a small cloze call with a sweep running / twice its idle p95 ({quiet}) plus one batch of the sweep ({batch})"
+    )
+    yield share(what, loaded, allowed, milliseconds, "at most 1")
 
 
 def _p95(client: bertscope.Client) -> float:
-    return float(np.percentile([seconds(lambda: client.fill_mask(TEXT)) for _ in range(CALLS)], 95))
+    return float(np.percentile(small_calls(client), 95))
 
 
-class _Sweeping:
-    """A running sweep, from another connection, while this is entered; `batch_seconds` is its mean batch."""
-
-    def __init__(self, server: Running) -> None:
-        self._server = server
-        self._running = threading.Event()
-        self._thread = threading.Thread(target=self._sweep)
-        self._stop = False
-        self.batch_seconds = 0.0
-
-    def __enter__(self) -> _Sweeping:
-        self._thread.start()
-        self._running.wait()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop = True
-        self._thread.join()
-
-    def _sweep(self) -> None:
-        with bertscope.Client(self._server.target) as client, client.sweep_heads(bertscope.Divergence(cloze_texts())) as sweep:
-            before, count = self._batches()
-            for number, _ in enumerate(sweep):
-                if number == ALONE:
-                    spent, batches = self._batches()
-                    self.batch_seconds = (spent - before) / (batches - count)
-                    self._running.set()
-                if self._stop:
-                    break
-
-    def _batches(self) -> tuple[float, float]:
-        name = "bertscope_batch_seconds"
-        return self._server.metric(f"{name}_sum"), self._server.metric(f"{name}_count")
+def _sweep(server: Running, batches: list[float], begun: threading.Event, over: threading.Event) -> None:
+    """Sweeps, from another connection; adds the mean seconds of its batches to `batches`."""
+    with bertscope.Client(server.target) as client, client.sweep_heads(bertscope.Divergence(cloze_texts())) as sweep:
+        before = server.batches()
+        for number, _ in enumerate(sweep):
+            if number == ALONE:
+                spent, count = (now - then for now, then in zip(server.batches(), before, strict=True))
+                batches.append(spent / count)
+                begun.set()
+            if over.is_set():
+                break

@@ -5,73 +5,53 @@ from __future__ import annotations
 import contextlib
 import threading
 import urllib.request
+from argparse import Namespace
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from statistics import median
+from functools import partial
 from typing import Any
 
 import bertscope
 import grpc
 
-from benchmarks.lib.measure import Claim, seconds
+from benchmarks.lib.background import TEXT, beside
+from benchmarks.lib.measure import Claim, milliseconds, seconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
 
-TEXT = "Paris is the capital of [MASK]."
+OPTIONS = (ROUNDS,)
 CALLS = 200
 CALLERS = 8
 SCRAPE_SECONDS = 1.0
 """Fifteen times as often as Prometheus scrapes by default."""
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Measures servers that differ in one flag, in turn: CALLS calls one after the other, and by CALLERS callers at a time."""
     with contextlib.ExitStack() as stack:
-        endpoint = stack.enter_context(_sink())
+        traced = ("--trace-endpoint", stack.enter_context(_sink()))
         plain = stack.enter_context(serving())
-        traced = ("--trace-endpoint", endpoint)
         sides = {
             "traced, all calls": (stack.enter_context(serving(*traced)), "at most 1.3"),
             "traced, 1 call in 100": (stack.enter_context(serving(*traced, "--trace-ratio", "0.01")), "at most 1.05"),
             "scraped each second": (plain, "at most 1.05"),
         }
         for name, (server, goal) in sides.items():
-            alone, together = _Costs(), _Costs()
-            for _ in range(rounds + 1):
-                for costs, ask in ((alone, _one_by_one), (together, _together)):
-                    quiet = ask(plain)
-                    with _scraping(plain) if server is plain else contextlib.nullcontext():
-                        costs.add(quiet, ask(server))
-            yield alone.claim(f"one small call, {name} / not", goal, "ms", CALLS / 1000)
-            yield together.claim(f"{CALLS} calls of each of {CALLERS} callers, {name} / not", goal, "s", 1.0)
+            for callers in (1, CALLERS):
+                found = []
+                for _ in range(options.rounds + 1):
+                    quiet = _ask(plain, callers)
+                    with beside(partial(_scrape, plain)) if server is plain else contextlib.nullcontext():
+                        found.append((_ask(server, callers), quiet))
+                # The first round warmed both sides up.
+                watched, quietly = zip(*found[1:], strict=True)
+                yield share(f"{CALLS} calls of each of {callers} callers, {name} / not", watched, quietly, milliseconds, goal)
 
 
-class _Costs:
-    """Times of rounds without and with; the first round warms both sides up."""
-
-    def __init__(self) -> None:
-        self._pairs: list[tuple[float, float]] = []
-
-    def add(self, quiet: float, watched: float) -> None:
-        self._pairs.append((quiet, watched))
-
-    def claim(self, what: str, goal: str, unit: str, scale: float) -> Claim:
-        quiet, watched = zip(*self._pairs[1:], strict=True)
-        ratios = [busy / idle for idle, busy in self._pairs[1:]]
-        ours, theirs = (f"{median(side) / scale:.3f} {unit}" for side in (watched, quiet))
-        return Claim(what, ours, theirs, median(ratios), (min(ratios), max(ratios)), goal)
-
-
-def _one_by_one(server: Running) -> float:
-    """Returns the seconds of CALLS calls, one after the other."""
-    with bertscope.Client(server.target) as client:
-        client.fill_mask(TEXT)
-        return seconds(lambda: [client.fill_mask(TEXT) for _ in range(CALLS)])
-
-
-def _together(server: Running) -> float:
-    """Returns the seconds of CALLS calls by each of CALLERS callers."""
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(CALLERS) as threads:
-        clients = [stack.enter_context(bertscope.Client(server.target)) for _ in range(CALLERS)]
+def _ask(server: Running, callers: int) -> float:
+    """Returns the seconds of CALLS calls by each of some callers."""
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(callers) as threads:
+        clients = [stack.enter_context(bertscope.Client(server.target)) for _ in range(callers)]
         list(threads.map(lambda client: client.fill_mask(TEXT), clients))
         return seconds(lambda: list(threads.map(_ask_on, clients)))
 
@@ -81,25 +61,14 @@ def _ask_on(client: bertscope.Client) -> None:
         client.fill_mask(TEXT)
 
 
-@contextlib.contextmanager
-def _scraping(server: Running) -> Iterator[None]:
+def _scrape(server: Running, begun: threading.Event, over: threading.Event) -> None:
     """Scrapes the metrics each SCRAPE_SECONDS, at least once."""
-    done = threading.Event()
-
-    def scrape() -> None:
-        while True:
-            with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
-                page.read()
-            if done.wait(SCRAPE_SECONDS):
-                return
-
-    with ThreadPoolExecutor(1) as thread:
-        scraping = thread.submit(scrape)
-        try:
-            yield
-        finally:
-            done.set()
-        scraping.result()
+    begun.set()
+    while True:
+        with urllib.request.urlopen(server.metrics_url, timeout=10) as page:
+            page.read()
+        if over.wait(SCRAPE_SECONDS):
+            return
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from argparse import Namespace
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,24 @@ from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.export_cache import exported
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
-from benchmarks.lib.measure import Claim, in_turn, per_second, seconds
+from benchmarks.lib.measure import Claim, fastest, in_turn, per_second
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
 from benchmarks.lib.texts import cloze_texts, write_bert_base
 from benchmarks.serving.cloze import CALLERS, Callers
 
+OPTIONS = (ROUNDS,)
 BATCHES = (8, 16, 32, 64, 128)
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Measures texts per second of the embedded model and of a bert-base, then the export of a bert-base."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         bert_base = write_bert_base(root / "bert-base")
-        yield from export_claims(bert_base, root, rounds)
+        yield from export_claims(bert_base, root, options.rounds)
         for folder, texts in ((EMBEDDED_FOLDER, cloze_texts()), (bert_base, cloze_texts()[::6])):
-            yield serving_claim(folder, texts, root / "cache", rounds)
+            yield serving_claim(folder, texts, root / "cache", options.rounds)
 
 
 def serving_claim(folder: Path, texts: list[str], cache: Path, rounds: int) -> Claim:
@@ -43,7 +46,7 @@ def serving_claim(folder: Path, texts: list[str], cache: Path, rounds: int) -> C
     source = inspect(folder)
     graphs = exported(source, source.digest(lambda _: None), cache)
     alone = Alone(graphs, folder, texts)
-    best = min(BATCHES, key=lambda size: seconds(lambda: alone(size)))
+    best = fastest(BATCHES, alone)
     expected = alone(best)
     flags = ("--runtime", "onnx", "--cache-folder", str(cache), "--model", f"served={folder}")
     with serving(*flags) as server, Callers(server.target) as callers:
@@ -99,13 +102,16 @@ def export_claims(folder: Path, root: Path, rounds: int) -> Iterator[Claim]:
         return load_encoder(folder, "bert", device=cpu, precision="fp32")
 
     caches = iter(range(1000))
-    unit: Callable[[float], str] = lambda taken: f"{taken:.2f} s"  # noqa: E731 - a name for the type
     fresh = in_turn(lambda: load(root / f"cache-{next(caches)}"), by_torch, min(rounds, 3))
-    yield fresh.claim("bert-base, export and load by ONNX Runtime / load by torch", "", unit)
+    yield fresh.claim("bert-base, export and load by ONNX Runtime / load by torch", "", _spent)
     again = in_turn(lambda: load(root / "cache"), by_torch, rounds)
-    yield again.claim("bert-base, load by ONNX Runtime from the cache / load by torch", "", unit)
+    yield again.claim("bert-base, load by ONNX Runtime from the cache / load by torch", "", _spent)
     graphs = exported(source, digest, root / "cache")
     sizes = [sum(path.stat().st_size for path in one.iterdir()) for one in (graphs, folder)]
     ratio = sizes[1] / sizes[0]
     ours, theirs = (f"{size / 1e6:.0f} MB" for size in sizes)
     yield Claim("bert-base, folder of the export / of the checkpoint, times smaller", ours, theirs, ratio, (ratio, ratio), "")
+
+
+def _spent(taken: float) -> str:
+    return f"{taken:.2f} s"

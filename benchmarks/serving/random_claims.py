@@ -1,6 +1,6 @@
 """Asks all claims of two panels of random models: none that takes training may hold.
 
-`python -m benchmarks random-claims` prints by how many models of each panel a claim is satisfied, and by how many its tests
+Prints by how many models of each panel a claim is satisfied, and by how many its tests
 alone are, without the question whether the model predicts words. Half of the models have a masked-LM head and are asked the
 claims that need one; the others, which can't be asked what they predict, are asked the rest: wide ones, whose probes take
 minutes, about attention alone. Claims were made by the panel "choice"; the panel "check" has other shapes, scales and seeds.
@@ -9,10 +9,8 @@ Claims about two models are asked of each and a copy whose weights differ a litt
 
 from __future__ import annotations
 
-import argparse
-import logging
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -26,11 +24,10 @@ from bertscope_workbench.papers.claim import Claim, read_claims
 from bertscope_workbench.papers.kept_results import KeptResults
 from bertscope_workbench.papers.run import Compared, run_claims
 from bertscope_workbench.papers.verdicts import DISAGREE, HOLDS, NOT_ASKED, JudgedClaim, conclude, judge
-from rich.console import Console
-from rich.table import Table
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
-from benchmarks.lib.measure import machine
+from benchmarks.lib.options import CLAIMS, option
+from benchmarks.lib.report import Report, Table
 from benchmarks.lib.serving import serving
 
 Shapes = Sequence[tuple[int, int]]
@@ -109,6 +106,12 @@ PANELS = {
     "choice": panel([(3, 128), (4, 32), (4, 64), (6, 48)], (0.2, 0.15, 0.08, 0.05, 0.02), 0, [(6, 384), (4, 384)]),
     "check": panel([(3, 64), (4, 48), (5, 96), (6, 32)], (0.18, 0.13, 0.1, 0.06, 0.03), 100, [(4, 256), (3, 512)]),
 }
+OPTIONS = (
+    CLAIMS,
+    option("--panel", "ask this panel alone; repeatable", action="append", choices=PANELS),
+    option("--members", "ask only so many models of each panel", type=int),
+    option("--kept", "keep the answers in this file, and take those that it has", type=Path),
+)
 
 
 @dataclass(frozen=True)
@@ -147,13 +150,15 @@ def checkpoints(members: Sequence[Member], folder: Path) -> list[str]:
     return [f"{path.name}={path}" for path in paths]
 
 
-def findings_table(found: dict[str, list[Asked]], claims: Sequence[Claim]) -> Table:
+def findings(found: dict[str, list[Asked]], claims: Sequence[Claim]) -> Table:
     """Returns how many models of each panel satisfy a claim that takes training, and by its tests alone, of those asked."""
-    table = Table("section", "claim", *(f"{name}: {what}" for name in found for what in ("holds", "by its tests alone")))
-    for claim in claims:
-        if claim.learned:
-            table.add_row(claim.section, claim.name, *(cell for asked in found.values() for cell in _cells(claim.name, asked)))
-    return table
+    headings = ("section", "claim", *(f"{name}: {what}" for name in found for what in ("holds", "by its tests alone")))
+    rows = [
+        (claim.section, claim.name, *(cell for asked in found.values() for cell in _cells(claim.name, asked)))
+        for claim in claims
+        if claim.learned
+    ]
+    return Table("Random models that satisfy a claim", headings, rows)
 
 
 def _cells(claim: str, asked: Sequence[Asked]) -> tuple[str, str]:
@@ -173,17 +178,8 @@ def faults(found: dict[str, list[Asked]]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Prints the table; exit status 1 if a random model satisfies a claim that takes training."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks random-claims", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--panel", action="append", choices=PANELS, help="ask this panel alone")
-    parser.add_argument("--members", type=int, help="ask only so many models of each panel")
-    parser.add_argument("--only", action="append", help="ask this claim or section alone; repeatable")
-    parser.add_argument("--kept", type=Path, help="keep the answers in this file, and take those that it has")
-    options = parser.parse_args(arguments)
-    logging.getLogger("transformers").setLevel(logging.ERROR)
+def report(options: Namespace) -> Report:
+    """Returns the table; a random model that satisfies a claim that takes training is a fault."""
     claims = read_claims(only=options.only or ())
     kept = KeptResults(options.kept, resume=True)
     found = {}
@@ -193,9 +189,8 @@ def main(arguments: Sequence[str]) -> int:
             flags = [f"--model={each}" for each in checkpoints(members, Path(folder))]
             with serving("--runtime=torch", *flags) as server, bertscope.Client(server.target) as client:
                 found[name] = ask(client, members, claims, kept)
-    console = Console(width=None if sys.stdout.isatty() else 180)
-    console.print(findings_table(found, claims))
-    wrong = faults(found)
-    for line in (f"claims that take training and that a random model satisfies: {', '.join(wrong) or 'none'}", machine()):
-        console.print(line, highlight=False, markup=False)
-    return int(bool(wrong))
+    verdicts = {
+        name: {one.member.name: {each.claim.name: each.verdict for each in one.claims} for one in asked}
+        for name, asked in found.items()
+    }
+    return Report([findings(found, claims)], {"verdicts": verdicts}, faults=faults(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, Pair, per_second, seconds
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.texts import write_bert_base
 
+OPTIONS = (ROUNDS,)
 CPU = torch.device("cpu")
 LENGTHS = (32, 128)
 BATCHES = (1, 8)
@@ -40,18 +43,18 @@ COMPARED = (
 """Both sides of each comparison, and the expected result: others find ONNX Runtime 2 to 3 times as fast as plain PyTorch."""
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Measures texts per second of the encoders in-process, one text and 8 at a time; every one in every round."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         encoders = build(write_bert_base(root / "whole"), root)
         for length in LENGTHS:
-            batch = [TokenSequence([101, *[2000 + place for place in range(length - 2)], 102], [0] * length)] * max(BATCHES)
+            batch = [TokenSequence([101, *range(2000, 1998 + length), 102], [0] * length)] * max(BATCHES)
             for size in BATCHES:
                 times = {name: list[float]() for name in encoders}
                 for encoder in encoders.values():
                     run(encoder, batch[:size])
-                for _ in range(rounds):
+                for _ in range(options.rounds):
                     for name, encoder in encoders.items():
                         times[name].append(seconds(lambda: run(encoder, batch[:size])))  # noqa: B023 - called at once
                 for ours, theirs, goal in COMPARED:

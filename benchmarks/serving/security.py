@@ -6,21 +6,23 @@ import contextlib
 import hashlib
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import bertscope
 import numpy as np
 import trustme
 
-from benchmarks.lib.measure import Claim, Pair, all_in_turn
+from benchmarks.lib.background import OWN_CONNECTION, TEXT
+from benchmarks.lib.measure import Claim, all_in_turn, milliseconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import texts_of_lengths
 
-TEXT = "Paris is the capital of [MASK]."
+OPTIONS = (ROUNDS,)
 CALLS = 100
 CONNECTIONS = 20
 STREAMED = texts_of_lengths([256] * 8, mask=False)
@@ -58,11 +60,11 @@ class Connected:
     def connect(self) -> None:
         """Opens new connections, each with its handshake and a call that computes nothing."""
         for _ in range(CONNECTIONS):
-            with _client(self.side, self.server, {"grpc.use_local_subchannel_pool": 1}) as client:
+            with _client(self.side, self.server, [OWN_CONNECTION]) as client:
                 client.get_model()
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Measures, for each kind of work, the time on each side over that in clear text without tokens, all in turn."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         plain, *others = (stack.enter_context(_asked(side)) for side in _sides(Path(name)))
@@ -76,14 +78,10 @@ def claims(rounds: int) -> Iterator[Claim]:
         for what, (work, times, goal) in works.items():
             for asked in (plain, *others):
                 work(asked)
-            pairs = all_in_turn(partial(work, plain), [partial(work, other) for other in others], rounds)
+            pairs = all_in_turn(partial(work, plain), [partial(work, other) for other in others], options.rounds)
             for other, pair in zip(others, pairs, strict=True):
-                yield _claim(f"{what}, with {other.side.name} / in clear text, for anyone", pair, times, goal)
-
-
-def _claim(what: str, pair: Pair, times: int, goal: str) -> Claim:
-    ours, theirs = (f"{1000 * median(side) / times:.2f} ms" for side in (pair.theirs, pair.ours))
-    return Claim(what, ours, theirs, median(pair.ratios), (min(pair.ratios), max(pair.ratios)), goal)
+                ours, theirs = ([taken / times for taken in side] for side in (pair.theirs, pair.ours))
+                yield share(f"{what}, with {other.side.name} / in clear text, for anyone", ours, theirs, milliseconds, goal)
 
 
 def _sides(folder: Path) -> list[Side]:
@@ -115,8 +113,8 @@ def _asked(side: Side) -> Iterator[Connected]:
         yield Connected(side, server, client)
 
 
-def _client(side: Side, server: Running, options: Mapping[str, int] | None = None) -> bertscope.Client:
-    return bertscope.Client(server.target, token=side.token, tls=side.tls, options=(options or {}).items())
+def _client(side: Side, server: Running, options: Sequence[tuple[str, int]] = ()) -> bertscope.Client:
+    return bertscope.Client(server.target, token=side.token, tls=side.tls, options=options)
 
 
 def _check_answers(plain: Connected, other: Connected) -> None:

@@ -1,6 +1,5 @@
 """Measures activation patching through gRPC, in turn with the same by hooks on transformers' module and by pyvene in this
-process, of the same weights, pair of texts and threads: the grid of all layers and positions, and all edges. Values are
-compared first.
+process, of the same weights, pair of texts and threads: the grid of all layers and positions. Values are compared first.
 
 Hooks run in two ways: as models come, with all positions decoded over the whole vocabulary, and as an expert writes it, with
 the head applied at the mask alone.
@@ -8,33 +7,41 @@ the head applied at the mask alone.
 
 from __future__ import annotations
 
-import random
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
+from typing import Any
 
 import bertscope
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from benchmarks.lib.measure import Claim, Pair, all_in_turn
+from benchmarks.lib.environments import UnavailableError, importable
+from benchmarks.lib.measure import Claim, all_in_turn, milliseconds
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
-from benchmarks.peers.environments import UnavailableError
-from benchmarks.serving.sites_peers import Edge, Floats, Hooked, by_pyvene
+from benchmarks.lib.texts import plain
 
+OPTIONS = (ROUNDS,)
+Floats = NDArray[np.float64]
+Change = Callable[[torch.Tensor], torch.Tensor]
 CLEAN = "The keys to the old cabinet [MASK] on the small table in there."
 CORRUPTED = "The key to the old cabinet [MASK] on the small table in there."
 ANSWERS = "are", "is"
 TOLERANCE = 1e-4
 """Logits of two libraries differ by a few 1e-6."""
-SAMPLE = 40
-"""Edges that the two passes run; the time of all is worked out from them."""
+PYVENE = ("pyvene==0.1.8",)
+"""Installed without dependencies: it runs on our own PyTorch and transformers."""
 PATIENCE_SECONDS = 1800.0
 
 
-def claims(rounds: int) -> Iterator[Claim]:
-    """Yields comparisons of the grid by both libraries, with pyvene by PyTorch alone, and of all edges by PyTorch."""
-    peer = Hooked(CLEAN, CORRUPTED, ANSWERS)
+def claims(options: Namespace) -> Iterator[Claim]:
+    """Yields comparisons by both runtimes, with pyvene by PyTorch alone."""
+    peer = Hooked()
     sides: dict[str, tuple[Callable[[], Floats], str]] = {
         "hooks, one at a time": (partial(peer.singly, peer.everywhere), "at least 5"),
         "hooks, a batch for each layer": (partial(peer.batched, peer.everywhere), "at least 1.7"),
@@ -51,13 +58,11 @@ def claims(rounds: int) -> Iterator[Claim]:
             ours = partial(_grid, client)
             wanted = ours()
             for name, (side, _) in sides.items():
-                _compare(name, side(), wanted)
-            pairs = all_in_turn(ours, [side for side, _ in sides.values()], rounds)
+                np.testing.assert_allclose(side(), wanted, rtol=0, atol=TOLERANCE, err_msg=name)
+            pairs = all_in_turn(ours, [side for side, _ in sides.values()], options.rounds)
             what = f"{wanted.shape[0]} layers x {wanted.shape[1]} positions, {runtime}"
             for (name, (_, goal)), pair in zip(sides.items(), pairs, strict=True):
-                yield pair.claim(f"{what} / {name}", goal, _milliseconds)
-            if runtime == "torch":
-                yield from _edges(client, peer, rounds)
+                yield pair.claim(f"{what} / {name}", goal, milliseconds)
 
 
 def _grid(client: bertscope.Client) -> Floats:
@@ -66,43 +71,108 @@ def _grid(client: bertscope.Client) -> Floats:
     return found.difference + found.baseline.corrupted
 
 
-def _edges(client: bertscope.Client, peer: Hooked, rounds: int) -> Iterator[Claim]:
-    sample = random.Random(5).sample(peer.edges, SAMPLE)
-    found = _along_all(client)
-    if set(found) != set(peer.edges):
-        raise RuntimeError(f"{len(found)} edges were measured, not the {len(peer.edges)} of the model")
-    sides: dict[str, Callable[[], Floats]] = {
-        "two-pass hooks": partial(peer.along, sample, peer.everywhere),
-        "two-pass hooks, head at the mask": partial(peer.along, sample, peer.at_mask),
+class Hooked:
+    """The model of a server by transformers, and the pair of texts of as many tokens with a mask: the corrupted one gets states
+    of the clean one. Scores are the logit of one word at the mask less that of another."""
+
+    def __init__(self) -> None:
+        self.model, tokenizer = plain()
+        self.clean, self.corrupted = (torch.tensor([tokenizer(text)["input_ids"]]) for text in (CLEAN, CORRUPTED))
+        self._entries = tokenizer.convert_tokens_to_ids(list(ANSWERS))
+        self._mask = int((self.corrupted[0] == tokenizer.mask_token_id).nonzero())
+        self.length = self.corrupted.shape[1]
+        # What each layer reads.
+        self.states = [self.model.bert.embeddings, *self.model.bert.encoder.layer[:-1]]
+
+    def everywhere(self, ids: torch.Tensor) -> torch.Tensor:
+        """Returns scores [rows], from the logits of all positions."""
+        return self.from_logits(self.model(input_ids=ids).logits)
+
+    def from_logits(self, logits: torch.Tensor) -> torch.Tensor:
+        """Returns scores [rows] from the logits of all positions, [rows, length, vocabulary]."""
+        return self._scores(logits[:, self._mask])
+
+    def at_mask(self, ids: torch.Tensor) -> torch.Tensor:
+        """Returns scores [rows], from the logits at the mask alone."""
+        return self._scores(self.model.cls(self.model.bert(input_ids=ids).last_hidden_state[:, self._mask]))
+
+    def _scores(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits[:, self._entries[0]] - logits[:, self._entries[1]]
+
+    @torch.inference_mode()
+    def singly(self, score: Callable[[torch.Tensor], torch.Tensor]) -> Floats:
+        """Returns the score with one state changed, [layers, positions]: a run for each."""
+        clean = self._record()
+        found = np.empty((len(clean), self.length))
+        for layer, place in np.ndindex(*found.shape):
+
+            def patched(states: torch.Tensor, layer: int = layer, place: int = place) -> torch.Tensor:
+                states = states.clone()
+                states[:, place] = clean[layer][:, place]
+                return states
+
+            with changed(self.states[layer], patched):
+                found[layer, place] = float(score(self.corrupted))
+        return found
+
+    @torch.inference_mode()
+    def batched(self, score: Callable[[torch.Tensor], torch.Tensor]) -> Floats:
+        """Returns the same by one batch for each layer."""
+        rows, found = torch.arange(self.length), []
+        for module, clean in zip(self.states, self._record(), strict=True):
+
+            def patched(states: torch.Tensor, clean: torch.Tensor = clean) -> torch.Tensor:
+                states = states.clone()
+                states[rows, rows] = clean[0]
+                return states
+
+            with changed(module, patched):
+                found.append(score(self.corrupted.expand(self.length, -1)).double().numpy())
+        return np.stack(found)
+
+    @torch.inference_mode()
+    def _record(self) -> list[torch.Tensor]:
+        """Returns what each layer reads of the clean text."""
+        states = self.model.bert(input_ids=self.clean, output_hidden_states=True).hidden_states
+        return list(states[: len(self.states)])
+
+
+@contextmanager
+def changed(module: torch.nn.Module, change: Change) -> Iterator[None]:
+    """Changes the output of a module, which may be the first of several."""
+
+    def hook(_: torch.nn.Module, __: Any, output: Any) -> Any:
+        return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
+
+    handle = module.register_forward_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def by_pyvene(peer: Hooked) -> Callable[[], Floats]:
+    """Returns what makes the grid of `Hooked.singly` with pyvene, which knows ESM and no BERT: one mapping is registered.
+
+    Raises UnavailableError if it can't be installed.
+    """
+    importable("pyvene", PYVENE)
+    pyvene = import_module("pyvene")
+    names = import_module("pyvene.models.esm.modelings_intervenable_esm")
+    kind = type(peer.model)
+    pyvene.type_to_module_mapping[kind] = {
+        name: (f"bert.{path}", hook) for name, (path, hook) in names.esm_type_to_module_mapping.items()
     }
-    for name, side in sides.items():
-        _compare(name, side(), np.array([found[edge] for edge in sample]))
-    pairs = all_in_turn(partial(_along_all, client), list(sides.values()), rounds)
-    for name, pair in zip(sides, pairs, strict=True):
-        whole = Pair(pair.ours, [taken * len(found) / SAMPLE for taken in pair.theirs])
-        goal = "" if "mask" in name else "at least 10"
-        yield whole.claim(f"all {len(found):,} edges, torch / {name}, from {SAMPLE} of them", goal, _milliseconds)
+    pyvene.type_to_dimension_mapping[kind] = names.esm_type_to_dimension_mapping
+    settings = {"component": "block_input", "intervention_type": pyvene.VanillaIntervention}
+    models = [pyvene.IntervenableModel({"layer": layer, **settings}, peer.model) for layer in range(len(peer.states))]
 
+    @torch.inference_mode()
+    def grid() -> Floats:
+        found = np.empty((len(models), peer.length))
+        for layer, place in np.ndindex(*found.shape):
+            _, output = models[layer]({"input_ids": peer.corrupted}, [{"input_ids": peer.clean}], {"sources->base": place})
+            found[layer, place] = float(peer.from_logits(output.logits))
+        return found
 
-def _along_all(client: bertscope.Client) -> dict[Edge, float]:
-    """Returns the score of the corrupted text with each edge of the clean one."""
-    found = client.trace(CLEAN, CORRUPTED, bertscope.Answer(*ANSWERS), paths=True)
-    values = {}
-    for effect in found.effects:
-        end = effect.receiver
-        if end is None:
-            raise RuntimeError("an effect has no receiver")
-        values[Edge(effect.layer, effect.unit, end.part, end.layer, end.head)] = effect.sum + found.baseline.corrupted
-    return values
-
-
-def _compare(name: str, found: Floats, wanted: Floats) -> None:
-    """Raises RuntimeError for other values than ours."""
-    worst = float(np.abs(found - wanted).max())
-    print(f"{name}: largest difference {worst:.1e}", file=sys.stderr)
-    if not worst <= TOLERANCE:
-        raise RuntimeError(f"{name} gives other values, by {worst:.1e}")
-
-
-def _milliseconds(taken: float) -> str:
-    return f"{1000 * taken:,.0f} ms"
+    return grid

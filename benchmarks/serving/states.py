@@ -1,23 +1,16 @@
 """Measures ExtractHiddenStates through gRPC, all layers, in turn with transformers and `output_hidden_states=True` in-process,
 with transformers' bare forward passes, and with the same passes in the server, of which only [CLS] is sent; and the memory of
-`bertscope states` and of the server at the beginning, in the middle and at the end of a corpus.
-
-`python -m benchmarks states --texts FILE`, the sentences of a treebank (.conllu) or of a file with one on each line; without a
-file, random words, as many as sentences have.
-"""
+`bertscope states` and of the server at the beginning, in the middle and at the end of a corpus."""
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
 import itertools
-import json
-import logging
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,13 +20,23 @@ import numpy as np
 import psutil
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from benchmarks.lib.measure import Claim, all_in_turn, machine, per_second, print_table, seconds
+from benchmarks.lib.measure import Claim, all_in_turn, fastest, mebibytes, per_second, share
+from benchmarks.lib.options import ROUNDS, RUNTIME, SENTENCES, option
 from benchmarks.lib.serving import Running, serving
-from benchmarks.lib.texts import write_bert_base
-from benchmarks.serving.scores import Work, read_sentences
+from benchmarks.lib.texts import plain, read_sentences, write_bert_base
+from benchmarks.serving.scores import Work
 
+OPTIONS = (
+    ROUNDS,
+    RUNTIME,
+    SENTENCES,
+    option("--count", "sentences", 1000),
+    option("--base-count", "sentences for the bert-base; 0: none", 200),
+    option("--dtype", "of what is sent", "float32", choices=("float32", "float16", "bfloat16")),
+    option("--corpus-mb", "text of the corpus, MB; 0: none", 2.0),
+    option("--corpus-unit", "of the corpus's states, last layer", "text", choices=("piece", "word", "text")),
+)
 BATCHES = (4, 8, 16, 32, 64)
 """Texts in a batch of the in-process side, sorted by length; the fastest number counts."""
 TRIED = 64
@@ -43,39 +46,10 @@ TOLERANCE = 2e-3
 SAMPLE_SECONDS = 0.05
 BEGINNING = 0.1
 """The first part of a run, after which memory should stay the same."""
-MEGA, MEBI = 10**6, 2**20
+MEGA = 10**6
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the comparison and prints it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks states", description=__doc__)
-    parser.add_argument("--texts", type=Path, help="a treebank (.conllu), or a file with a sentence on each line")
-    parser.add_argument("--count", type=int, default=1000, help="sentences (1000)")
-    parser.add_argument("--base-count", type=int, default=200, help="sentences for the bert-base; 0: none (200)")
-    parser.add_argument("--rounds", type=int, default=5, help="at least 5 for a figure to quote (5)")
-    parser.add_argument("--runtime", default="torch", choices=("torch", "onnx", "auto"), help="the server's (torch)")
-    parser.add_argument(
-        "--dtype", default="float32", choices=("float32", "float16", "bfloat16"), help="of what is sent (float32)"
-    )
-    parser.add_argument("--corpus-mb", type=float, default=2, help="text of the corpus, MB; 0: none (2)")
-    parser.add_argument(
-        "--corpus-unit", default="text", choices=("piece", "word", "text"), help="of the corpus's states, last layer (text)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of a table")
-    options = parser.parse_args(arguments)
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    found = []
-    for claim in claims(options):
-        found.append(claim)
-        print(f"{claim.what}: {claim.ours} / {claim.theirs} = {claim.ratio:.2f}", file=sys.stderr)
-    if options.json:
-        print(json.dumps({"machine": machine(), "claims": [dataclasses.asdict(claim) for claim in found]}, indent=2))
-    else:
-        print_table(found, options.rounds)
-    return 0
-
-
-def claims(options: argparse.Namespace) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Yields the comparisons of both models, then the memory."""
     texts = read_sentences(options.texts, options.count)
     threads = ("--threads", str(torch.get_num_threads()))
@@ -129,42 +103,36 @@ class InProcess:
     """Runs texts by transformers in this process, sorted by length, in batches of the fastest number of texts."""
 
     def __init__(self, work: Work) -> None:
-        self._tokenizer = AutoTokenizer.from_pretrained(work.folder)
-        self._model = AutoModelForMaskedLM.from_pretrained(work.folder, dtype=torch.float32).eval().base_model
-        self._texts = work.texts
+        whole, self._tokenizer = plain(work.folder)
+        self._model, self._texts = whole.base_model, work.texts
         self.layers = int(self._model.config.num_hidden_layers)
         """Layers of the model: the number of the last state."""
-        self.batch = BATCHES[0]
+        self.batch = fastest(BATCHES, lambda size: self.states(work.texts[:TRIED], size))
         """Texts in a batch."""
-        taken = {}
-        for self.batch in BATCHES:
-            self.states(work.texts[:TRIED])
-            taken[self.batch] = seconds(lambda: self.states(work.texts[:TRIED]))
-        self.batch = min(taken, key=taken.__getitem__)
 
-    def states(self, texts: list[str] | None = None) -> dict[int, Any]:
+    def states(self, texts: list[str] | None = None, batch: int = 0) -> dict[int, Any]:
         """Returns the states of texts, [layers + 1, tokens, hidden_size] each; of all, none is kept."""
         found = {}
-        for places, batch, output in self._passes(texts or self._texts, output_hidden_states=True):
+        for places, mask, output in self._passes(texts or self._texts, batch or self.batch, output_hidden_states=True):
             hidden = torch.stack(output.hidden_states, dim=1).numpy()
             for row, place in enumerate(places):
-                kept = np.ascontiguousarray(hidden[row, :, : int(batch["attention_mask"][row].sum())])
+                kept = np.ascontiguousarray(hidden[row, :, : int(mask[row].sum())])
                 if texts is not None:
                     found[place] = kept
         return found
 
     def bare(self) -> None:
         """Runs all texts."""
-        for _ in self._passes(self._texts):
+        for _ in self._passes(self._texts, self.batch):
             pass
 
     @torch.inference_mode()
-    def _passes(self, texts: list[str], **options: bool) -> Iterator[tuple[list[int], Any, Any]]:
+    def _passes(self, texts: list[str], size: int, **options: bool) -> Iterator[tuple[list[int], Any, Any]]:
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        for begin in range(0, len(order), self.batch):
-            places = order[begin : begin + self.batch]
+        for begin in range(0, len(order), size):
+            places = order[begin : begin + size]
             batch = self._tokenizer([texts[place] for place in places], return_tensors="pt", padding=True)
-            yield places, batch, self._model(**batch, **options)
+            yield places, batch["attention_mask"], self._model(**batch, **options)
 
 
 def _memory(server: Running, texts: list[str], megabytes: float, unit: str, folder: Path) -> Iterator[Claim]:
@@ -174,15 +142,8 @@ def _memory(server: Running, texts: list[str], megabytes: float, unit: str, fold
     with bertscope.Client(server.target) as client:
         last = str(client.get_model("mini").layers)
     asked = ("--texts", str(corpus), "--output", str(output), "--unit", unit, "--layer", last, "--model", "mini")
-    command = [
-        sys.executable,
-        "-c",
-        "from bertscope_workbench.command.app import main; main()",
-        "states",
-        "--target",
-        server.target,
-        *asked,
-    ]
+    program = "from bertscope_workbench.command.app import main; main()"
+    command = [sys.executable, "-c", program, "states", "--target", server.target, *asked]
     samples: list[tuple[int, int]] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         command_process = psutil.Process(process.pid)
@@ -216,9 +177,8 @@ def _grown(name: str, found: list[int], corpus: str) -> Claim:
     first, half, last = (
         float(statistics.median(part)) for part in (found[:size], found[middle : middle + size], found[-size:])
     )
-    what = f"memory of {name}, {corpus}: end / beginning (middle {half / MEBI:.0f} MiB, most {max(found) / MEBI:.0f} MiB)"
-    ratio = last / first
-    return Claim(what, f"{last / MEBI:.0f} MiB", f"{first / MEBI:.0f} MiB", ratio, (ratio, ratio), "about 1")
+    what = f"memory of {name}, {corpus}: end / beginning (middle {mebibytes(half)}, most {mebibytes(max(found))})"
+    return share(what, [last], [first], mebibytes, "about 1")
 
 
 def _write_corpus(path: Path, texts: list[str], size: int) -> None:

@@ -4,10 +4,10 @@ hooks."""
 from __future__ import annotations
 
 import asyncio
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, aclosing
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,51 +27,42 @@ from bertscope_service.engine.engine import Engine
 from bertscope_service.engine.limits import Limits
 from bertscope_service.observability.metrics import Metrics
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM
 
-from benchmarks.lib.measure import Claim, all_in_turn, seconds
-from benchmarks.lib.serving import Running, serving
-from benchmarks.lib.texts import texts_of_lengths, write_bert_base
-from benchmarks.serving.head_mask import INTERPRETER, HeadMask
+from benchmarks.lib.measure import Claim, all_in_turn, fastest, mebibytes, share
+from benchmarks.lib.options import ROUNDS, option
+from benchmarks.lib.serving import serving
+from benchmarks.lib.texts import bert_base, plain, texts_of_lengths
 
-TEXTS = 4
-"""A sample of the claim's 64 texts, so that `make bench` stays short. `python -m benchmarks sweep-64` takes half an hour."""
-
+OPTIONS = (ROUNDS, option("--texts", "texts, of the claim's 64, which take half an hour", 4))
 LENGTH = 32
 HEADS = every_head(12, 12)
 MEMORY_BYTES = 512 * 1024 * 1024
 MIB = 1024 * 1024
 
 
-def claims(rounds: int) -> Iterator[Claim]:
-    """Measures speed on TEXTS texts, and memory."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = write_bert_base(Path(name))
-        yield from speed(folder, TEXTS, rounds)
+def claims(options: Namespace) -> Iterator[Claim]:
+    """Measures speed, and memory, of a bert-base."""
+    with bert_base() as folder:
+        yield from _speed(folder, options.texts, options.rounds)
         yield from _memory(folder)
 
 
-def speed(folder: Path, texts: int, rounds: int) -> Iterator[Claim]:
+def _speed(folder: Path, texts: int, rounds: int) -> Iterator[Claim]:
     """Measures closing every head of a bert-base in turn, masked-LM loss of texts of 32 tokens."""
     encoder = load_encoder(folder, "bert", device=torch.device("cpu"), precision="fp32")
     tokenizer = TextTokenizer.load(folder, encoder.shape.max_tokens)
     written = tuple(texts_of_lengths([LENGTH] * texts, mask=False))
     objective = MaskedLmObjective(MaskedLmQuery(written, 0, 0.15, truncate=False), tokenizer)
-    naive, hooked = Naive(encoder, objective), Hooked(folder, objective)
-    peers: dict[str, Callable[[], NDArray[np.float64]]] = {}
-    for name, peer in (("our encoder", naive), ("transformers with hooks", hooked)):
-        peer.choose_batch()
-        peers[f"{name}, batch {peer.batch}"] = peer
-    with Ours(encoder, objective) as ours, ExitStack() as stack:
-        if INTERPRETER:
-            peers["transformers 4 with head_mask"] = stack.enter_context(HeadMask(folder, objective, hooked.batch))
+    peers = {"our encoder": Naive(encoder, objective), "transformers with hooks": Hooked(folder, objective)}
+    with Ours(encoder, objective) as ours:
         expected = ours()
-        for side in peers.values():
-            np.testing.assert_allclose(side(), expected, atol=1e-4)
+        for peer in peers.values():
+            np.testing.assert_allclose(peer(), expected, atol=1e-4)
         pairs = all_in_turn(ours, list(peers.values()), rounds)
     what = f"every head of bert-base closed in turn, {texts} texts of {LENGTH} tokens / one full forward per head"
-    for name, pair in zip(peers, pairs, strict=True):
-        yield pair.claim(f"{what}, {name}", "2.2x, at least 1.8x" if name.startswith("our") else "", _spent)
+    for (name, peer), pair in zip(peers.items(), pairs, strict=True):
+        goal = "2.2x, at least 1.8x" if name.startswith("our") else ""
+        yield pair.claim(f"{what}, {name}, batch {peer.batch}", goal, lambda taken: f"{taken:.1f} s")
 
 
 class Ours:
@@ -108,33 +99,26 @@ class Ours:
 class Peer:
     """A loop over the heads, each a full forward of all texts in batches of the best size."""
 
-    batch = 64
-
     def __init__(self, objective: MaskedLmObjective) -> None:
         self._sequences = objective.sequences
         self._observers: Sequence[Any] = objective.observers
 
-    def choose_batch(self) -> None:
-        """Chooses the fastest of some batch sizes, on one head."""
+    @cached_property
+    def batch(self) -> int:
+        """The fastest of some batch sizes, on one head."""
         sizes = [size for size in (4, 8, 16, 32, 64) if size <= len(self._sequences)]
-
-        def taken(size: int) -> float:
-            self.batch = size
-            self.head(0, 0)
-            return min(seconds(lambda: self.head(0, 0)) for _ in range(3))
-
-        self.batch = min(sizes, key=taken)
+        return fastest(sizes, lambda size: self.head(0, 0, size))
 
     @torch.inference_mode()
     def __call__(self) -> NDArray[np.float64]:
-        return np.stack([self.head(layer, head) for ((layer, (head,)),) in HEADS])
+        return np.stack([self.head(layer, head, self.batch) for ((layer, (head,)),) in HEADS])
 
     @torch.inference_mode()
-    def head(self, layer: int, head: int) -> NDArray[np.float64]:
-        """Returns the losses with one head closed, [texts]."""
+    def head(self, layer: int, head: int, size: int) -> NDArray[np.float64]:
+        """Returns the losses with one head closed, [texts], of `size` texts at a time."""
         losses = []
-        for begin in range(0, len(self._sequences), self.batch):
-            part = slice(begin, begin + self.batch)
+        for begin in range(0, len(self._sequences), size):
+            part = slice(begin, begin + size)
             observers: list[GoldObserver] = list(self._observers[part])
             rows = torch.tensor([row for row, observer in enumerate(observers) for _ in observer.positions])
             places = torch.tensor([place for observer in observers for place in observer.positions])
@@ -169,7 +153,7 @@ class Hooked(Peer):
 
     def __init__(self, folder: Path, objective: MaskedLmObjective) -> None:
         super().__init__(objective)
-        self._model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).eval()
+        self._model, _ = plain(folder)
 
     def forward(self, part: slice, layer: int, head: int, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         def close(_: object, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
@@ -193,34 +177,7 @@ def _memory(folder: Path) -> Iterator[Claim]:
         client.sweep_heads(bertscope.MaskedLmLoss(texts[:32]), scope="layers").table()
         for budget in (64 * MIB, 8 * MIB):
             before = server.resident_bytes()
-            with _Peak(server) as peak:
+            with server.peak() as peak:
                 client.sweep_heads(bertscope.MaskedLmLoss(texts), scope="layers", memory_bytes=budget).table()
-            grown, ratio = (peak.bytes - before) / MIB, (peak.bytes - before) / budget
             what = f"server memory during a sweep over 12 layers, {len(texts)} texts, states of 25 MiB / budget for states"
-            yield Claim(what, f"{grown:.0f} MiB", f"{budget // MIB} MiB", ratio, (ratio, ratio), "")
-
-
-class _Peak:
-    """The highest resident memory of a server, bytes, while this is entered."""
-
-    def __init__(self, server: Running) -> None:
-        self._server = server
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self.bytes = 0
-
-    def __enter__(self) -> _Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.02):
-            self.bytes = max(self.bytes, self._server.resident_bytes())
-
-
-def _spent(taken: float) -> str:
-    return f"{taken:.1f} s"
+            yield share(what, [peak[0] - before], [budget], mebibytes)

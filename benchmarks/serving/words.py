@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import bertscope
@@ -21,14 +20,15 @@ import numpy as np
 import psutil
 import torch
 from bertscope_service.analyses.shapley import ExactShapley
-from bertscope_service.embedded import EMBEDDED_FOLDER
 from numpy.typing import NDArray
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from benchmarks.lib.measure import Claim, Pair, all_in_turn, in_turn
+from benchmarks.lib.environments import UnavailableError, importable
+from benchmarks.lib.measure import Claim, all_in_turn, in_turn, mebibytes, milliseconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
-from benchmarks.peers.environments import UnavailableError, packages_folder
+from benchmarks.lib.texts import plain
 
+OPTIONS = (ROUNDS,)
 Floats = NDArray[np.float64]
 SHAP = (
     "shap==0.51.0",
@@ -54,15 +54,15 @@ PAST = 100
 """Texts after which memory is first looked at."""
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Compares exact values of eight words with peers, and ten words' time with the goal; then memory."""
     peers = {"all positions": Peer(EIGHT, everywhere=True), "the mask alone": Peer(EIGHT, everywhere=False)}
     for runtime in ("torch", "onnx"):
         with serving("--runtime", runtime) as server, bertscope.Client(server.target) as client:
-            yield from _compared(client, peers, rounds, runtime)
-            pair = in_turn(partial(_ask, client, TEN), Peer(TEN, everywhere=True).loop, rounds)
+            yield from _compared(client, peers, options.rounds, runtime)
+            pair = in_turn(partial(_ask, client, TEN), Peer(TEN, everywhere=True).loop, options.rounds)
             what = f"exact Shapley, 10 words, 1,024 texts, {runtime} / a transformers loop that decodes all positions"
-            yield pair.claim(what, "ours under 2 s", _milliseconds)
+            yield pair.claim(what, "ours under 2 s", milliseconds)
             if runtime == "torch":
                 yield _memory(server, client)
 
@@ -75,12 +75,10 @@ def _compared(client: bertscope.Client, peers: dict[str, Peer], rounds: int, run
         print(f"shap: {error}", file=sys.stderr)
     wanted = _ask(client, EIGHT)
     for name, side in sides.items():
-        if not np.allclose(side(), wanted, rtol=0, atol=TOLERANCE):
-            raise RuntimeError(f"{name} gives other values")
-    pairs: list[Pair] = all_in_turn(partial(_ask, client, EIGHT), list(sides.values()), rounds)
-    for name, pair in zip(sides, pairs, strict=True):
+        np.testing.assert_allclose(side(), wanted, rtol=0, atol=TOLERANCE, err_msg=name)
+    for name, pair in zip(sides, all_in_turn(partial(_ask, client, EIGHT), list(sides.values()), rounds), strict=True):
         goal = "at least 1.5" if "all positions" in name else ""
-        yield pair.claim(f"exact Shapley, 8 words, 256 texts, {runtime} / {name}", goal, _milliseconds)
+        yield pair.claim(f"exact Shapley, 8 words, 256 texts, {runtime} / {name}", goal, milliseconds)
 
 
 def _ask(client: bertscope.Client, text: str) -> Floats:
@@ -93,8 +91,7 @@ class Peer:
 
     def __init__(self, text: str, *, everywhere: bool) -> None:
         """`everywhere`: all positions are decoded, not the mask alone."""
-        tokenizer = AutoTokenizer.from_pretrained(EMBEDDED_FOLDER)
-        self._model = AutoModelForMaskedLM.from_pretrained(EMBEDDED_FOLDER, dtype=torch.float32).eval()
+        self._model, tokenizer = plain()
         encoded = tokenizer(text)
         self._ids = np.array(encoded["input_ids"])
         self._mask, self._everywhere = tokenizer.mask_token_id, everywhere
@@ -118,8 +115,7 @@ class Peer:
         if self._everywhere:
             whole: torch.Tensor = self._model(input_ids=ids).logits
             return whole[:, self._place]
-        states = self._model.bert(input_ids=ids).last_hidden_state[:, self._place]
-        read: torch.Tensor = self._model.cls(states)
+        read: torch.Tensor = self._model.cls(self._model.bert(input_ids=ids).last_hidden_state[:, self._place])
         return read
 
     def loop(self) -> Floats:
@@ -130,15 +126,12 @@ class Peer:
 
 def _explainer(peer: Peer) -> Callable[[], Floats]:
     """Returns shap's exact values of the same scores. Raises UnavailableError."""
-    folder = packages_folder(Path(tempfile.gettempdir()) / "bertscope-shap", SHAP)
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
+    importable("shap", SHAP)
     try:
         import shap  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         raise UnavailableError(f"it does not run here: {error}") from error
-    masker = shap.maskers.Independent(np.zeros((1, peer.words)))
-    explainer = shap.explainers.Exact(peer.scores, masker)
+    explainer = shap.explainers.Exact(peer.scores, shap.maskers.Independent(np.zeros((1, peer.words))))
 
     def explain() -> Floats:
         found: Floats = explainer(np.ones((1, peer.words))).values[0]
@@ -154,14 +147,5 @@ def _memory(server: Running, client: bertscope.Client) -> Claim:
     for number, _ in enumerate(client.attribute_words_stream(texts, TARGET, method="occlusion"), start=1):
         if number in (PAST, MANY):
             sizes.append(server.resident_bytes() + here.memory_info().rss)
-    first, last = sizes
     what = f"memory of client and server after {MANY:,} texts / after {PAST}"
-    return Claim(what, _megabytes(last), _megabytes(first), last / first, (last / first, last / first), "under 1.05")
-
-
-def _milliseconds(taken: float) -> str:
-    return f"{1000 * taken:,.0f} ms"
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
+    return share(what, sizes[1:], sizes[:1], mebibytes, "under 1.05")

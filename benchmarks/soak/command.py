@@ -1,30 +1,34 @@
-"""`python -m benchmarks soak`: mixed calls, faults and reloads for some minutes, every answer checked, memory watched."""
+"""Makes mixed calls, faults and reloads for some minutes, checks every answer and watches memory."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import shlex
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 import bertscope
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from rich.console import Console
 
-from benchmarks.lib.measure import machine
-from benchmarks.lib.options import add_report_options
+from benchmarks.lib.options import SEED, option, serve
+from benchmarks.lib.report import Report
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import write_small_bert
 from benchmarks.soak.asking import Role
 from benchmarks.soak.head_questions import write_heads
 from benchmarks.soak.making import MAKE_SECONDS, recipes
-from benchmarks.soak.report import for_machines, lines, save_memory, table
+from benchmarks.soak.report import report_of
 from benchmarks.soak.run import Outcome, Plan, find_truths, soak
 
+OPTIONS = (
+    SEED,
+    serve(),
+    option("--minutes", "of calls", 20.0),
+    option("--callers", "calls at a time", 8),
+    option("--operators", "who load, compress, prune and unload models at the same time", 3),
+)
 NAMES = {
     Role.EMBEDDED: "models/bertscope-mini",
     Role.ONNX: "models/bertscope-mini-onnx",
@@ -35,21 +39,10 @@ NAMES = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Soaks and prints; exit status 1 if any answer was wrong or any call ended unexpectedly."""
-    options = _parser().parse_args(arguments)
+def report(options: Namespace) -> Report:
+    """Soaks; a wrong answer, and a call that ended unexpectedly, are faults."""
     plan = Plan(options.minutes * 60, callers=options.callers, operators=options.operators, seed=options.seed)
-    outcome = run(plan, shlex.split(options.serve))
-    if options.plot:
-        save_memory(outcome, options.plot)
-    if options.json:
-        print(json.dumps({"machine": machine()} | for_machines(outcome, plan), indent=2))
-    else:
-        console = Console(width=None if sys.stdout.isatty() else 160)
-        console.print(table(outcome))
-        for line in (*lines(outcome, plan), machine()):
-            console.print(line, highlight=False, markup=False)
-    return 0 if outcome.tally.clean else 1
+    return report_of(run(plan, shlex.split(options.serve)), plan)
 
 
 def run(plan: Plan, flags: Sequence[str]) -> Outcome:
@@ -81,12 +74,3 @@ def _host_by_onnx(server: Running) -> None:
 
 def _models(entries: Sequence[str]) -> list[str]:
     return [part for entry in entries for part in ("--model", entry)]
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks soak", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--callers", type=int, default=8, help="calls at a time")
-    parser.add_argument("--operators", type=int, default=3, help="who load, compress, prune and unload models at the same time")
-    add_report_options(parser, seed_of="what is asked, and how", plot_of="memory over time")
-    return parser

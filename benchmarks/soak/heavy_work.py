@@ -19,12 +19,12 @@ from bertscope.values.labelled_texts import ProbeText
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from transformers import AutoTokenizer, BertConfig, BertForQuestionAnswering
 
+from benchmarks.lib.background import OWN_CONNECTION
 from benchmarks.lib.texts import texts_of_lengths
 
 Call = Callable[[bertscope.AsyncClient], Awaitable[object]]
 
 TRAIN_PROBE = "/bertscope.v1.RepresentationService/TrainProbe"
-OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 ENDLESS = 1000
 """Epochs: a training goes on until it is cancelled."""
 
@@ -51,7 +51,7 @@ def heavy_work(target: str, answerer: str) -> Mapping[str, Heavy]:
 
     async def late(_: bertscope.AsyncClient) -> object:
         """Ends by its deadline, while the server reads it or before."""
-        async with grpc.aio.insecure_channel(target, OWN_CONNECTION) as channel:
+        async with grpc.aio.insecure_channel(target, [OWN_CONNECTION]) as channel:
             try:
                 method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(TRAIN_PROBE)
                 return [one async for one in method(request, timeout=0.5)]

@@ -1,38 +1,31 @@
-"""Formats a soak as tables, for machines, and as a picture."""
+"""Formats a soak as a table, in words, and for machines."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-from bertscope_workbench.plots.figures import new_figure, require_format, write
-from bertscope_workbench.plots.theme import INK
-from rich.table import Table
-
+from benchmarks.lib.report import Report, Table
 from benchmarks.soak.run import Outcome, Plan
 from benchmarks.soak.samples import SETTLED_SHARE, memory_trend, settled
+
+
+def report_of(outcome: Outcome, plan: Plan) -> Report:
+    """Returns the report of a soak."""
+    return Report([table(outcome)], for_machines(outcome, plan), lines(outcome, plan), outcome.tally.faults)
 
 
 def table(outcome: Outcome) -> Table:
     """Returns a row for each kind of call, a column for each code."""
     counts = outcome.tally.counts
     codes = sorted({code for _, code in counts}, key=lambda code: (code != "OK", code))
-    drawn = Table(title="Calls by how they ended")
-    drawn.add_column("kind")
-    for code in codes:
-        drawn.add_column(code, justify="right")
-    for kind in sorted({kind for kind, _ in counts}):
-        drawn.add_row(kind, *(str(counts[kind, code] or "") for code in codes))
-    drawn.add_section()
-    drawn.add_row("all", *(str(sum(counts[kind, each] for kind, each in counts if each == code)) for code in codes))
-    return drawn
+    rows = [[kind, *(str(counts[kind, code] or "") for code in codes)] for kind in sorted({kind for kind, _ in counts})]
+    rows.append(["all", *(str(sum(counts[kind, each] for kind, each in counts if each == code)) for code in codes)])
+    return Table("Calls by how they ended", ("kind", *codes), rows)
 
 
 def lines(outcome: Outcome, plan: Plan) -> list[str]:
-    """Returns the findings in words, then the faults."""
+    """Returns the findings in words."""
     tally, samples, found = outcome.tally, outcome.samples, memory_trend(outcome.samples)
     last = settled(samples)
     sizes = [sample.resident_bytes / 1e6 for sample in samples]
@@ -46,7 +39,7 @@ def lines(outcome: Outcome, plan: Plan) -> list[str]:
         f"{last[0].threads} and {last[-1].threads} threads"
     )
     counted = f"{tally.counts.total()} calls; {tally.wrong} wrong answers; {tally.unexpected} ended as nothing explains"
-    return [counted, memory, held, *(f"FAULT {fault}" for fault in tally.faults)]
+    return [counted, memory, held]
 
 
 def for_machines(outcome: Outcome, plan: Plan) -> dict[str, Any]:
@@ -54,37 +47,11 @@ def for_machines(outcome: Outcome, plan: Plan) -> dict[str, Any]:
     counts: dict[str, dict[str, int]] = {}
     for (kind, code), count in sorted(outcome.tally.counts.items()):
         counts.setdefault(kind, {})[code] = count
-    found = memory_trend(outcome.samples)
-    slope = {name: None if math.isnan(value) else value for name, value in dataclasses.asdict(found).items()}
     return {
         "plan": dataclasses.asdict(plan),
         "counts": counts,
         "wrong": outcome.tally.wrong,
         "unexpected": outcome.tally.unexpected,
-        "faults": outcome.tally.faults,
-        "megabytes_per_hour": slope,
+        "megabytes_per_hour": dataclasses.asdict(memory_trend(outcome.samples)),
         "samples": [dataclasses.asdict(sample) for sample in outcome.samples],
     }
-
-
-def save_memory(outcome: Outcome, path: Path) -> None:
-    """Draws memory over time with its trend, as .png, .svg or .pdf. Raises ValueError for any other suffix."""
-    require_format(path)
-    figure = new_figure(7.0, 3.6)
-    axes = figure.subplots()
-    samples, found, last = outcome.samples, memory_trend(outcome.samples), settled(outcome.samples)
-    minutes = [sample.seconds / 60 for sample in samples]
-    axes.plot(minutes, [sample.resident_bytes / 1e6 for sample in samples], color="#2371b0", linewidth=1.2, label="server")
-    middle = np.mean([sample.seconds for sample in last]), np.mean([sample.resident_bytes / 1e6 for sample in last])
-    ends = np.array([last[0].seconds, last[-1].seconds])
-    line = middle[1] + found.slope * (ends - middle[0]) / 3600
-    label = f"{found.slope:+.1f} MB/hour (standard error {found.error:.1f})"
-    axes.plot(ends / 60, line, color="#d1571c", linestyle="--", linewidth=1.2, label=label)
-    axes.set_ylim(0, 1.15 * max(sample.resident_bytes for sample in samples) / 1e6)
-    axes.set_xlabel("minutes")
-    axes.set_ylabel("resident memory, MB")
-    axes.grid()
-    axes.legend(fontsize=8, frameon=False, labelcolor=INK, loc="lower right")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.set_heading("Server memory during the soak")
-    write(figure, path)

@@ -13,6 +13,7 @@ import bertscope
 import grpc.aio
 import numpy as np
 
+from benchmarks.lib.background import OWN_CONNECTION
 from benchmarks.lib.fillings import Filling
 from benchmarks.lib.serving import Running
 from benchmarks.soak.asking import Answer, Caller, Question, Role
@@ -23,7 +24,6 @@ from benchmarks.soak.questions import questions, true_answers
 from benchmarks.soak.samples import Sample, keep_sampling
 from benchmarks.soak.tally import Tally
 
-OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 NO_RETRIES = ("grpc.enable_retries", 0)
 """A retry would hide an UNAVAILABLE, which should never occur."""
 

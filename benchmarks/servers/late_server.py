@@ -1,6 +1,6 @@
 """Runs a bertscope server that reads its models only once a file exists.
 
-`BENCH_GATE=FILE python -m benchmarks.rolling.late_server` stands for a server with models that take long to load.
+`BENCH_GATE=FILE python -m benchmarks.servers.late_server` stands for a server with models that take long to load.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,15 +29,23 @@ def interpreter(folder: Path, packages: Sequence[str]) -> Path:
     return python
 
 
-def packages_folder(folder: Path, packages: Sequence[str]) -> Path:
+def packages_folder(name: str, packages: Sequence[str]) -> Path:
     """Returns a folder with some packages, without their dependencies, which an interpreter of ours may import; made with uv on
     first use. Raises UnavailableError."""
+    folder = Path(tempfile.gettempdir()) / f"bertscope-{name}"
     installed, wanted = folder / "installed.txt", "\n".join(packages)
     if not installed.exists() or installed.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         _uv("pip", "install", "--quiet", "--no-deps", "--python", sys.executable, "--target", str(folder), *packages)
         installed.write_text(wanted)
     return folder
+
+
+def importable(name: str, packages: Sequence[str]) -> None:
+    """Makes such packages importable in this process, behind our own. Raises UnavailableError."""
+    folder = str(packages_folder(name, packages))
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def library_folder(python: Path) -> str:

@@ -1,20 +1,14 @@
-"""Callers in a closed loop, in a process of their own: each sends its next call when the last one is answered.
-
-python -m benchmarks.host.callers < Calls (pickled) > Answers (pickled)
-"""
+"""The process of callers: `python -m benchmarks.lib.caller_process < Calls (pickled) > Answers (pickled)`."""
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 import sys
-import time
 
 import grpc
-import psutil
 import uvloop
 
-from benchmarks.host.calls import Answers, Calls
+from benchmarks.lib.calls import Answers, Calls, closed_loop
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -24,33 +18,20 @@ OPTIONS = [
 
 
 async def _run(calls: Calls) -> Answers:
-    answers, servers = Answers(), [psutil.Process(server) for server in (calls.server, *calls.beside)]
-
-    def cpu_seconds() -> float:
-        return sum(sum(server.cpu_times()[:2]) for server in servers)
-
     async with grpc.aio.insecure_channel(calls.target, OPTIONS) as channel:
         unary: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(calls.method)
         stream: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(calls.method)
 
-        async def ask() -> int:
+        async def ask(_: int) -> int:
             if calls.streaming:
                 return sum([len(message) async for message in stream(calls.request)])
             if calls.refused:
                 return await _refused(unary(calls.request))
             return len(await unary(calls.request))
 
-        async def caller(end: float) -> None:
-            while (began := time.perf_counter()) < end:
-                await ask()
-                answers.latencies.append(time.perf_counter() - began)
-
-        for _ in range(3):  # warms up
-            answers.reply_bytes = await ask()
-        cpu, began = cpu_seconds(), time.perf_counter()
-        await asyncio.gather(*(caller(began + calls.seconds) for _ in range(calls.callers)))
-        answers.elapsed = time.perf_counter() - began
-        answers.cpu = cpu_seconds() - cpu
+        size = await ask(0)
+        answers = await closed_loop(ask, calls.callers, calls.seconds, calls.servers)
+    answers.reply_bytes = size
     return answers
 
 

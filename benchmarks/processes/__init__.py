@@ -1,1 +1,0 @@
-"""Measures one server process against several on the same device: `python -m benchmarks processes`."""

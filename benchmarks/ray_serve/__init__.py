@@ -1,1 +1,0 @@
-"""Compares Ray Serve with our own server, on one machine."""
