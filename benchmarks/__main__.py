@@ -22,19 +22,16 @@ QUICK = {
     "interactive": "serving.interactive",
     "inspect": "serving.inspection",
     "overload": "load.overload",
-    "runtimes": "serving.runtimes",
     "onnx": "serving.onnx",
     "security": "serving.security",
     "observing": "serving.observing",
     "failover": "servers.failover",
-    "words": "serving.words",
-    "gradients": "serving.gradients",
+    "attribution": "serving.attribution",
     "sites": "serving.sites",
 }
 """The scripts of `make bench`, with their modules: no name runs them all."""
 
 LONG = {
-    "find": "serving.find",
     "heavy": "load.heavy_callers",
     "host": "host.command",
     "largest": "load.largest",

@@ -26,7 +26,7 @@ from benchmarks.gpu.report import Part, Row, print_row, run_parts
 
 LARGE = {"num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
 TINY = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-ROWS = 128
+ROWS = 32
 SECONDS = 570.0
 LENGTH = 128
 
@@ -46,7 +46,6 @@ class Report:
     device: torch.device
     tiny: bool
     pretended: bool
-    rows: int
     limits: Limits = field(default_factory=lambda: Limits(1.0, 1.0))
     in_process: tuple[float, float] = (0.0, 0.0)
     """Tokens per second of a bert-base and texts of LENGTH tokens at the best batch, and its share of the bf16 peak."""
@@ -72,7 +71,6 @@ class Report:
             Part("CUDA graphs, a bert-base in bf16", 45, self.graphs, ENGINE),
             Part("ONNX Runtime beside PyTorch, a bert-base", 120, self.runtimes, ONNX),
             *served[1:],
-            Part("the encoder alone, a bert-base", 60, self.encoder),
             Part("goals for a bert-base and texts of 128 tokens", 5, self.goals),
         ]
 
@@ -123,16 +121,12 @@ class Report:
     def runtimes(self) -> Iterator[Row]:
         runtimes = importlib.import_module("benchmarks.gpu.runtimes")
         precisions = ("fp32", "tf32") if self.device.type == "cuda" and not self.pretended else ("fp32",)
-        rows, layers = (2, 2) if self.tiny else (self.rows // 4, 12)
+        rows, layers = (2, 2) if self.tiny else (ROWS, 12)
         yield from runtimes.measure_runtimes(self.device, layers, rows, 16 if self.tiny else LENGTH, precisions)
 
     def maps(self) -> Iterator[Row]:
         streaming = importlib.import_module("benchmarks.gpu.streaming")
         yield from streaming.measure_streaming(self.device, self.limits, 1 if self.tiny else 32, 2 if self.tiny else 12)
-
-    def encoder(self) -> Iterator[Row]:
-        encoder = importlib.import_module("benchmarks.gpu.encoder")
-        yield from encoder.measure_encoder(self.device, self.limits, 1 if self.tiny else self.rows, self.shape())
 
     def goals(self) -> Iterator[Row]:
         """Yields the goals beside what was measured."""
@@ -153,7 +147,6 @@ def goal(what: str, found: float, wanted: float) -> Row:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda:0", help="with --tiny, cpu tries this out on a machine without a GPU")
-    parser.add_argument("--rows", type=int, default=ROWS, help="texts in a batch of the encoder alone")
     parser.add_argument("--tiny", action="store_true", help="shapes so small that the figures mean nothing")
     parser.add_argument("--pretend", action="store_true", help="with --tiny: on a pretended GPU, as in the tests")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time for everything; what is left over is skipped")
@@ -173,7 +166,7 @@ def main() -> int:
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}, Python {sys.version.split()[0]}"
     print(f"{describe(device)}\n{versions}\nmedians of {ROUNDS} rounds after warming up, unless a row says otherwise\n")
     print_row(("what / beside what", "measured", "beside", "share"))
-    report = Report(device, options.tiny, options.pretend, options.rows)
+    report = Report(device, options.tiny, options.pretend)
     first, *others = report.parts()
     parts = [first, *(part for part in others if not options.only or any(word in part.name for word in options.only))]
     passed = run_parts(parts, options.seconds)

@@ -21,7 +21,6 @@ from bertscope_service.observability.metrics import Metrics
 
 from benchmarks.gpu.cloze import cloze_rows
 from benchmarks.gpu.device import ROUNDS, WARM_UPS, Limits, synchronize, tera
-from benchmarks.gpu.encoder import encoder_flops
 from benchmarks.gpu.report import Row
 
 BATCH_TOKENS = (4096, 8192, 16_384, 32_768, 65_536)
@@ -45,6 +44,13 @@ def random_cloze(config: transformers.BertConfig, device: torch.device, precisio
     model = transformers.BertForMaskedLM(config).eval().to(device, DTYPES[precision])
     model.set_attn_implementation(register_attention())
     return TorchEncoder(ARCHITECTURES["bert"](model), "bert", device, precision, Capabilities(masked_lm=True))
+
+
+def encoder_flops(config: transformers.BertConfig, tokens: int, length: int) -> float:
+    """Returns the operations of all layers, for this many tokens in texts of `length`: twice the multiply-adds of the
+    projections, of attention and of the two feed-forward matrices."""
+    per_token = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size + 2 * length * config.hidden_size
+    return float(2 * config.num_hidden_layers * per_token * tokens)
 
 
 def measure_throughput(

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,21 +37,13 @@ OPTIONS = (
 )
 
 
-@dataclass(slots=True)
-class Cells:
-    """What was measured of the server: the echo and ours in turn, and the share of each stage, by the row's name."""
-
-    rows: list[Row] = field(default_factory=list)
-    shares: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
 def report(options: Namespace) -> Report:
     """Measures the calls that have --only in their names. Raises ValueError if there are none."""
     asked = [question for question in questions() if options.only in question.name and question.texts in options.texts]
     clients = [call for call in client_calls() if options.only in call.title and call.texts in options.texts]
     if not asked and not clients:
         raise ValueError(f"no call is named {options.only!r} with {options.texts} texts")
-    cells = Cells()
+    rows, shares = list[Row](), dict[str, dict[str, float]]()
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         flags = ["--threads", "1", "--runtime", "torch", *write_models(Path(name))]
         server = stack.enter_context(serving(*flags, module=SERVER))
@@ -62,12 +54,14 @@ def report(options: Namespace) -> Report:
             stack.enter_context(_filling(full))
         for question in asked:
             for callers in options.callers:
-                _measure(cells, question, callers, full if question.refused else server, bare, options)
+                row, own = _measure(question, callers, full if question.refused else server, bare, options)
+                rows.append(row)
+                shares |= {row.what: own} if own else {}
         costs = [(call, measure_client(server.target, call, options.rounds, options.seconds / 2)) for call in clients]
     title = f"A model that computes nothing, beside a bare grpc.aio echo of the same bytes on {options.loop}"
-    found = compared(title, cells.rows)
-    tables = [*(found.tables if cells.rows else ()), *([_stages(cells)] if cells.shares else ())]
-    data = {**found.data, "stages": cells.shares}
+    found = compared(title, rows)
+    tables = [*(found.tables if rows else ()), *([_stages(shares)] if shares else ())]
+    data = {**found.data, "stages": shares}
     if costs:
         table, own = client_table(costs)
         tables, data = [*tables, table], {**data, "clients": own}
@@ -98,8 +92,9 @@ def _filling(server: Running) -> Iterator[None]:
 
 
 def _measure(
-    cells: Cells, question: Question, callers: int, server: Running, bare: tuple[str, Process], options: Namespace
-) -> None:
+    question: Question, callers: int, server: Running, bare: tuple[str, Process], options: Namespace
+) -> tuple[Row, dict[str, float]]:
+    """Returns the echo and ours in turn, and the share of each stage, if they can be told."""
     (target, other), ours = bare, server.process.pid
     asked = Calls(
         target=server.target,
@@ -116,14 +111,15 @@ def _measure(
     echoed = replace(asked, target=target, servers=(other.pid,), method=method, request=request, refused=False)
     what = f"{question.name}, {question.texts} texts a call, {callers} callers"
     sides = {"echo": partial(send, echoed), "bertscope": partial(send, asked)}
-    cells.rows.append(take_turns(what, question.texts, sides, options.rounds))
-    if stages.available():
-        with stages.Profile(ours, options.seconds) as profile:
-            send(replace(asked, seconds=options.seconds + 1))
-        cells.shares[what] = profile.shares
+    row = take_turns(what, question.texts, sides, options.rounds)
+    if not stages.available():
+        return row, {}
+    with stages.Profile(ours, options.seconds) as profile:
+        send(replace(asked, seconds=options.seconds + 1))
+    return row, profile.shares
 
 
-def _stages(cells: Cells) -> Table:
+def _stages(found: dict[str, dict[str, float]]) -> Table:
     names = [name for name, _ in stages.STAGES] + [stages.OTHER]
-    rows = [(what, *(f"{100 * shares.get(name, 0.0):.0f}" for name in names)) for what, shares in cells.shares.items()]
+    rows = [(what, *(f"{100 * shares.get(name, 0.0):.0f}" for name in names)) for what, shares in found.items()]
     return Table("Share of each stage in the server's samples, %", ("call", *names), rows)

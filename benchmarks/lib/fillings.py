@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,31 +15,8 @@ Filling = Mapping[tuple[int, ...], float]
 """The predictions for one mask: the log-probability of each word, by the ids of its pieces."""
 
 
-class Prediction(Protocol):
-    """A prediction on the wire or of the client: both have these names."""
-
-    @property
-    def piece_ids(self) -> Sequence[int]: ...
-    @property
-    def log_probability(self) -> float: ...
-
-
-class FilledMask(Protocol):
-    """A mask with its predictions."""
-
-    @property
-    def predictions(self) -> Iterable[Prediction]: ...
-
-
-class FilledText(Protocol):
-    """A text with its masks."""
-
-    @property
-    def masks(self) -> Iterable[FilledMask]: ...
-
-
-def fillings(texts: Iterable[FilledText]) -> list[Filling]:
-    """Returns the predictions for every mask of every text, in order."""
+def fillings(texts: Iterable[Any]) -> list[Filling]:
+    """Returns the predictions for every mask of every text, of the wire or of the client, in order: both have these names."""
     return [
         {tuple(prediction.piece_ids): prediction.log_probability for prediction in mask.predictions}
         for text in texts

@@ -22,7 +22,7 @@ WIDTH = 180
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of cells as text. Columns of numbers stand to the right."""
+    """A table of cells as text. The first column stands to the left, and so do others with words."""
 
     title: str
     headings: Sequence[str]
@@ -32,7 +32,7 @@ class Table:
         """Returns it for the terminal."""
         made = rich.Table(title=self.title)
         for place, heading in enumerate(self.headings):
-            words = any(row[place][:1].isalpha() for row in self.rows)
+            words = place == 0 or any(row[place][:1].isalpha() for row in self.rows)
             made.add_column(heading, justify="left" if words else "right", overflow="fold")
         for row in self.rows:
             made.add_row(*row)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -55,12 +54,4 @@ def _curves(model: str, options: Namespace, plan: Plan) -> list[Curve]:
         workloads = cloze_workloads(model, folder, options.texts)
         flags = ("--model", f"{model}={folder}", *shlex.split(options.serve))
         with served(*flags, pin=options.pin, envoy=options.envoy) as load:
-            return [
-                measure_curve(
-                    load,
-                    workload,
-                    plan,
-                    lambda line: print(f"{model}, {workload.texts} a call: {line}", file=sys.stderr),  # noqa: B023 - called at once
-                )
-                for workload in workloads
-            ]
+            return [measure_curve(load, workload, plan) for workload in workloads]

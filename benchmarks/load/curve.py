@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,14 +62,15 @@ class Curve:
     where: str
 
 
-def measure_curve(served: Served, workload: Workload, plan: Plan, report: Callable[[str], object]) -> Curve:
-    """Measures capacity, every load in order, and capacity again; `report` gets the progress."""
+def measure_curve(served: Served, workload: Workload, plan: Plan) -> Curve:
+    """Measures capacity, every load in order, and capacity again."""
+    who = f"{workload.model}, {workload.texts} a call"
     capacity = find_capacity(served, workload, plan)
-    report(f"capacity {capacity.rate:.1f} calls/s with {capacity.callers} callers")
+    print(f"{who}: capacity {capacity.rate:.1f} calls/s with {capacity.callers} callers", file=sys.stderr)
     points = {}
     for load in plan.loads:
         points[load] = offer(served, workload, plan, load * capacity.rate)
-        report(f"{load:g} times that: {points[load].goodput:.1f} calls/s answered in time")
+        print(f"{who}: {load:g} times that: {points[load].goodput:.1f} calls/s answered in time", file=sys.stderr)
     after = closed(served, workload, plan, capacity.callers)
     return Curve(workload.model, workload.texts, plan, capacity, after, points, served.where)
 

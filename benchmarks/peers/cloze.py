@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from bertscope_service.embedded import EMBEDDED_FOLDER
 from tokenizers import Tokenizer
 
 from benchmarks.lib.calls import Answers
-from benchmarks.lib.texts import cloze_texts, write_bert_base
-from benchmarks.peers import ours, triton
+from benchmarks.lib.texts import cloze_texts
 from benchmarks.peers.cloze_callers import ClozeCalls, send
-from benchmarks.peers.cloze_clients import ALL_SCORES, CLIENTS, GATHERED, OURS, POSITION, Answer, likeliest, tokenized
-from benchmarks.peers.cloze_graphs import write_cloze_graphs
-from benchmarks.peers.compare import Cell, Job
+from benchmarks.peers.cloze_clients import CLIENTS, POSITION, Answer, likeliest, tokenized
 from benchmarks.peers.graph import Graph
-from benchmarks.peers.models import Written
-from benchmarks.peers.running import MODEL, Running, Side
+from benchmarks.peers.running import MODEL, Running
 
 TOLERANCE = 1e-4
 CHECKED = 32
@@ -35,23 +29,15 @@ TEXTS = {9: cloze_texts(), 57: [PARAGRAPH + text for text in cloze_texts()]}
 """Texts with one mask each, by their median number of tokens."""
 
 
-def job(shape: str, threads: int, processes: Sequence[int], folder: Path) -> Job:
-    """Returns the comparison on a bert-base of random weights ("base") or on the embedded model ("mini")."""
-    checkpoint = EMBEDDED_FOLDER if shape == "mini" else write_bert_base(folder / "checkpoint")
-    whole, gathered = write_cloze_graphs(checkpoint, folder)
-    sides = {
-        OURS: Side(ours.settings(threads, processes), Written(checkpoint, whole)),
-        ALL_SCORES: Side(triton.settings(threads), Written(checkpoint, whole)),
-        GATHERED: Side(triton.settings(threads), Written(checkpoint, gathered)),
-    }
-    counts = (1, 8, 32)
-    return Job(
-        title="bertscope-mini" if shape == "mini" else "bert-base",
-        sides=sides,
-        cells=[Cell(length, callers, 1) for length in TEXTS for callers in counts],
-        searched=[Cell(min(TEXTS), callers, 1) for callers in counts],
-        client=ClozeCallers(checkpoint / "tokenizer.json", gathered),
-    )
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Callers with one text a call, of a number of tokens."""
+
+    length: int
+    callers: int
+
+    def __str__(self) -> str:
+        return f"{self.length} tokens, {self.callers} callers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from onnx.helper import make_node, make_tensor_value_info
 from transformers import AutoConfig
 
 from benchmarks.peers.cloze_clients import POSITION
-from benchmarks.peers.models import with_standard_names
+from benchmarks.peers.graph import INPUTS
 
 SCORES = "scores"
 """The output of both graphs."""
@@ -65,4 +65,20 @@ def _joined(body: onnx.ModelProto, head: onnx.ModelProto, last: str, vocabulary:
         graph.node.append(make_node("Reshape", [LOGITS, "scores.shape"], [SCORES]))
     shape: list[str | int | None] = ["texts", vocabulary] if gathers else ["texts", "length", vocabulary]
     graph.output.append(make_tensor_value_info(SCORES, onnx.TensorProto.FLOAT, shape))
+    return part
+
+
+def with_standard_names(part: onnx.ModelProto, output: str, name: str) -> onnx.ModelProto:
+    """Renames the inputs of a part of our export as in transformers, with an int64 mask, and its output to `name`."""
+    ids, mask, segments = INPUTS
+    names = {IDS: ids, SEGMENTS: segments, output: name}
+    for node in part.graph.node:
+        node.input[:] = [names.get(one, one) for one in node.input]
+        node.output[:] = [names.get(one, one) for one in node.output]
+    for value in [*part.graph.input, *part.graph.output]:
+        if value.name == VALID:
+            value.name, value.type.tensor_type.elem_type = mask, onnx.TensorProto.INT64
+        else:
+            value.name = names.get(value.name, value.name)
+    part.graph.node.insert(0, onnx.helper.make_node("Cast", [mask], [VALID], to=onnx.TensorProto.BOOL))
     return part

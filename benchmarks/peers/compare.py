@@ -6,57 +6,31 @@ import contextlib
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from benchmarks.lib.calls import Answers
 from benchmarks.lib.environments import UnavailableError
 from benchmarks.lib.sides import Row, take_turns
+from benchmarks.peers.cloze import Cell, ClozeCallers
 from benchmarks.peers.running import Running, Setting, Side, identity
 
 TRIAL_SECONDS, ROUND_SECONDS = 1.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """Texts of a number of tokens, so many in each call of so many callers."""
-
-    length: int
-    callers: int
-    texts: int
-
-    def __str__(self) -> str:
-        texts = "1 text" if self.texts == 1 else f"{self.texts} texts"
-        callers = "1 caller" if self.callers == 1 else f"{self.callers} callers"
-        return f"{self.length} tokens, {callers}, {texts} a call"
-
-
-class Client(Protocol):
-    """The callers of all servers. A server is named by its title in the table."""
-
-    def check(self, title: str, server: Running) -> None:
-        """Raises ValueError if a server's answers are wrong."""
-
-    def read(self, title: str, server: Running, cell: Cell, lasting: float) -> Answers:
-        """Runs a cell's callers for some seconds."""
-
-
-@dataclass(frozen=True, slots=True)
 class Job:
     """A comparison: the servers by their titles, ours first, on some cells.
 
-    searched: the cells on which settings are tried. bare: runs a cell without a server; None if nothing does.
+    searched: the cells on which settings are tried.
     """
 
     title: str
     sides: Mapping[str, Side]
     cells: Sequence[Cell]
     searched: Sequence[Cell]
-    client: Client
-    bare: Callable[[Cell], Callable[[], Answers]] | None = None
+    client: ClozeCallers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +64,8 @@ def choose(job: Job, title: str, environments: Path) -> Chosen:
 def compare(job: Job, servers: Mapping[str, Running], cells: Sequence[Cell], rounds: int) -> Iterator[Row]:
     """Yields the readings of some cells."""
     for cell in cells:
-        asks: dict[str, Callable[[], Answers]] = {
-            title: partial(job.client.read, title, server, cell, ROUND_SECONDS) for title, server in servers.items()
-        }
-        if job.bare:
-            asks["in-process"] = job.bare(cell)
-        yield take_turns(f"{job.title}, {cell}", cell.texts, asks, rounds)
+        asks = {title: partial(job.client.read, title, server, cell, ROUND_SECONDS) for title, server in servers.items()}
+        yield take_turns(f"{job.title}, {cell}", 1, asks, rounds)
 
 
 @contextlib.contextmanager

@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 """The inputs of every graph: int64 [texts, length] each."""
 
-OUTPUT = "last_hidden_state"
-"""The output of an encoder: float32 [texts, length, hidden_size]."""
-
 
 class Graph:
     """An ONNX file with one output, ready to run on some threads of the CPU."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.lib.serving import serving
-from benchmarks.peers.models import Written
-from benchmarks.peers.running import MODEL, Running, Setting
+from benchmarks.peers.running import MODEL, Running, Setting, Written
 
 QUEUE_SECONDS = 600
 

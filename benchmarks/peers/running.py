@@ -17,12 +17,19 @@ from bertscope.inference import open_inference_pb2 as messages
 from benchmarks.lib.environments import UnavailableError
 from benchmarks.lib.open_inference import PATIENCE_SECONDS, stub
 from benchmarks.lib.processes import children, cpu_seconds, wait_until
-from benchmarks.peers.models import Written
 
 MODEL = "encoder"
 """The name of the model on every server."""
 
 IDLE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A model on disk: transformers' folder, and the ONNX file with a config and a tokenizer beside it."""
+
+    checkpoint: Path
+    graph: Path
 
 
 @dataclass(frozen=True, slots=True)

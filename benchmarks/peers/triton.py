@@ -15,8 +15,7 @@ import onnxruntime
 
 from benchmarks.lib.environments import PYTHON, UnavailableError, interpreter, library_folder
 from benchmarks.lib.processes import ROOT, process
-from benchmarks.peers.models import Written
-from benchmarks.peers.running import MODEL, Running, Setting, wait_until_ready
+from benchmarks.peers.running import MODEL, Running, Setting, Written, wait_until_ready
 from tools.deploy.programs import free_port
 
 PACKAGES = ("nvidia-pytriton>=0.7.0", f"onnxruntime=={onnxruntime.__version__}")

@@ -1,4 +1,4 @@
-"""Measures cloze through gRPC on ONNX against ONNX Runtime alone, and the time and space of an export."""
+"""Measures cloze through gRPC on ONNX against ONNX Runtime alone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from bertscope_service.checkpoints.sources import inspect
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_service.encoders.onnx.values import FAST, LOGITS
-from bertscope_service.encoders.torch.loading import load_encoder
 from bertscope_service.models.export_cache import exported
-from bertscope_service.models.runtimes import RuntimeRequest, RuntimeSettings, read_encoders
 
 from benchmarks.lib.measure import Claim, fastest, in_turn, per_second
 from benchmarks.lib.options import ROUNDS
@@ -32,11 +30,10 @@ BATCHES = (8, 16, 32, 64, 128)
 
 
 def claims(options: Namespace) -> Iterator[Claim]:
-    """Measures texts per second of the embedded model and of a bert-base, then the export of a bert-base."""
+    """Measures texts per second of the embedded model and of a bert-base."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         bert_base = write_bert_base(root / "bert-base")
-        yield from export_claims(bert_base, root, options.rounds)
         for folder, texts in ((EMBEDDED_FOLDER, cloze_texts()), (bert_base, cloze_texts()[::6])):
             yield serving_claim(folder, texts, root / "cache", options.rounds)
 
@@ -87,31 +84,3 @@ class Alone:
         positions = np.array([[position] for _, position in rows])
         feeds = {"ids": ids, "segments": np.zeros_like(ids), "valid": valid, "positions": positions}
         return {value.name: feeds[value.name] for value in self._session.get_inputs()}
-
-
-def export_claims(folder: Path, root: Path, rounds: int) -> Iterator[Claim]:
-    """Measures seconds of a first load, which exports, and of later ones, against a load by torch; bytes against the
-    checkpoint's."""
-    source, cpu = inspect(folder), torch.device("cpu")
-    digest = source.digest(lambda _: None)
-
-    def load(cache: Path) -> object:
-        return read_encoders(source, digest, RuntimeRequest("onnx", "fp32", cpu), RuntimeSettings(cache))
-
-    def by_torch() -> object:
-        return load_encoder(folder, "bert", device=cpu, precision="fp32")
-
-    caches = iter(range(1000))
-    fresh = in_turn(lambda: load(root / f"cache-{next(caches)}"), by_torch, min(rounds, 3))
-    yield fresh.claim("bert-base, export and load by ONNX Runtime / load by torch", "", _spent)
-    again = in_turn(lambda: load(root / "cache"), by_torch, rounds)
-    yield again.claim("bert-base, load by ONNX Runtime from the cache / load by torch", "", _spent)
-    graphs = exported(source, digest, root / "cache")
-    sizes = [sum(path.stat().st_size for path in one.iterdir()) for one in (graphs, folder)]
-    ratio = sizes[1] / sizes[0]
-    ours, theirs = (f"{size / 1e6:.0f} MB" for size in sizes)
-    yield Claim("bert-base, folder of the export / of the checkpoint, times smaller", ours, theirs, ratio, (ratio, ratio), "")
-
-
-def _spent(taken: float) -> str:
-    return f"{taken:.2f} s"

@@ -1,15 +1,10 @@
-"""Measures ScoreTexts through gRPC from one client, in turn with a loop over transformers with its best batch size, and with
-minicons (Misra 2022) with its own batching; and the server's memory while it scores a text of 512 tokens."""
+"""Measures ScoreTexts through gRPC from one client, in turn with a loop over transformers with its best batch size; and the
+server's memory while it scores a text of 512 tokens."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +13,7 @@ import numpy as np
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 
-from benchmarks.lib.environments import UnavailableError, packages_folder
-from benchmarks.lib.measure import Claim, all_in_turn, fastest, mebibytes, per_second, seconds, share
+from benchmarks.lib.measure import Claim, fastest, in_turn, mebibytes, per_second, share
 from benchmarks.lib.options import RUNTIME, SENTENCES, option, rounds
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import bert_base, plain, read_sentences, texts_of_lengths
@@ -31,18 +25,13 @@ OPTIONS = (
     option("--count", "sentences", 1000),
     option("--base-count", "sentences for the bert-base; none: as many", type=int),
 )
-MINICONS = ("minicons==0.3.39", "wonderwords==2.2.0", "transformers==4.57.1", "huggingface-hub==0.36.0", "tokenizers==0.22.1")
-"""Installed without further dependencies: it runs on our own PyTorch. It does not run with transformers 5."""
 BATCHES = (8, 16, 32, 64)
 """Rows in a batch of the loop; the fastest one counts."""
-SIZES = (1, 2, 4)
-"""Sentences in a call of minicons, which runs all of their rows at once; the fastest number counts."""
 TRIED = 12
 """The sentences on which batch sizes are tried."""
 LONG_TOKENS = 512
 TOLERANCE = 2e-4
 """The largest relative difference of a score."""
-Score = Callable[[], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +63,9 @@ def _compare(server: Running, work: Work, rounds: int) -> Iterator[Claim]:
         return [text.log_likelihood for text in client.score_texts(work.texts, model=work.name, pieces=False)]
 
     loop = Loop(work)
-    peers: dict[str, Score] = {f"loop over transformers, {loop.batch} rows in a batch": loop.score}
-    with minicons(work) as peer:
-        if isinstance(peer, Minicons):
-            peers[f"minicons, {peer.batch} sentences in a call"] = peer.score
-        else:
-            print(f"left out: minicons: {peer}", file=sys.stderr)
-        expected = np.array(ours())
-        for name, score in peers.items():
-            np.testing.assert_allclose(expected, score(), rtol=TOLERANCE, atol=1e-3, err_msg=name)
-        pairs = all_in_turn(ours, [*peers.values()], rounds)
-    for name, pair in zip(peers, pairs, strict=True):
-        what = f"ScoreTexts, {work.name}, {len(work.texts)} sentences / {name}"
-        yield pair.claim(what, "at least 2x", per_second(len(work.texts), "sentences"))
+    np.testing.assert_allclose(ours(), loop.score(), rtol=TOLERANCE, atol=1e-3)
+    what = f"ScoreTexts, {work.name}, {len(work.texts)} sentences / loop over transformers, {loop.batch} rows in a batch"
+    yield in_turn(ours, loop.score, rounds).claim(what, "at least 2x", per_second(len(work.texts), "sentences"))
 
 
 class Loop:
@@ -122,60 +101,6 @@ class Loop:
             logits = self._model(input_ids=part).logits[torch.arange(len(part)), its]
             total += float(logits.log_softmax(-1).gather(1, ids[its][:, None]).double().sum())
         return total
-
-
-class Minicons:
-    """Scores texts by minicons, in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], batch: int) -> None:
-        self._process, self.batch = process, batch
-
-    def score(self) -> list[float]:
-        """Returns the scores of all texts."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("the process has no pipes")
-        stdin.write("\n")
-        stdin.flush()
-        line = stdout.readline()
-        if not line:
-            raise UnavailableError("its process ended; what it wrote says why")
-        scores: list[float] = json.loads(line)
-        return scores
-
-
-@contextmanager
-def minicons(work: Work) -> Iterator[Minicons | UnavailableError]:
-    """Starts minicons with its fastest number of sentences in a call; gives the reason if it can't be installed or run."""
-    taken = {}
-    try:
-        folder = packages_folder("minicons", MINICONS)
-        for size in SIZES:
-            with _started(work.folder, work.texts[:TRIED], size, folder) as trial:
-                trial.score()
-                taken[size] = seconds(trial.score)
-    except UnavailableError as error:
-        yield error
-        return
-    with _started(work.folder, work.texts, min(taken, key=taken.__getitem__), folder) as peer:
-        yield peer
-
-
-@contextmanager
-def _started(model: Path, texts: list[str], size: int, packages: Path) -> Iterator[Minicons]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(packages), os.environ.get("PYTHONPATH", "")])}
-    script = Path(__file__).with_name("scores_peer.py")
-    process = subprocess.Popen(
-        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        job = {"folder": str(model), "texts": texts, "batch": size, "threads": torch.get_num_threads()}
-        if process.stdin is not None:
-            process.stdin.write(f"{json.dumps(job)}\n")
-        yield Minicons(process, size)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _memory(server: Running, model: str) -> Claim:

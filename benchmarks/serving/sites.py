@@ -1,5 +1,5 @@
-"""Measures activation patching through gRPC, in turn with the same by hooks on transformers' module and by pyvene in this
-process, of the same weights, pair of texts and threads: the grid of all layers and positions. Values are compared first.
+"""Measures activation patching through gRPC, in turn with the same by hooks on transformers' module in this process,
+of the same weights, pair of texts and threads: the grid of all layers and positions. Values are compared first.
 
 Hooks run in two ways: as models come, with all positions decoded over the whole vocabulary, and as an expert writes it, with
 the head applied at the mask alone.
@@ -7,12 +7,10 @@ the head applied at the mask alone.
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import bertscope
@@ -20,7 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.lib.environments import UnavailableError, importable
 from benchmarks.lib.measure import Claim, all_in_turn, milliseconds
 from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import serving
@@ -34,13 +31,11 @@ CORRUPTED = "The key to the old cabinet [MASK] on the small table in there."
 ANSWERS = "are", "is"
 TOLERANCE = 1e-4
 """Logits of two libraries differ by a few 1e-6."""
-PYVENE = ("pyvene==0.1.8",)
-"""Installed without dependencies: it runs on our own PyTorch and transformers."""
 PATIENCE_SECONDS = 1800.0
 
 
 def claims(options: Namespace) -> Iterator[Claim]:
-    """Yields comparisons by both runtimes, with pyvene by PyTorch alone."""
+    """Yields comparisons by both runtimes."""
     peer = Hooked()
     sides: dict[str, tuple[Callable[[], Floats], str]] = {
         "hooks, one at a time": (partial(peer.singly, peer.everywhere), "at least 5"),
@@ -48,11 +43,6 @@ def claims(options: Namespace) -> Iterator[Claim]:
         "hooks, a batch for each layer, head at the mask": (partial(peer.batched, peer.at_mask), ""),
     }
     for runtime in ("onnx", "torch"):
-        if runtime == "torch":
-            try:
-                sides["pyvene 0.1.8"] = by_pyvene(peer), "at least 10"
-            except UnavailableError as error:
-                print(f"pyvene: {error}", file=sys.stderr)
         flags = ("--runtime", runtime, "--threads", str(torch.get_num_threads()))
         with serving(*flags) as server, bertscope.Client(server.target, timeout=PATIENCE_SECONDS) as client:
             ours = partial(_grid, client)
@@ -86,11 +76,7 @@ class Hooked:
 
     def everywhere(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns scores [rows], from the logits of all positions."""
-        return self.from_logits(self.model(input_ids=ids).logits)
-
-    def from_logits(self, logits: torch.Tensor) -> torch.Tensor:
-        """Returns scores [rows] from the logits of all positions, [rows, length, vocabulary]."""
-        return self._scores(logits[:, self._mask])
+        return self._scores(self.model(input_ids=ids).logits[:, self._mask])
 
     def at_mask(self, ids: torch.Tensor) -> torch.Tensor:
         """Returns scores [rows], from the logits at the mask alone."""
@@ -130,11 +116,19 @@ class Hooked:
                 found.append(score(self.corrupted.expand(self.length, -1)).double().numpy())
         return np.stack(found)
 
-    @torch.inference_mode()
     def _record(self) -> list[torch.Tensor]:
         """Returns what each layer reads of the clean text."""
-        states = self.model.bert(input_ids=self.clean, output_hidden_states=True).hidden_states
-        return list(states[: len(self.states)])
+        found: list[torch.Tensor] = []
+
+        def keep(states: torch.Tensor) -> torch.Tensor:
+            found.append(states)
+            return states
+
+        with ExitStack() as stack:
+            for module in self.states:
+                stack.enter_context(changed(module, keep))
+            self.model.bert(input_ids=self.clean)
+        return found
 
 
 @contextmanager
@@ -149,30 +143,3 @@ def changed(module: torch.nn.Module, change: Change) -> Iterator[None]:
         yield
     finally:
         handle.remove()
-
-
-def by_pyvene(peer: Hooked) -> Callable[[], Floats]:
-    """Returns what makes the grid of `Hooked.singly` with pyvene, which knows ESM and no BERT: one mapping is registered.
-
-    Raises UnavailableError if it can't be installed.
-    """
-    importable("pyvene", PYVENE)
-    pyvene = import_module("pyvene")
-    names = import_module("pyvene.models.esm.modelings_intervenable_esm")
-    kind = type(peer.model)
-    pyvene.type_to_module_mapping[kind] = {
-        name: (f"bert.{path}", hook) for name, (path, hook) in names.esm_type_to_module_mapping.items()
-    }
-    pyvene.type_to_dimension_mapping[kind] = names.esm_type_to_dimension_mapping
-    settings = {"component": "block_input", "intervention_type": pyvene.VanillaIntervention}
-    models = [pyvene.IntervenableModel({"layer": layer, **settings}, peer.model) for layer in range(len(peer.states))]
-
-    @torch.inference_mode()
-    def grid() -> Floats:
-        found = np.empty((len(models), peer.length))
-        for layer, place in np.ndindex(*found.shape):
-            _, output = models[layer]({"input_ids": peer.corrupted}, [{"input_ids": peer.clean}], {"sources->base": place})
-            found[layer, place] = float(peer.from_logits(output.logits))
-        return found
-
-    return grid

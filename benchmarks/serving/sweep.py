@@ -106,7 +106,7 @@ class Peer:
     @cached_property
     def batch(self) -> int:
         """The fastest of some batch sizes, on one head."""
-        sizes = [size for size in (4, 8, 16, 32, 64) if size <= len(self._sequences)]
+        sizes = [size for size in (1, 4, 8, 16, 32, 64) if size <= len(self._sequences)]
         return fastest(sizes, lambda size: self.head(0, 0, size))
 
     @torch.inference_mode()

@@ -15,7 +15,6 @@ import numpy as np
 from bertscope.inference.open_inference_pb2 import ModelInferRequest
 from bertscope.inference.open_inference_pb2_grpc import GRPCInferenceServiceStub
 from bertscope.v1 import attention_relations_pb2 as relations
-from bertscope.v1 import attention_statistics_pb2 as statistics
 from bertscope.v1 import cloze_facts_pb2 as facts
 from bertscope.v1 import cloze_scores_pb2 as scores
 from bertscope.v1 import common_pb2 as common
@@ -201,13 +200,6 @@ async def infer(caller: Caller, model: str, seconds: float) -> Answer:
     return Answer("", arrays=[np.frombuffer(content, dtype="<f4") for content in reply.raw_output_contents])
 
 
-async def describe(caller: Caller, model: str, seconds: float) -> Answer:
-    """Calls DescribeAttention."""
-    request = statistics.DescribeAttentionRequest(model=model, inputs=_inputs())
-    reply = await AttentionServiceStub(caller.channel).DescribeAttention(request, timeout=seconds)
-    return Answer(reply.provenance.weights_digest, arrays=[np.array(one.sums.sums) for one in reply.statistics])
-
-
 async def score_relations(caller: Caller, model: str, seconds: float) -> Answer:
     """Calls ScoreRelations; every word is linked with those before and after it. Accuracies are not compared: where two weights
     are as good as equal, either may be the larger one."""
@@ -317,7 +309,7 @@ def _neighbours(count: int) -> list[relations.WordPair]:
 
 
 REDUCTIONS: dict[str, Ask] = {
-    "DescribeAttention": describe,
+    "DescribeAttention": Describe(texts_of_lengths([12, 20, 9, 16], mask=False)),
     "ScoreRelations": score_relations,
     "ScoreFeatures": score_features,
     "DescribeGeometry": describe_geometry,
@@ -351,7 +343,6 @@ def questions() -> list[Question]:
         _plain("ExtractAttention, guest", Role.GUEST, Attend(maps)),
         _stream("ExtractAttention, left half-way", partial(Attend, long), len(long) // 2),
         Question("ExtractAttention, read slowly", Role.EMBEDDED, Attend(long, pause=PAUSE_SECONDS), Attend(long), 0.5),
-        _plain("DescribeAttention", Role.EMBEDDED, Describe(maps)),
         _plain("CompareAttention", Role.EMBEDDED, Describe(maps, _interventions())),
         _plain("Inspect", Role.EMBEDDED, Inspect(texts[0])),
         _plain("SweepHeads", Role.EMBEDDED, Sweep(texts[:4]), 0.5),
@@ -366,7 +357,6 @@ def questions() -> list[Question]:
         _fill("FillMask, interventions, ONNX", texts[20:24], Role.ONNX, interventions=_interventions()),
         _fill("FillMask, sites, ONNX", texts[24:28], Role.ONNX, interventions=_site_changes()),
         _plain("ExtractAttention, ONNX", Role.ONNX, Attend(maps)),
-        _plain("DescribeAttention, ONNX", Role.ONNX, Describe(maps)),
         _plain("CompareAttention, ONNX", Role.ONNX, Describe(maps, _interventions())),
         _plain("Inspect, ONNX", Role.ONNX, Inspect(texts[0])),
         _plain("SweepHeads, ONNX", Role.ONNX, Sweep(texts[:4]), 0.5),

@@ -11,8 +11,8 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.gpu.encoder import encoder_flops
 from benchmarks.gpu.report import Part, Row, run_parts
+from benchmarks.gpu.throughput import encoder_flops
 
 CPU = torch.device("cpu")
 SHAPE = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 80}

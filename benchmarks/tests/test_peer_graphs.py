@@ -9,15 +9,16 @@ import torch
 from benchmarks.lib.texts import plain, write_small_bert
 from benchmarks.peers.cloze_clients import POSITION
 from benchmarks.peers.cloze_graphs import write_cloze_graphs
-from benchmarks.peers.graph import Graph
-from benchmarks.peers.models import feeds
+from benchmarks.peers.graph import INPUTS, Graph
 
 
 @pytest.mark.slow
 def test_both_cloze_graphs_give_the_scores_of_transformers(tmp_path: Path) -> None:
     checkpoint = write_small_bert(tmp_path / "checkpoint", seed=1)
     whole, gathered = write_cloze_graphs(checkpoint, tmp_path)
-    inputs, positions = feeds([9, 6]), np.array([[3], [5]])
+    ids, mask = np.random.default_rng(5).integers(2000, 29000, (2, 9)), np.ones((2, 9), np.int64)
+    ids[1, 6:] = mask[1, 6:] = 0
+    inputs, positions = dict(zip(INPUTS, (ids, mask, np.zeros_like(ids)), strict=True)), np.array([[3], [5]])
     scores = Graph(str(whole), 1).run(inputs)
     model, _ = plain(checkpoint)
     with torch.inference_mode():
