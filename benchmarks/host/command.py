@@ -54,9 +54,9 @@ def report(options: Namespace) -> Report:
             stack.enter_context(_filling(full))
         for question in asked:
             for callers in options.callers:
-                row, own = _measure(question, callers, full if question.refused else server, bare, options)
+                row, share = _measure(question, callers, full if question.refused else server, bare, options)
                 rows.append(row)
-                shares |= {row.what: own} if own else {}
+                shares |= {row.what: share} if share else {}
         costs = [(call, measure_client(server.target, call, options.rounds, options.seconds / 2)) for call in clients]
     title = f"A model that computes nothing, beside a bare grpc.aio echo of the same bytes on {options.loop}"
     found = compared(title, rows)

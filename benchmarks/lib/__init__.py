@@ -1,1 +1,1 @@
-"""Parts that benchmarks share: servers, texts, measuring, flags."""
+"""Parts that scripts share: options, the report, servers, callers, texts, measuring."""

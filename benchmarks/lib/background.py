@@ -15,8 +15,6 @@ from typing import Any, Self
 import bertscope
 import grpc
 
-from benchmarks.lib.measure import seconds
-
 OWN_CONNECTION = ("grpc.use_local_subchannel_pool", 1)
 """The option of a connection that no other client of this process shares."""
 
@@ -112,11 +110,6 @@ class Callers:
                     error = f"{type(raised).__name__}: {raised}"
                 calls.append(Call(began, time.perf_counter(), error))
                 self._over.wait(self._pause)
-
-
-def small_calls(client: bertscope.Client, count: int = 100) -> list[float]:
-    """Returns the seconds of each of some small calls, one after the other."""
-    return [seconds(lambda: client.fill_mask(TEXT)) for _ in range(count)]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from rich import table as rich
@@ -46,7 +46,7 @@ class Report:
     tables: Sequence[Table]
     data: Mapping[str, Any]
     remarks: Sequence[str] = ()
-    faults: Sequence[str] = field(default=())
+    faults: Sequence[str] = ()
 
 
 def of_claims(claims: Sequence[Claim], rounds: int) -> Report:

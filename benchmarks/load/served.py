@@ -26,11 +26,6 @@ class Served:
     where: str = "client and server share the machine's cores"
     """Where everything runs, for people."""
 
-    @classmethod
-    def directly(cls, server: Running) -> Served:
-        """Returns a server that is called without a proxy, wherever it runs."""
-        return cls(server, server.target)
-
 
 @contextlib.contextmanager
 def served(*flags: str, pin: bool, envoy: bool) -> Iterator[Served]:

@@ -1,1 +1,1 @@
-"""Compares the same ONNX model behind our server and behind other model servers, all called by the Open Inference Protocol."""
+"""Compares the words for a mask behind our server and behind Triton."""

@@ -1,1 +1,1 @@
-"""Questions to a server, and what it costs to ask, watch, secure and lose one."""
+"""Questions to a server, beside other ways to the same answer, and what it costs to ask, watch and secure one."""

@@ -12,13 +12,14 @@ from statistics import median
 import bertscope
 import numpy as np
 
-from benchmarks.lib.background import beside, small_calls
-from benchmarks.lib.measure import Claim, milliseconds, share
+from benchmarks.lib.background import TEXT, beside
+from benchmarks.lib.measure import Claim, milliseconds, seconds, share
 from benchmarks.lib.options import ROUNDS
 from benchmarks.lib.serving import Running, serving
 from benchmarks.lib.texts import cloze_texts
 
 OPTIONS = (ROUNDS,)
+CALLS = 100
 ALONE = 6
 """The number of effects measured before the calls begin, to learn how long a batch of the sweep takes."""
 
@@ -26,7 +27,7 @@ ALONE = 6
 def claims(options: Namespace) -> Iterator[Claim]:
     """Measures 95th percentiles of calls in a row, both sides in turn; the sweep is over all heads of the same model."""
     with serving() as server, bertscope.Client(server.target) as client:
-        small_calls(client)
+        _p95(client)
         idle, loaded, batches = list[float](), list[float](), list[float]()
         for _ in range(options.rounds):
             idle.append(_p95(client))
@@ -41,7 +42,7 @@ def claims(options: Namespace) -> Iterator[Claim]:
 
 
 def _p95(client: bertscope.Client) -> float:
-    return float(np.percentile(small_calls(client), 95))
+    return float(np.percentile([seconds(lambda: client.fill_mask(TEXT)) for _ in range(CALLS)], 95))
 
 
 def _sweep(server: Running, batches: list[float], begun: threading.Event, over: threading.Event) -> None:

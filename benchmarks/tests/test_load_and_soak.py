@@ -65,7 +65,7 @@ def test_a_reply_is_right_for_its_own_request_only(server: Running, workload: Wo
 
 def test_a_load_curve_has_right_answers_and_can_be_printed(server: Running, workload: Workload) -> None:
     plan = LoadPlan(loads=(2.0,), callers=(4,), seconds=0.4, deadline=0.4, clients=2)
-    curve = measure_curve(Served.directly(server), workload, plan)
+    curve = measure_curve(Served(server, server.target), workload, plan)
     assert curve.capacity.rate > 0 and curve.after > 0
     (point,) = curve.points.values()
     assert (point.wrong, point.failed) == (0, {})
