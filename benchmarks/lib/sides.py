@@ -16,7 +16,7 @@ PERCENTILES = (50, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is asked, with so many texts in a call, and the answers of each side, round by round."""
+    """A question with so many texts in a call, and the answers of each side, round by round."""
 
     what: str
     texts: int

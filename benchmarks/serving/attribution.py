@@ -48,7 +48,7 @@ EIGHT = "The keys to the old cabinet [MASK] lost."
 TEN = "The keys to the old wooden cabinet [MASK] lost again."
 TARGET = bertscope.Answer("were", "was")
 WAYS = {"all positions": False, "the mask alone": True}
-"""What is decoded, and whether it is the mask alone."""
+"""The positions that are decoded, and whether it is the mask alone."""
 BATCH = 64
 """Texts that a peer runs at a time."""
 STEPS = 50

@@ -41,7 +41,8 @@ def percentiles(values: Floats, seed: int) -> tuple[Floats, Floats]:
 
 
 def test_intervals_of_means_hold_the_truth() -> None:
-    """Of skewed items; docs/statistics.md has the table of all draws. Nothing holds 95 % for few log-normal items; percentiles are far below."""
+    """Of skewed items; docs/statistics.md has the table of all draws.
+    Nothing holds 95 % for few log-normal items; percentiles are far below."""
     found = covered(bootstrap_t)
     assert found >= 0.90 - 3 * math.sqrt(0.90 * 0.10 / SETS)
     assert covered(percentiles) < 0.82 < found

@@ -13,7 +13,7 @@ PEER = [
     [-0.043258618, -0.294412029, -0.079394464, 0.36567905, 0.211296369],
     [0.095163832, -0.126795993, -0.260599556, 0.656203677, 0.489169315],
 ]
-"""What concept-erasure 0.2.4 gives as left right for the states below (benchmarks/peers/leace.py at the tag benchmarks-2026-11)."""
+"""Left right of concept-erasure 0.2.4 for the states below, by benchmarks/peers/leace.py of the tag benchmarks-2026-11."""
 
 
 def example(spans: int = 200, size: int = 5, classes: int = 3) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
