@@ -15,6 +15,7 @@ from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.claim import ClaimTest, read_claims
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data
+from bertscope_workbench.papers.items.contrasts import shipped_contrasts
 from bertscope_workbench.papers.items.labelled import task_of
 from bertscope_workbench.papers.measures import attention, calibration, choices, facts, pairs, silencing
 from bertscope_workbench.papers.pictures_data import Grid
@@ -97,7 +98,7 @@ def test_measures_are_finite(asking: Asking, test: ClaimTest) -> None:
 
 
 def test_shares_are_those_of_transformers(asking: Asking, folder: Path) -> None:
-    items = choices.SETS["fitting-roles"][0]()[:12]
+    items = shipped_contrasts("fitting-roles")[:12]
     model, tokenizer = BertForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     expected = []
     for item in items:

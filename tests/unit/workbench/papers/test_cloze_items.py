@@ -1,20 +1,18 @@
 """Items of cloze claims: balanced, of one mask each, and told apart as their claims say."""
 
 from collections import Counter
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.items import agreement, knowledge, licensing, negation
-from bertscope_workbench.papers.items.contrasts import MASK, Contrast, of_choices
+from bertscope_workbench.papers.items import knowledge
+from bertscope_workbench.papers.items.contrasts import MASK, SETS, Contrast, of_choices, shipped_contrasts
 from bertscope_workbench.papers.items.generated import sentences
 from bertscope_workbench.papers.items.perturbations import KINDS, Clause, Kind, clause, perturb, pools
 from bertscope_workbench.papers.measures import choices, facts
 from bertscope_workbench.papers.published.item_kinds import Choice
 
-SETS = [pytest.param(make, id=name) for name, (make, _) in choices.SETS.items()]
 CAT = Clause(
     ("my", "old", "cat", "eats", "a", "small", "fish", "today"),
     (("PRON", ""), ("ADJ", ""), ("NOUN", ""), ("VERB", ""), ("DET", ""), ("ADJ", ""), ("NOUN", ""), ("ADV", "")),
@@ -25,70 +23,61 @@ CAT = Clause(
 WORDS = {("ADJ", ""): ["old", "big"], ("NOUN", ""): ["cat", "fish", "dog"], ("ADV", ""): ["today", "soon"]}
 
 
-@pytest.mark.parametrize("make", SETS)
-def test_items_can_be_asked(make: Callable[[], list[Contrast]]) -> None:
-    items = make()
+@pytest.mark.parametrize("name", SETS)
+def test_items_can_be_asked(name: str) -> None:
+    items = shipped_contrasts(name)
     assert len({item.group for item in items}) >= 20
-    assert make() == items  # always the same
     for item in items:
         assert len(item.right) == len(item.wrong)
         assert {*item.right}.isdisjoint(item.wrong)
         for text, word in (*item.right, *item.wrong):
             assert text.count(MASK) == 1
             assert word
-            assert "{" not in text
-            assert "  " not in text
 
 
-@pytest.mark.parametrize("make", [agreement.across_attractors, agreement.nonsense])
-def test_agreement_is_balanced_and_misleads(make: Callable[[], list[Contrast]]) -> None:
-    items = make()
+@pytest.mark.parametrize("name", ["attractors", "nonsense"])
+def test_agreement_is_balanced_and_misleads(name: str) -> None:
+    items = shipped_contrasts(name)
     forms = Counter(item.right[0][1] for item in items)
-    assert all(forms[one] == forms[several] for one, several in agreement.VERBS)
-    nouns = (*agreement.PEOPLE, *agreement.THINGS)
-    singular, several = {*nouns}, {agreement.plural(noun) for noun in nouns}
-    assert singular.isdisjoint(several)
+    assert all(forms[one] == forms[several] for one, several in (("is", "are"), ("was", "were"), ("has", "have")))
+    nouns = {item.group for item in items}
     for item in items:
         text, right = item.right[0]
-        numbers = [word in several for word in text.split(MASK)[0].split() if word in singular | several]
-        assert numbers[0] != numbers[-1]  # the nearest noun has the other number
-        assert numbers[0] == (right in {plural for _, plural in agreement.VERBS})
+        several = [word not in nouns for word in text.split(MASK)[0].split() if {word, word[:-1], word[:-2]} & nouns]
+        assert several[0] != several[-1]  # the nearest noun has the other number
+        assert several[0] == (right in ("are", "were", "have"))
 
 
 def test_scope_moves_the_same_words() -> None:
-    for item in licensing.in_scope():
+    for item in shipped_contrasts("in-scope"):
         (right, word), (wrong, other) = item.right[0], item.wrong[0]
         assert word == other
         assert sorted(right.lower().split()) == sorted(wrong.lower().split())
-    assert [item.group for item in licensing.licensed()] == [item.group for item in licensing.in_scope()]
+    assert [item.group for item in shipped_contrasts("licensed")] == [item.group for item in shipped_contrasts("in-scope")]
 
 
 def test_negated_items_turn_the_affirmed_ones_round() -> None:
-    for affirmed, negated in zip(negation.affirmed(), negation.negated(), strict=True):
+    for affirmed, negated in zip(shipped_contrasts("affirmed"), shipped_contrasts("negated"), strict=True):
         assert affirmed.group == negated.group
         assert {(text.replace(" is not a ", " is a "), word) for text, word in negated.wrong} == {*affirmed.right}
-    kinds = [kind for kind, things in negation.KINDS.items() for _ in things.split()]
-    assert len(kinds) == 2 * len(negation.affirmed())
 
 
 def test_sizes_and_comparisons_are_about_the_same_things() -> None:
-    assert [item.group for item in knowledge.sizes()] == [item.group for item in knowledge.comparisons()]
-    item = next(item for item in knowledge.comparisons() if item.group == "elephant, mouse")
+    comparisons = shipped_contrasts("comparisons")
+    assert [item.group for item in shipped_contrasts("sizes")] == [item.group for item in comparisons]
+    item = next(item for item in comparisons if item.group == "elephant, mouse")
     assert item.right == (
         ("An elephant is [MASK] than a mouse.", "bigger"),
         ("A mouse is [MASK] than an elephant.", "smaller"),
     )
 
 
-def test_names_are_as_many_of_each_country_and_never_where_they_are_said_to_be_born() -> None:
-    assert len({*Counter(country for country, _, _ in knowledge.names()).values()}) == 1
-    stated = {city: country for country, city in knowledge.CITIES.items()}
-    people = {name: country for country, _, name in knowledge.names()}
-    for item in knowledge.names_against_facts():
+def test_names_are_as_many_of_each_country_and_compared_with_those_of_another() -> None:
+    people = {text.split(" is a ")[0]: country for country, _, text in knowledge.citizens()}
+    assert len({*Counter(people.values()).values()}) == 1
+    for item in shipped_contrasts("names-against-facts"):
         (text, _), (other, _) = item.right[0], item.wrong[0]
-        birth = stated[text.split(" was born in ")[1].split(".")[0]]
-        countries = [item.group, birth, people[other.split(" was born")[0]]]
-        assert len({*countries}) == 3
+        assert people[text.split(" was born")[0]] == item.group != people[other.split(" was born")[0]]
 
 
 def test_continents_and_languages_are_of_countries_that_have_a_capital() -> None:

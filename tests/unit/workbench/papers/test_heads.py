@@ -1,16 +1,15 @@
 """Heads are chosen on other items than they are scored on, and sets of heads are spread over the layers."""
 
 from collections import Counter
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import pytest
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data
-from bertscope_workbench.papers.items.pointing import Pointed, agreement, coreference, reflexives
+from bertscope_workbench.papers.items.pointing import Kind, pointed
 from bertscope_workbench.papers.measures import attributing, numbers, pointing, probing, relations
 from bertscope_workbench.papers.measures.attributing import spearman
 from bertscope_workbench.papers.measures.sentences import crossed, head_names
@@ -50,9 +49,9 @@ def test_spread_sets_hold_each_head_once(layers: int, heads: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize("make", [agreement, reflexives, coreference])
-def test_words_point_where_the_text_says(make: Callable[[], list[Pointed]]) -> None:
-    items = make()
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_words_point_where_the_text_says(kind: Kind) -> None:
+    items = pointed(kind)
     assert len({item.text for item in items}) == len(items)
     assert len({item.group for item in items}) >= 20
     for item in items:
@@ -64,14 +63,14 @@ def test_words_point_where_the_text_says(make: Callable[[], list[Pointed]]) -> N
         assert item.target != item.other
 
 
-@pytest.mark.parametrize("make", [agreement, reflexives, coreference])
-def test_the_nearer_word_is_meant_as_often_as_not(make: Callable[[], list[Pointed]]) -> None:
-    assert np.mean([item.target > item.other for item in make()]) == 0.5
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_the_nearer_word_is_meant_as_often_as_not(kind: Kind) -> None:
+    assert np.mean([item.target > item.other for item in pointed(kind)]) == 0.5
 
 
-@pytest.mark.parametrize("make", [agreement, reflexives])
-def test_distances_vary_and_are_those_of_the_other_word(make: Callable[[], list[Pointed]]) -> None:
-    items = make()
+@pytest.mark.parametrize("kind", ["agreement", "reflexives"])
+def test_distances_vary_and_are_those_of_the_other_word(kind: Kind) -> None:
+    items = pointed(kind)
     assert len({item.source - item.target for item in items}) >= 6
     for group in {item.group for item in items}:
         own = [item for item in items if item.group == group]
@@ -79,12 +78,12 @@ def test_distances_vary_and_are_those_of_the_other_word(make: Callable[[], list[
 
 
 def test_he_is_as_frequent_as_she() -> None:
-    assert np.mean([item.words[item.source] == "he" for item in coreference()]) == 0.5
+    assert np.mean([item.words[item.source] == "he" for item in pointed("coreference")]) == 0.5
 
 
-@pytest.mark.parametrize("make", [agreement, reflexives, coreference])
-def test_halves_share_no_people(make: Callable[[], list[Pointed]]) -> None:
-    groups = [*dict.fromkeys(item.group for item in make())]
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_halves_share_no_people(kind: Kind) -> None:
+    groups = [*dict.fromkeys(item.group for item in pointed(kind))]
     people = [{person for group in groups[half::2] for person in group.split()} for half in (0, 1)]
     assert not people[0] & people[1]
 
@@ -106,7 +105,7 @@ def asking_with(key: str, answer: Any, limit: int | None = None) -> Asking:
 
 def test_what_is_not_there_is_asked_of_the_best_head() -> None:
     """Of three heads one points, one points to the other word, which cancels it in a mean, and one looks four words back."""
-    items = agreement()
+    items = pointed("agreement")
     weights = np.full((len(items), 2, 1, 3), 0.1)
     weights[:, 0, 0, 1] = weights[:, 1, 0, 0] = 0.9
     for row, item in zip(weights, items, strict=True):

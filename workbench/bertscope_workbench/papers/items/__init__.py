@@ -44,3 +44,9 @@ class Data:
 def shipped(name: str) -> Traversable:
     """Returns a file of this package, such as "senses.toml"."""
     return importlib.resources.files(__name__).joinpath(name)
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """Returns the rows of a file of this package with tabs and a head line, such as "names.tsv"."""
+    head, *rows = (line.split("\t") for line in shipped(name).read_text("utf-8").splitlines())
+    return [dict(zip(head, row, strict=True)) for row in rows]

@@ -3,7 +3,6 @@ sentence."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ from bertscope import Answer, AttributionMethod, Quantity, WordAttribution
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
-from bertscope_workbench.papers.items import shipped
+from bertscope_workbench.papers.items import table
 from bertscope_workbench.papers.measures.sentences import Values, chosen_names, crossed, each
 from bertscope_workbench.papers.pictures_data import bars
 
@@ -102,8 +101,7 @@ def _attributed(asking: Asking, method: AttributionMethod) -> list[WordAttributi
 
 def _sentences(asking: Asking) -> list[tuple[str, str]]:
     """Returns sentences and answers. Raises NotAsked if the vocabulary has none of the answers."""
-    with shipped("short.tsv").open(encoding="utf-8") as file:
-        rows = [*csv.DictReader(file, delimiter="\t")][: asking.data.limit]
+    rows = table("short.tsv")[: asking.data.limit]
     texts = [row["text"].replace(MASK, asking.model.mask_token or MASK) for row in rows]
     answers = asking.client.fill_mask_stream(
         texts, candidates_per_text=[[row["answer"]] for row in rows], model=asking.model, timeout=asking.timeout

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
-from bertscope_workbench.papers.items import agreement, knowledge, licensing, negation
-from bertscope_workbench.papers.items.contrasts import Contrast, of_choices
+from bertscope_workbench.papers.items.contrasts import SETS, Contrast, of_choices, shipped_contrasts
 from bertscope_workbench.papers.measures.fillings import log_probabilities
 from bertscope_workbench.papers.pictures_data import Bars, bars
 from bertscope_workbench.papers.published.item_kinds import Choice, Read
 from bertscope_workbench.papers.published.readers import READERS
 from bertscope_workbench.papers.published.reproduction import Reproduction
 
-Items = Callable[[], list[Contrast]]
-SETS: Mapping[str, tuple[Items, str]] = {
-    "attractors": (agreement.across_attractors, "sentences with a noun of the other number before the verb"),
-    "nonsense": (agreement.nonsense, "grammatical sentences without meaning"),
-    "licensed": (licensing.licensed, "pairs of sentences with and without a licensor"),
-    "in-scope": (licensing.in_scope, "pairs of sentences whose licensor is inside and outside of the scope"),
-    "affirmed": (negation.affirmed, "sentences that say what a thing is"),
-    "negated": (negation.negated, "sentences that say what a thing is not"),
-    "fitting-roles": (knowledge.fitting_roles, "sentences with a word that fits and one that only goes with them"),
-    "related-roles": (knowledge.related_roles, "sentences with a word that goes with them and one that does not"),
-    "sizes": (knowledge.sizes, "questions about the sizes of two things"),
-    "comparisons": (knowledge.comparisons, "comparisons of two things"),
-    "stereotyped-jobs": (knowledge.stereotyped_jobs, "neutral sentences about two jobs"),
-    "names-against-facts": (knowledge.names_against_facts, "people born elsewhere than their names suggest"),
-}
-"""By name: the items that ship, and their description."""
 OURS = "our own, Apache-2.0"
 CHANCE = 0.5
 HALVES = (-CHANCE, CHANCE)
@@ -101,9 +84,8 @@ def outcomes(asking: Asking, items: Sequence[Contrast], *, single: bool = False)
 
 
 def _shipped(name: str) -> tuple[list[Contrast], str]:
-    make, description = SETS[name]
-    contrasts = make()
-    return contrasts, f"{len(contrasts)} {description} ({OURS})"
+    contrasts = shipped_contrasts(name)
+    return contrasts, f"{len(contrasts)} {SETS[name]} ({OURS})"
 
 
 def _read(asking: Asking, reader: str, files: Sequence[str]) -> list[Choice]:

@@ -3,24 +3,14 @@ reflexives (Lin et al. 2019, section 4), coreference (Clark et al. 2019, section
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
-
 import numpy as np
 from bertscope import AttentionMaps, Model
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
-from bertscope_workbench.papers.items.pointing import Pointed, agreement, coreference, reflexives
+from bertscope_workbench.papers.items.pointing import Kind, Pointed, pointed
 from bertscope_workbench.papers.measures.sentences import Values, crossed, head_names
 from bertscope_workbench.papers.pictures_data import grid
-
-Kind = Literal["agreement", "reflexives", "coreference"]
-KINDS: Mapping[Kind, Callable[[], list[Pointed]]] = {
-    "agreement": agreement,
-    "reflexives": reflexives,
-    "coreference": coreference,
-}
 
 
 def attention_to_target(asking: Asking, *, kind: Kind) -> Measured:
@@ -64,7 +54,7 @@ def _of_best_head(items: list[Pointed], weights: Values, values: Values, shown: 
 def right_form(asking: Asking, *, kind: Kind, smaller: bool = False) -> Measured:
     """Measures how often the form that belongs to the right word is likelier at a mask than the other one, beside one half;
     with `smaller`, to the smaller of two models."""
-    items = KINDS[kind]()[: asking.data.limit]
+    items = pointed(kind)[: asking.data.limit]
     return paired(
         _right(asking, _by_size(asking)[0] if smaller else asking.model, items),
         0.5,
@@ -77,7 +67,7 @@ def right_form(asking: Asking, *, kind: Kind, smaller: bool = False) -> Measured
 def larger_beside_smaller(asking: Asking, *, kind: Kind) -> Measured:
     """Measures how often the right form is likelier to the larger of two models, beside the smaller one (Goldberg 2019)."""
     small, large = _by_size(asking)
-    items = KINDS[kind]()[: asking.data.limit]
+    items = pointed(kind)[: asking.data.limit]
     return paired(
         _right(asking, large, items),
         _right(asking, small, items),
@@ -100,7 +90,7 @@ def _by_size(asking: Asking) -> tuple[Model, Model]:
 
 def _asked(asking: Asking, kind: Kind) -> tuple[list[Pointed], Values]:
     """Returns the sentences, and [sentences, 2, layers, heads]: the weights from the source to the right word and the other."""
-    items = KINDS[kind]()[: asking.data.limit]
+    items = pointed(kind)[: asking.data.limit]
 
     def make() -> Values:
         found = []
