@@ -9,7 +9,7 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import NotAsked, paired
-from bertscope_workbench.papers.items import shipped
+from bertscope_workbench.papers.items import plain_sentences
 from bertscope_workbench.papers.items.treebank import bank_of
 
 LEAST = 1.0
@@ -44,7 +44,4 @@ def _untrained(asking: Asking) -> str:
 
 
 def _texts(asking: Asking) -> list[str]:
-    file = shipped("sentences").joinpath(f"{asking.language}.txt")
-    if file.is_file():
-        return file.read_text("utf-8").splitlines()
-    return [sentence.text for sentence in bank_of(asking).sentences[:TEXTS]]
+    return plain_sentences(asking.language) or [sentence.text for sentence in bank_of(asking).sentences[:TEXTS]]

@@ -191,7 +191,7 @@ def test_of_two_files_a_classifier_is_asked_the_one_that_it_knows_more_of(tuned:
 
 
 def test_languages_without_sentences_are_not_asked(asking: Asking) -> None:
-    with pytest.raises(NotAsked, match="no sentences in la"):
+    with pytest.raises(NotAsked, match="no plain sentences in the language"):
         calibration.error(replace(asking, languages=("la",), _kept={}))
 
 

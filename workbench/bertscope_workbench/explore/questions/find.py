@@ -18,7 +18,7 @@ from bertscope_workbench.explore.plain import plain
 from bertscope_workbench.explore.questions.find_files import direction, every_code
 from bertscope_workbench.explore.streams import Event, with_progress
 from bertscope_workbench.explore.written_files import written
-from bertscope_workbench.papers.items import shipped
+from bertscope_workbench.papers.items import plain_sentences
 from bertscope_workbench.readers.conllu import Sentence, read_sentences
 from bertscope_workbench.readers.item_lists import PartialItems
 from bertscope_workbench.readers.treebanks import UPOS
@@ -66,7 +66,7 @@ async def corpus(_: AsyncClient, body: Body) -> AsyncGenerator[Event, None]:
 def _shipped() -> list[Tagged]:
     with importlib.resources.as_file(EXAMPLES) as path:
         tagged = read_sentences(path, None, _tagged, PartialItems[Tagged]())
-    return [*tagged, *_lines(shipped("sentences/en.txt").read_text("utf-8"))]
+    return [*tagged, *((text, None) for text in plain_sentences("en"))]
 
 
 def _lines(contents: str) -> list[Tagged]:

@@ -46,6 +46,12 @@ def shipped(name: str) -> Traversable:
     return importlib.resources.files(__name__).joinpath(name)
 
 
+def plain_sentences(language: str) -> list[str]:
+    """Returns sixty plain sentences in a language, the same ones in each and in the same order; none if none ship in it."""
+    file = shipped("sentences").joinpath(f"{language}.txt")
+    return file.read_text("utf-8").splitlines() if file.is_file() else []
+
+
 def table(name: str) -> list[dict[str, str]]:
     """Returns the rows of a file of this package with tabs and a head line, such as "names.tsv"."""
     head, *rows = (line.split("\t") for line in shipped(name).read_text("utf-8").splitlines())

@@ -76,6 +76,12 @@ def treebank(data: Data) -> Treebank:
     return Treebank(train, dev, test, f"sentences of {names} (--data)", False)
 
 
+def given_bank(asking: Asking) -> Treebank | None:
+    """Returns the treebank of --data; None without one."""
+    bank: Treebank = asking.kept("treebank", lambda: treebank(asking.data))
+    return None if bank.generated else bank
+
+
 def bank_of(asking: Asking) -> Treebank:
     """Returns the treebank that measures ask about, which is read or generated once.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,14 +13,12 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, Values, bootstrapped, halves, paired
-from bertscope_workbench.papers.items import shipped
-from bertscope_workbench.papers.items.contrasts import MASK
 from bertscope_workbench.papers.items.labelled import label_index, task_of
-from bertscope_workbench.papers.items.treebank import treebank
+from bertscope_workbench.papers.items.treebank import given_bank
 from bertscope_workbench.papers.measures.fillings import filled, log_probabilities
+from bertscope_workbench.papers.measures.sentences import masked_words, sentences, source
 from bertscope_workbench.papers.pictures_data import curves
 
-WORD = re.compile(r"[^\W\d_]+")
 BINS = 10
 SENTENCES = 60
 """The most sentences of a treebank."""
@@ -162,12 +159,9 @@ def _labels(asking: Asking) -> Predictions:
 
 
 def _masks(asking: Asking) -> Predictions:
-    texts, data = _texts(asking)
-    asked = [
-        (text[: match.start()] + MASK + text[match.end() :], match.group(), number)
-        for number, text in enumerate(texts)
-        for match in WORD.finditer(text)
-    ]
+    bank = given_bank(asking)
+    texts = sentences(asking) if bank is None else [sentence.text for sentence in bank.sentences[:SENTENCES]]
+    asked = masked_words(texts)
     there = log_probabilities(asking, ((text, word) for text, word, _ in asked), single=True)
     likeliest = {
         answer.text: answer.masks[0].predictions[0] for answer in filled(asking, [text for text, _, _ in asked], top_k=1)
@@ -181,21 +175,8 @@ def _masks(asking: Asking) -> Predictions:
         np.array([float(there[text, word] > likeliest[text].log_probability - SAME) for text, word, _ in kept]),
         places.astype(np.int64),
         [word.lower() for _, word, _ in kept],
-        f"{len(kept)} words of {data}",
+        f"{len(kept)} words of {source(asking, len(texts)) if bank is None else bank.source}",
     )
-
-
-def _texts(asking: Asking) -> tuple[list[str], str]:
-    """Returns the sentences of the user's treebank, or those that ship in the model's language."""
-    if asking.data.files("*.conllu"):
-        bank = asking.kept("treebank", lambda: treebank(asking.data))
-        if not bank.generated:
-            return [sentence.text for sentence in bank.sentences[:SENTENCES]], bank.source
-    file = shipped(f"sentences/{asking.language}.txt")
-    if not file.is_file():
-        raise NotAsked(f"no sentences in {asking.language} ship; name a treebank with --data")
-    lines = file.read_text("utf-8").splitlines()
-    return lines, f"{len(lines)} plain sentences (our own, Apache-2.0)"
 
 
 PREDICTIONS: Mapping[str, Callable[[Asking], Predictions]] = {"masks": _masks, "labels": _labels}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from bertscope import GeometryDescription, Model, Span, StatesInput
 
 from bertscope_workbench.papers.asking import Asking
@@ -15,11 +14,11 @@ from bertscope_workbench.papers.estimates import Measured, NotAsked, bootstrappe
 from bertscope_workbench.papers.items.senses import SenseUse, sense_uses
 from bertscope_workbench.papers.items.treebank import bank_of
 from bertscope_workbench.papers.measures.probing import thirds_of
+from bertscope_workbench.papers.measures.sentences import Values, chosen_names, crossed
 from bertscope_workbench.papers.pictures_data import ACROSS, curves
 from bertscope_workbench.readers.conllu import Sentence
 from bertscope_workbench.readers.treebanks import UPOS
 
-Values = npt.NDArray[np.float64]
 GROUP, GROUPS = 12, 40
 """Sentences of a group, and the most groups: cosines of words of different sentences are taken within each."""
 WORDS, OCCURRENCES = 60, 8
@@ -46,13 +45,9 @@ def context_specific(asking: Asking) -> Measured:
         raise NotAsked(f"no word stands in {OCCURRENCES} sentences")
     anisotropy = merged.anisotropy()
     by_word = np.array(rows) / (1 - anisotropy)
-    lower, _, upper = _layer_thirds(by_word.shape[1])
-    line = {"self-similarity from anisotropy to 1": by_word.mean(0).tolist(), "anisotropy": anisotropy.tolist()}
-    return paired(
-        by_word[:, upper].mean(1), by_word[:, lower].mean(1), bounds=(-2, 2),
-        data=f"{len(rows)} words of at least {OCCURRENCES} occurrences in {merged.texts:,} {bank_of(asking).source}",
-        picture=curves(ACROSS, list(merged.layers), "cosine", line),
-    )  # fmt: skip
+    lines = {"self-similarity from anisotropy to 1": by_word.mean(0).tolist(), "anisotropy": anisotropy.tolist()}
+    data = f"{len(rows)} words of at least {OCCURRENCES} occurrences in {merged.texts:,} {bank_of(asking).source}"
+    return _upper_beside_lower(by_word, lines, "cosine", data)
 
 
 def anisotropy_rises(asking: Asking) -> Measured:
@@ -60,12 +55,8 @@ def anisotropy_rises(asking: Asking) -> Measured:
     (Ethayarajh 2019, section 4.1). Items are groups of 12 sentences."""
     groups = _geometry(asking)
     by_group = np.array([each.anisotropy() for each in groups])
-    lower, _, upper = _layer_thirds(by_group.shape[1])
-    return paired(
-        by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-2, 2),
-        data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
-        picture=curves(ACROSS, list(groups[0].layers), "cosine", {"anisotropy": by_group.mean(0).tolist()}),
-    )  # fmt: skip
+    lines = {"anisotropy": by_group.mean(0).tolist()}
+    return _upper_beside_lower(by_group, lines, "cosine", f"{len(groups)} groups of {GROUP} {bank_of(asking).source}")
 
 
 def words_of_a_sentence(asking: Asking, *, beside: Literal["other sentences", "lower"]) -> Measured:
@@ -77,16 +68,13 @@ def words_of_a_sentence(asking: Asking, *, beside: Literal["other sentences", "l
     """
     groups = _geometry(asking)
     within, between = np.array([one.similarity_in_texts() for one in groups]), np.array([one.anisotropy() for one in groups])
-    lower, _, upper = _layer_thirds(within.shape[1])
-    own, other = within[:, upper], between[:, upper]
-    if beside == "lower":
-        scaled = (within - between) / (1 - between)
-        own, other = scaled[:, upper], scaled[:, lower]
     lines = {"words of one sentence": within.mean(0).tolist(), "words of two sentences": between.mean(0).tolist()}
-    return paired(
-        own.mean(1), other.mean(1), bounds=(-2, 2), data=f"{len(groups)} groups of {GROUP} {bank_of(asking).source}",
-        picture=curves(ACROSS, list(groups[0].layers), "cosine", lines),
-    )  # fmt: skip
+    data = f"{len(groups)} groups of {GROUP} {bank_of(asking).source}"
+    if beside == "lower":
+        return _upper_beside_lower((within - between) / (1 - between), lines, "cosine", data)
+    *_, upper = _layer_thirds(within.shape[1])
+    picture = curves(ACROSS, list(groups[0].layers), "cosine", lines)
+    return paired(within[:, upper].mean(1), between[:, upper].mean(1), bounds=(-2, 2), data=data, picture=picture)
 
 
 def rogue_dimensions(asking: Asking, *, dimensions: int) -> Measured:
@@ -143,6 +131,19 @@ def _forms(sentence: Sentence) -> list[str]:
     return [row[1].lower() for row in sentence.rows.values() if row[UPOS] in TAKEN]
 
 
+def _upper_beside_lower(
+    values: Values,
+    lines: Mapping[str, Sequence[float]],
+    unit: str,
+    data: str,
+    bounds: tuple[float, float] = (-2, 2),
+) -> Measured:
+    """Returns numbers of items, [items, states], in the upper third of the layers beside the lower third."""
+    lower, _, upper = _layer_thirds(values.shape[1])
+    picture = curves(ACROSS, range(values.shape[1]), unit, lines)
+    return paired(values[:, upper].mean(1), values[:, lower].mean(1), bounds=bounds, data=data, picture=picture)
+
+
 def _layer_thirds(states: int) -> list[list[int]]:
     """Returns the outputs of the layers by thirds, without the embeddings."""
     return [[place + 1 for place in third] for third in thirds_of(states - 1)]
@@ -158,18 +159,14 @@ def senses_cluster(asking: Asking, *, above: Literal["chance", "embeddings"] = "
     words = [use.word for use in uses]
     names = list(dict.fromkeys(words))
     by_word = np.array([right[:, [word == name for word in words]].mean(1) for name in names])
-    scores, chosen = np.empty(len(names)), []
-    for own, other in (halves(len(names)), halves(len(names))[::-1]):
-        best = int(by_word[own].mean(0).argmax())
-        scores[other] = by_word[other, best]
-        chosen.append(best)
+    scores, chosen = crossed(by_word)
     of_chance = np.array([_same_sense(uses, name) for name in names])
     lines = {"nearest use": right.mean(1).tolist(), "chance": [float(of_chance.mean())] * len(right)}
     return paired(
         scores, of_chance if above == "chance" else by_word[:, 0], bounds=(-1, 1),
         data=f"{len(uses)} sentences of our own, {len(names)} words in two senses (licence of the project)",
         picture=curves(ACROSS, list(range(len(right))), "share of uses with the right sense", lines),
-        notes=(f"best layers of the two halves of the words: {chosen[0]} and {chosen[1]}",),
+        notes=[chosen_names([f"layer {layer}" for layer in chosen])],
     )  # fmt: skip
 
 
@@ -210,10 +207,10 @@ def segments_differ(asking: Asking) -> Measured:
     states = states.reshape(-1, 4, *states.shape[1:])  # [sentences, places, layers, dimensions]
     cosine = np.einsum("sild,sjld->lsij", states, states)
     same = (cosine[..., 0, 2] + cosine[..., 1, 3]) / 2
-    crossed = (cosine[..., 0, 1] + cosine[..., 2, 3]) / 2
-    lines = {"same segment, other partner": same.mean(1).tolist(), "other segment, same partner": crossed.mean(1).tolist()}
+    other = (cosine[..., 0, 1] + cosine[..., 2, 3]) / 2
+    lines = {"same segment, other partner": same.mean(1).tolist(), "other segment, same partner": other.mean(1).tolist()}
     return paired(
-        same[-1], crossed[-1], bounds=(-2, 2),
+        same[-1], other[-1], bounds=(-2, 2),
         data=f"words of {same.shape[1]} pairs of {bank_of(asking).source}",
         picture=curves(ACROSS, list(range(len(same))), "cosine", lines),
     )  # fmt: skip
@@ -230,12 +227,9 @@ def changed_by_tuning(asking: Asking) -> Measured:
     if asking.fine_tuned.layers != asking.model.layers:
         raise NotAsked("the fine-tuned copy has another number of layers")
     by_group = np.array([np.diagonal(values) for values in likeness(asking, asking.fine_tuned)])
-    lower, _, upper = _layer_thirds(by_group.shape[1])
-    return paired(
-        by_group[:, upper].mean(1), by_group[:, lower].mean(1), bounds=(-1, 1),
-        data=f"{len(by_group)} groups of {GROUP} test {bank_of(asking).source}",
-        picture=curves(ACROSS, list(range(by_group.shape[1])), "CKA", {"with the fine-tuned copy": by_group.mean(0).tolist()}),
-    )  # fmt: skip
+    lines = {"with the fine-tuned copy": by_group.mean(0).tolist()}
+    data = f"{len(by_group)} groups of {GROUP} test {bank_of(asking).source}"
+    return _upper_beside_lower(by_group, lines, "CKA", data, bounds=(-1, 1))
 
 
 def likeness(asking: Asking, other: Model) -> list[Values]:

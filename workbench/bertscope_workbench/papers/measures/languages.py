@@ -14,7 +14,7 @@ from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.numbers import divided
 from bertscope_workbench.papers.items.word_tasks import labels_of, marked
-from bertscope_workbench.papers.measures.probing import train_and_apply
+from bertscope_workbench.papers.measures.probing import best_beside, train_and_apply
 from bertscope_workbench.papers.measures.sentences import crossed, sentences
 from bertscope_workbench.papers.pictures_data import ACROSS, curves
 from bertscope_workbench.readers.treebanks import read_probe_conllu
@@ -62,16 +62,14 @@ def identity(asking: Asking) -> Measured:
         for part in divided(range(len(lines[asking.language])), 0)
     ]
     of = train_and_apply(asking, "language", *parts, truncate=False)
-    probes, right = of.found, of.right
-    curve = {"probe": [one.accuracy for one in probes.layers], "chance": [1 / len(lines)] * len(probes.layers)}
-    return paired(
-        right[probes.best_layer],
+    return best_beside(
+        of,
         1 / len(lines),
         groups=[text // len(lines) for text in range(len(parts[2]))],
         bounds=(-1 / len(lines), 1 - 1 / len(lines)),
         data=_source(asking, len(parts[2]) // len(lines)),
-        picture=curves(ACROSS, [one.layer for one in probes.layers], "share right", curve),
-        notes=[f"layer {probes.best_layer} has the least loss on the sentences that end training"],
+        lines={"chance": 1 / len(lines)},
+        notes=[f"layer {of.best} has the least loss on the sentences that end training"],
     )
 
 
@@ -92,21 +90,14 @@ def transfer(asking: Asking) -> Measured:
     if not tags:
         raise NotAsked("the second language's sentences have no word that the first one's lack")
     of = train_and_apply(asking, "upos", first[::2], first[1::2], test, truncate=False)
-    probes, right = of.found, of.right
-    return paired(
-        right[probes.best_layer],
+    return best_beside(
+        of,
         max(tags.values()) / tags.total(),
         groups=[index for index, text in enumerate(test) for _ in text.labels],
-        bounds=(-1, 1),
         data=f"{tags.total()} words of {len(test)} sentences in {asking.languages[1]!r}, a probe trained on "
-        f"{probes.train.spans} words in {asking.languages[0]!r} (--data)",
-        picture=curves(
-            ACROSS,
-            [one.layer for one in probes.layers],
-            "share right",
-            {"probe": [one.accuracy for one in probes.layers]},
-        ),
-        notes=[f"layer {probes.best_layer} has the least loss on other sentences in {asking.languages[0]!r}"],
+        f"{of.found.train.spans} words in {asking.languages[0]!r} (--data)",
+        lines={},
+        notes=[f"layer {of.best} has the least loss on other sentences in {asking.languages[0]!r}"],
     )
 
 

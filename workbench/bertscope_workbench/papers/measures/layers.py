@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Literal
 
 import numpy as np
@@ -12,12 +11,12 @@ from bertscope.values.display import record
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.contrasts import MASK
-from bertscope_workbench.papers.items.treebank import bank_of
+from bertscope_workbench.papers.items.treebank import bank_of, given_bank
 from bertscope_workbench.papers.measures.attributing import spearman
 from bertscope_workbench.papers.measures.contexts import GROUP, likeness
 from bertscope_workbench.papers.measures.fillings import log_probabilities
 from bertscope_workbench.papers.measures.probing import thirds_of
-from bertscope_workbench.papers.measures.sentences import Values, sentences, source
+from bertscope_workbench.papers.measures.sentences import WORD, Values, masked_words, sentences, source
 from bertscope_workbench.papers.pictures_data import ACROSS, Grid, curves, grid
 from bertscope_workbench.readers.conllu import Sentence
 from bertscope_workbench.readers.treebanks import UPOS
@@ -26,7 +25,6 @@ CONTENT = ("NOUN", "PROPN", "VERB", "ADJ", "ADV")
 """Parts of speech of the words of a treebank that are masked."""
 LONG = 4
 """The fewest letters of the words of plain sentences that are masked."""
-WORD = re.compile(r"[^\W\d_]+")
 MOST = 200
 """The most sentences with a masked word."""
 TOP = 10
@@ -134,17 +132,12 @@ def masked_word(sentence: Sentence) -> tuple[str, str] | None:
 def _masked(asking: Asking) -> tuple[list[tuple[str, str, int]], str]:
     """Returns texts with a mask, the words there and the numbers of the sentences, and what they are: a content word of each
     sentence of the user's treebank, or each longer word of the plain sentences, as words of generated ones can't be guessed."""
-    if asking.data.files("*.conllu") and not bank_of(asking).generated:
-        given = enumerate(map(masked_word, bank_of(asking).test))
-        return [(*each, number) for number, each in given if each is not None][:MOST], bank_of(asking).source
+    bank = given_bank(asking)
+    if bank is not None:
+        given = enumerate(map(masked_word, bank.test))
+        return [(*each, number) for number, each in given if each is not None][:MOST], bank.source
     texts = sentences(asking)
-    found = [
-        (text[: match.start()] + MASK + text[match.end() :], match.group(), number)
-        for number, text in enumerate(texts)
-        for match in WORD.finditer(text)
-        if len(match.group()) >= LONG
-    ]
-    return found, source(asking, len(texts))
+    return masked_words(texts, LONG), source(asking, len(texts))
 
 
 def _read(asking: Asking) -> Readings:

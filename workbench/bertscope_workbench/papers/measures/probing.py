@@ -6,7 +6,7 @@ the test part is scored. Intervals are over test sentences.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,6 +46,11 @@ class Probed:
     def best(self) -> int:
         """The layer that does best on the dev part."""
         return self.found.best_layer
+
+    @property
+    def control_task(self) -> list[float]:
+        """The share of each layer's probe of random labels, one for each word."""
+        return [one.control_accuracy for one in self.found.layers]
 
 
 def probed(asking: Asking, task: str) -> Probed:
@@ -93,17 +98,36 @@ def readable(asking: Asking, *, task: str, above: Above = "control") -> Measured
     control: Right | float = of.right[0]
     if above != "embeddings":
         control = of.found.layer(of.best).control_accuracy if above == "control" else of.found.part.majority
-    lines = {
-        "probe": [one.accuracy for one in of.found.layers],
-        "control task": [one.control_accuracy for one in of.found.layers],
-    }
-    lines["most frequent class"] = [of.found.part.majority] * len(of.found.layers)
-    picture = curves(ACROSS, [one.layer for one in of.found.layers], "share right", lines)
+    lines: dict[str, Sequence[float] | float] = {"control task": of.control_task, "most frequent class": of.found.part.majority}
+    data = _data(asking, of.right.shape[1])
+    notes = (f"best layer on the dev part: {of.best}", *_confused(of.found))
+    return best_beside(of, control, groups=of.sentences, data=data, lines=lines, notes=notes)
+
+
+def best_beside(
+    of: Probed,
+    control: Right | float,
+    *,
+    groups: Sequence[Hashable],
+    data: str,
+    lines: Mapping[str, Sequence[float] | float],
+    notes: Sequence[str],
+    bounds: tuple[float, float] = (-1.0, 1.0),
+) -> Measured:
+    """Returns how often the probe of the best layer is right, beside a control. `lines` are drawn beside its accuracy: a number
+    for each layer, or one for all."""
+    layers = of.found.layers
+    drawn = {"probe": [one.accuracy for one in layers]}
+    drawn |= {name: [line] * len(layers) if isinstance(line, float) else [*line] for name, line in lines.items()}
     return paired(
-        _numbers(of.right[of.best]), control if isinstance(control, float) else _numbers(control), groups=of.sentences,
-        bounds=(-1, 1), data=_data(asking, of.right.shape[1]), picture=picture,
-        notes=(f"best layer on the dev part: {of.best}", *_confused(of.found)),
-    )  # fmt: skip
+        _numbers(of.right[of.best]),
+        control if isinstance(control, float) else _numbers(control),
+        groups=groups,
+        bounds=bounds,
+        data=data,
+        picture=curves(ACROSS, [one.layer for one in layers], "share right", drawn),
+        notes=notes,
+    )
 
 
 def between_thirds(asking: Asking, *, tasks: Sequence[str], first: Third, second: Third) -> Measured:

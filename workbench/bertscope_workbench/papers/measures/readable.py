@@ -7,20 +7,16 @@ import importlib.resources
 from random import Random
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
 from bertscope import ProbeText
 
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
+from bertscope_workbench.papers.estimates import Measured, NotAsked
 from bertscope_workbench.papers.items.generated import ambiguous_names
 from bertscope_workbench.papers.items.numbers import divided
 from bertscope_workbench.papers.items.treebank import bank_of, role_labels
 from bertscope_workbench.papers.items.word_tasks import labels_of
-from bertscope_workbench.papers.measures.probing import probed, train_and_apply
-from bertscope_workbench.papers.pictures_data import ACROSS, curves
+from bertscope_workbench.papers.measures.probing import Right, best_beside, probed, train_and_apply
 
-Values = npt.NDArray[np.float64]
 SEED = 1
 RELATED = "{} and {} were in the news."
 """A sentence with a capital and a country, its own or another one."""
@@ -40,29 +36,25 @@ def beside(
         of = probed(asking, "role")
     else:
         of = asking.kept("read entities", lambda: train_and_apply(asking, label, *parts, truncate=False))
-    found, right = of.found, of.right
-    test = parts[2]
-    best = found.layer(found.best_layer)
+    found, test = of.found, parts[2]
     groups = [index for index, text in enumerate(test) for _ in text.labels]
     if control == "embeddings":
-        other: Values | float = right[0]
+        other: Right | float = of.right[0]
     elif control == "neighbours":
         wide = [[_widened(text) for text in part] for part in parts]
         other = asking.kept(
             f"neighbours {label}", lambda: train_and_apply(asking, label, *wide, layers=[0], truncate=False)
         ).right[0]
     else:
-        other = max(best.control_accuracy, found.part.majority)
-    lines = {"probe": [one.accuracy for one in found.layers], "control task": [one.control_accuracy for one in found.layers]}
-    return paired(
-        right[found.best_layer],
+        other = max(of.control_task[of.best], found.part.majority)
+    return best_beside(
+        of,
         other,
         groups=groups,
-        bounds=(-1, 1),
         data=f"{len(groups)} words of {len(test)} sentences that the primer generates, probes trained on {found.train.spans} "
         "others (licence of the project)",
-        picture=curves(ACROSS, [one.layer for one in found.layers], "share right", lines),
-        notes=[f"layer {found.best_layer} has the least loss on the sentences that end training"],
+        lines={"control task": of.control_task},
+        notes=[f"layer {of.best} has the least loss on the sentences that end training"],
     )
 
 
@@ -71,18 +63,16 @@ def related(asking: Asking) -> Measured:
     that are new to it. Items are countries."""
     parts = [part[: asking.data.limit] for part in capital_pairs()]
     of = asking.kept("related", lambda: train_and_apply(asking, "related", *parts, truncate=False))
-    found, right = of.found, of.right
     groups = [index // 2 for index in range(len(parts[2]))]
-    lines = {"probe": [one.accuracy for one in found.layers], "chance": [0.5] * len(found.layers)}
-    return paired(
-        right[found.best_layer],
+    return best_beside(
+        of,
         0.5,
         groups=groups,
         bounds=(-0.5, 0.5),
         data=f"{len(groups)} pairs of a capital and a country, CIA World Factbook (public domain), probes trained on "
-        f"{found.train.spans} of other countries",
-        picture=curves(ACROSS, [one.layer for one in found.layers], "share right", lines),
-        notes=[f"layer {found.best_layer} has the least loss on the countries that end training"],
+        f"{of.found.train.spans} of other countries",
+        lines={"chance": 0.5},
+        notes=[f"layer {of.best} has the least loss on the countries that end training"],
     )
 
 

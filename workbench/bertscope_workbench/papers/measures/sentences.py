@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -12,14 +13,16 @@ from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import NotAsked, halves
-from bertscope_workbench.papers.items import shipped
+from bertscope_workbench.papers.items import plain_sentences
+from bertscope_workbench.papers.items.contrasts import MASK
 from bertscope_workbench.papers.items.labelled import labelled_files
-from bertscope_workbench.papers.items.treebank import bank_of
+from bertscope_workbench.papers.items.treebank import given_bank
 
 T = TypeVar("T")
 R = TypeVar("R")
 Values = npt.NDArray[np.float64]
 Choices = npt.NDArray[np.int64]
+WORD = re.compile(r"[^\W\d_]+")
 MOST = 100
 """The most texts of --data."""
 
@@ -31,10 +34,20 @@ def sentences(asking: Asking, language: str | None = None) -> list[str]:
     Raises NotAsked for a language that has none.
     """
     language = language or asking.language
-    file = shipped("sentences").joinpath(f"{language}.txt")
-    if not file.is_file():
+    found = plain_sentences(language)[: asking.data.limit]
+    if not found:
         raise NotAsked(f"no plain sentences in the language {language!r} ship")
-    return file.read_text("utf-8").splitlines()[: asking.data.limit]
+    return found
+
+
+def masked_words(texts: Sequence[str], letters: int = 1) -> list[tuple[str, str, int]]:
+    """Returns each word of so many letters or more: its text with a mask in its place, the word, and the number of the text."""
+    return [
+        (text[: match.start()] + MASK + text[match.end() :], match.group(), number)
+        for number, text in enumerate(texts)
+        for match in WORD.finditer(text)
+        if len(match.group()) >= letters
+    ]
 
 
 def source(asking: Asking, count: int) -> str:
@@ -54,8 +67,9 @@ def each(asking: Asking, items: Sequence[T], ask: Callable[[T], R]) -> list[R]:
 def own_texts(asking: Asking, *, pairs: bool) -> tuple[list[TextOrPair], str]:
     """Returns the first texts of --data, and what they are: pairs of labelled texts, or sentences of a treebank, or else single
     labelled texts. Raises NotAsked if the folder has none."""
-    if not pairs and asking.data.files("*.conllu") and not bank_of(asking).generated:
-        return [sentence.text for sentence in bank_of(asking).test[:MOST]], bank_of(asking).source
+    bank = None if pairs else given_bank(asking)
+    if bank is not None:
+        return [sentence.text for sentence in bank.test[:MOST]], bank.source
     for labelled in labelled_files(asking.data):
         if labelled.of_pairs == pairs:
             return labelled.inputs[:MOST], f"texts of {labelled.path.name} (--data)"

@@ -24,6 +24,8 @@ from bertscope_workbench.papers.pictures_data import bars, grid
 
 HeadSet = Mapping[int, Sequence[int] | None]
 """Heads by layer; None for all of a layer."""
+NO_MORE: Sequence[HeadSet] = [{0: [0]}]
+"""The least that a sweep takes, where only the untouched loss is wanted."""
 DRAWS = 5
 """Random sets that a set is compared with."""
 LABELLED = 200
@@ -55,27 +57,41 @@ def _scores(
 ) -> Values:
     """Returns [objectives, 1 + sets]: each objective's metric with nothing silenced, then with each set."""
     changes = [*interventions]
+    return np.array(each(asking, objectives, lambda one: _score(asking, one, metric, sets, mode, changes, model)))
 
-    def ask(objective: Objective) -> list[float]:
-        table = asking.client.sweep_heads(
-            objective,
-            model=model,
-            mode=mode,
-            sets=sets,
-            interventions=changes,
-            resamples=FEWEST_RESAMPLES,
-            timeout=asking.timeout,
-        ).table()
-        found = {effect.name: effect.metrics[metric].score for effect in table.effects}
-        return [table.baseline[metric], *(found[_name(model, heads)] for heads in sets)]
 
-    return np.array(each(asking, objectives, ask))
+def _score(
+    asking: Asking,
+    objective: Objective,
+    metric: str,
+    sets: Sequence[HeadSet],
+    mode: Mode,
+    changes: Sequence[SiteIntervention],
+    model: Model,
+) -> list[float]:
+    """Returns an objective's metric with nothing silenced, then with each set; `changes` hold for all."""
+    table = asking.client.sweep_heads(
+        objective,
+        model=model,
+        mode=mode,
+        sets=sets,
+        interventions=changes,
+        resamples=FEWEST_RESAMPLES,
+        timeout=asking.timeout,
+    ).table()
+    found = {effect.name: effect.metrics[metric].score for effect in table.effects}
+    return [table.baseline[metric], *(found[_name(model, heads)] for heads in sets)]
+
+
+def untouched(asking: Asking) -> Values:
+    """Returns the loss of each sentence with nothing silenced, nats."""
+    return asking.kept("losses", lambda: losses(asking, NO_MORE))[:, 0]
 
 
 def knows(asking: Asking) -> Measured:
     """Measures by how much the loss at masked words is below that of a model that finds all pieces of its vocabulary equally
     likely, nats."""
-    own = asking.kept("losses", lambda: losses(asking, [{0: [0]}]))[:, 0]
+    own = untouched(asking)
     return paired(
         math.log(asking.model.vocabulary_size) - own,
         data=source(asking, len(own)),
@@ -178,7 +194,7 @@ def layers_beside_heads(asking: Asking, *, whole: bool) -> Measured:
     found = asking.kept("spread heads", lambda: losses(asking, draws))
     spread = found[:, 1:].mean(1) - found[:, 0]
     if whole:
-        skipped = [losses(asking, [{0: [0]}], interventions=_without(layer)) for layer in range(layers)]
+        skipped = [losses(asking, NO_MORE, interventions=_without(layer)) for layer in range(layers)]
         removed = np.stack([one[:, 0] for one in skipped], axis=1)
     else:
         removed = _swept(asking, "layers", "zero")[:, 1:]
@@ -223,7 +239,7 @@ def relation_heads(asking: Asking, *, relations: Sequence[str]) -> Measured:
 def separator_blocked(asking: Asking) -> Measured:
     """Measures the rise of the loss when no token of the upper half of the layers can look at the last special token, [SEP]:
     what the attention to it is needed for."""
-    own = asking.kept("losses", lambda: losses(asking, [{0: [0]}]))[:, 0]
+    own = untouched(asking)
     upper = range(asking.model.layers // 2, asking.model.layers)
 
     def ask(text: str) -> float:
@@ -233,15 +249,7 @@ def separator_blocked(asking: Asking) -> Measured:
             raise NotAsked("the tokenizer adds no special token at the end")
         changes = [block_attention(layer, queries="all", keys=[last]) for layer in upper]
         objective = MaskedLmLoss(text, truncate=True)
-        sweep = asking.client.sweep_heads(
-            objective,
-            model=asking.model,
-            sets=[{0: [0]}],
-            interventions=changes,
-            resamples=FEWEST_RESAMPLES,
-            timeout=asking.timeout,
-        )
-        return float(sweep.table().baseline["loss"])
+        return _score(asking, objective, "loss", NO_MORE, "zero", changes, asking.model)[0]
 
     blocked = each(asking, sentences(asking), ask)
     return paired(blocked, own, data=source(asking, len(own)))
