@@ -20,7 +20,8 @@ import bertscope
 import torch
 from bertscope_service.embedded import EMBEDDED_FOLDER
 from bertscope_workbench.command.views.progress import asking_claims
-from bertscope_workbench.papers.claim import Claim, read_claims
+from bertscope_workbench.papers.claim import Claim
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.kept_results import KeptResults
 from bertscope_workbench.papers.run import Compared, run_claims
 from bertscope_workbench.papers.verdicts import DISAGREE, HOLDS, NOT_ASKED, JudgedClaim, conclude, judge

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import bertscope
 import pytest
-from bertscope_workbench.papers.claim import read_claims
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.estimates import Measured, shares
 from bertscope_workbench.papers.verdicts import HOLDS, UNKNOWN, JudgedClaim, conclude, judge
 

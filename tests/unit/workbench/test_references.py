@@ -9,7 +9,7 @@ import yaml
 from bertscope import __version__
 from bertscope_workbench.command.app import FoundCommands, run
 from bertscope_workbench.command.views.method import running, with_method
-from bertscope_workbench.papers.claim import studies
+from bertscope_workbench.papers.claim_files import studies
 from bertscope_workbench.references import bibliography, citation, method_of, method_of_commands, methods
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,8 @@ import bertscope_service.embedded
 import pytest
 import torch
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.claim import ClaimTest, read_claims
+from bertscope_workbench.papers.claim import ClaimTest
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.items.contrasts import shipped_contrasts

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.claim import ClaimTest, read_claims
+from bertscope_workbench.papers.claim import ClaimTest
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.items.treebank import bank_of

@@ -9,7 +9,8 @@ import bertscope_workbench as workbench
 import numpy as np
 import pytest
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.claim import ClaimTest, read_claims
+from bertscope_workbench.papers.claim import ClaimTest
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.estimates import NotAsked
 from bertscope_workbench.papers.items import Data, shipped
 from bertscope_workbench.papers.items.treebank import by_column, treebank

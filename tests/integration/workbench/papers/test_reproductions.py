@@ -11,7 +11,8 @@ from bertscope import Client, FailedPrecondition, InvalidArgument
 from bertscope.questions.facts.questions import Fact, FactRelation, FactTemplate
 from bertscope.values.models import short_name
 from bertscope_workbench.command.app import run
-from bertscope_workbench.papers.claim import Claim, read_study
+from bertscope_workbench.papers.claim import Claim
+from bertscope_workbench.papers.claim_files import read_study
 from bertscope_workbench.papers.documents import claims_document, claims_rows
 from bertscope_workbench.papers.items import Data
 from bertscope_workbench.papers.kept_results import KeptResults

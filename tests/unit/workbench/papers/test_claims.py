@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bertscope import InvalidArgument
-from bertscope_workbench.papers.claim import read_claims
+from bertscope_workbench.papers.claim_files import read_claims
 from bertscope_workbench.papers.measures import find_measure
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -8,7 +8,7 @@ from typing import Any
 import bertscope
 import pytest
 from bertscope.values.models import Model
-from bertscope_workbench.papers.claim import read_study, shipped_reproduction, studies
+from bertscope_workbench.papers.claim_files import read_study, shipped_reproduction, studies
 from bertscope_workbench.papers.published.drawn import plot_reproduction
 from bertscope_workbench.papers.published.figures import compare_published, differences, figures_of, same_weights
 from bertscope_workbench.papers.published.item_kinds import Blank, Choice, Known

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bertscope_workbench.papers.claim import shipped_reproduction
+from bertscope_workbench.papers.claim_files import shipped_reproduction
 from bertscope_workbench.papers.published.figures import differences, figures_of
 from bertscope_workbench.papers.published.item_kinds import Association
 from bertscope_workbench.papers.published.outcomes import Outcome

@@ -9,7 +9,7 @@ from typing import Annotated
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.papers import PaperOptions
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.papers.claim import read_claims
+from bertscope_workbench.papers.claim_files import read_claims
 
 
 def primer(

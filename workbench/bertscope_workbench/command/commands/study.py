@@ -12,7 +12,7 @@ from bertscope_workbench.command.options.papers import PaperOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.claims import print_studies
 from bertscope_workbench.command.views.output import console
-from bertscope_workbench.papers.claim import SUFFIX, read_study, studies
+from bertscope_workbench.papers.claim_files import SUFFIX, read_study, studies
 
 
 def study(

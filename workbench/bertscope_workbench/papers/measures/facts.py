@@ -11,7 +11,7 @@ from bertscope import Fact, FactRelation
 from bertscope.values.display import record
 
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.claim import shipped_reproduction
+from bertscope_workbench.papers.claim_files import shipped_reproduction
 from bertscope_workbench.papers.estimates import Measured, NotAsked, Values, paired
 from bertscope_workbench.papers.items import knowledge
 from bertscope_workbench.papers.measures.fillings import log_probabilities

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope_workbench.papers.asking import Asking
-from bertscope_workbench.papers.claim import shipped_reproduction
+from bertscope_workbench.papers.claim_files import shipped_reproduction
 from bertscope_workbench.papers.estimates import Measured, NotAsked, bootstrapped, paired, shares
 from bertscope_workbench.papers.pictures_data import Bars, bars
 from bertscope_workbench.papers.published.item_kinds import Association, Item, Pair
