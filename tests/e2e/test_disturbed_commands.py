@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.claims import STUDY, reproduction_toml
 from tests.support.disturbance import ALONE, COMMAND, during, rows_of
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
@@ -102,31 +103,26 @@ def test_a_server_that_comes_back_is_waited_for(
 
 
 COUNT = 600
-STUDY = """
-title = "Mine"
-paper = "None"
-
-[[claim]]
-name = "forms"
-title = "Forms"
-claim = "Which form?"
-explained = "The likelier one."
-[claim.reproduction]
+MINE = (
+    STUDY
+    + reproduction_toml(
+        "forms",
+        """
 reader = "table"
 files = ["forms.csv"]
 ask = "choice"
-
-[[claim]]
-name = "facts"
-title = "Facts"
-claim = "Which object?"
-explained = "Its rank."
-[claim.reproduction]
+""",
+    )
+    + reproduction_toml(
+        "facts",
+        """
 reader = "facts"
 files = ["facts.csv"]
 relations = {facts = ["[X] is [Y] ."]}
 ask = "fact"
-"""
+""",
+    )
+)
 
 
 WORDS = (*COMMAND, "study", "mine.toml", "--data", ".", "--rows", "rows", "--output", "page.html")
@@ -146,7 +142,7 @@ def folder_of(path: Path) -> Path:
     (path / "forms.csv").write_text("text,right,wrong\n" + forms)
     facts = "".join(f"{number} cats,{'the' if number % 9 else 'unheard'}\n" for number in range(COUNT))
     (path / "facts.csv").write_text("subject,object\n" + facts)
-    (path / "mine.toml").write_text(STUDY)
+    (path / "mine.toml").write_text(MINE)
     return path
 
 

@@ -15,6 +15,22 @@ from bertscope_workbench.papers.pictures_data import bars, curves, grid
 from tests.support.fake_server import model
 
 Measure = Callable[[Asking], Measured]
+STUDY = 'title = "Mine"\npaper = "None"\n'
+"""The beginning of a file of claims."""
+
+
+def reproduction_toml(name: str, keys: str) -> str:
+    """Returns a claim with a reproduction of these keys, as a file of one's own declares it."""
+    return f"""
+[[claim]]
+name = "{name}"
+title = "{name.capitalize()}"
+claim = "Which of {name}?"
+explained = "The likelier one."
+
+[claim.reproduction]
+{keys.strip()}
+"""
 
 
 def a_test(function: Measure, name: str = "first", **changed: Any) -> ClaimTest:

@@ -21,50 +21,40 @@ from bertscope_workbench.papers.published.reproduced import Reproduced
 from bertscope_workbench.papers.published.shown import tables
 from bertscope_workbench.papers.run import ClaimsRun, Compared, run_claims
 
+from tests.support.claims import STUDY, reproduction_toml
 from tests.support.harness import Host
 
-DEFINITION = """
-title = "Mine"
-paper = "None"
-
-[[claim]]
-name = "forms"
-title = "Forms"
-claim = "Which form?"
-explained = "The likelier one."
-[claim.reproduction]
+DEFINITION = (
+    STUDY
+    + reproduction_toml(
+        "forms",
+        """
 reader = "table"
 files = ["forms.csv"]
 ask = "choice"
-
-[[claim]]
-name = "ranks"
-title = "Ranks"
-claim = "Which rank?"
-explained = "That of the answer."
-[claim.reproduction]
+""",
+    )
+    + reproduction_toml(
+        "ranks",
+        """
 reader = "table"
 files = ["ranks.csv"]
 ask = "blank"
 metrics = ["p@1", "p@500", "mrr"]
-
-[[claim]]
-name = "pairs"
-title = "Pairs"
-claim = "Which sentence?"
-explained = "The likelier one."
-[claim.reproduction]
+""",
+    )
+    + reproduction_toml(
+        "pairs",
+        """
 reader = "table"
 files = ["pairs.jsonl"]
 ask = "pair"
 groups = ["kind"]
-
-[[claim]]
-name = "facts"
-title = "Facts"
-claim = "Which object?"
-explained = "Its rank."
-[claim.reproduction]
+""",
+    )
+    + reproduction_toml(
+        "facts",
+        """
 reader = "facts"
 files = ["facts.csv"]
 relations = {facts = ["[X] is [Y] .", "the [X] is [Y] ."]}
@@ -72,7 +62,9 @@ negated = {facts = "[X] is not [Y] ."}
 negate = true
 ask = "fact"
 metrics = ["p@500", "mrr", "consistency", "same_if_negated"]
-"""
+""",
+    )
+)
 
 
 @pytest.fixture

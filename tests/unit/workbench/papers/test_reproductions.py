@@ -20,19 +20,12 @@ from bertscope_workbench.papers.published.reproduction import Published
 from bertscope_workbench.papers.published.shown import sentences, tables
 from bertscope_workbench.papers.rejected import Rejected
 
+from tests.support.claims import STUDY, reproduction_toml
 from tests.support.stored_outputs import outcome
 
-DEFINITION = """
-title = "Mine"
-paper = "None"
-
-[[claim]]
-name = "forms"
-title = "Forms"
-claim = "Which form?"
-explained = "The likelier one."
-
-[claim.reproduction]
+DEFINITION = STUDY + reproduction_toml(
+    "forms",
+    """
 reader = "table"
 files = ["forms.tsv"]
 ask = "choice"
@@ -44,7 +37,8 @@ value = 0.5
 tolerance = 0.01
 source = "Table 1"
 items = 4
-"""
+""",
+)
 FORMS = "text\tright\twrong\tkind\n" + "The dogs [MASK] .\tbark\tbarks|barked\ta\n" * 3 + "A dog [MASK] .\tbarks\tbark\tb\n"
 GULORDAVA = (
     "pattern\tform\tclass\ttype\tn_attr\tlen_prefix\tsent\n"
