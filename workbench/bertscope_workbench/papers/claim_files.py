@@ -5,8 +5,8 @@ An error names the file, the claim, the key and the remedy.
 
 from __future__ import annotations
 
+import difflib
 import importlib.resources
-import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,12 +72,18 @@ def read_claims(files: Iterable[Path] = (), only: Sequence[str] = ()) -> list[Cl
     """
     own = [*files]
     texts = {str(path): _text(path) for path in own} or _shipped()
-    claims = sorted((claim for name, text in texts.items() for claim in _read(name, text)), key=_place)
-    names = [claim.name for claim in claims]
-    for claim in claims:
-        if names.count(claim.name) > 1:
-            raise invalid_argument(claim.name, "two claims have this name; name each differently")
-    return _chosen(claims, only)
+    found_in: dict[str, str] = {}
+    claims: list[Claim] = []
+    for file, text in texts.items():
+        for claim in _read(file, text):
+            if claim.name in found_in:
+                where = f", the other in {found_in[claim.name]}" if found_in[claim.name] != file else ""
+                raise invalid_argument(
+                    f"{file}: claim {claim.name}, name", f"two claims have this name{where}; name each differently"
+                )
+            found_in[claim.name] = file
+            claims.append(claim)
+    return _chosen(sorted(claims, key=_place), only)
 
 
 def _chosen(claims: list[Claim], only: Sequence[str]) -> list[Claim]:
@@ -179,11 +185,11 @@ def _test(keys: Keys) -> ClaimTest:
         "unit": keys.take("unit", str),
         "control": keys.take("control", str),
         "holds": keys.choice("holds", get_args(Holds)),
-        "threshold": _finite(keys, "threshold", keys.take("threshold", float)),
+        "threshold": keys.number("threshold", float),
         "reason": keys.take("reason", str),
-        "least_items": _finite(keys, "least_items", keys.take("least_items", int, LEAST_ITEMS), 1),
+        "least_items": keys.number("least_items", int, LEAST_ITEMS, low=1, high=1e9),
         "commands": keys.texts("commands", ()),
-        "seconds": _finite(keys, "seconds", keys.take("seconds", float, SECONDS), 0),
+        "seconds": keys.number("seconds", float, SECONDS, low=0),
         "optional": keys.take("optional", bool, False),
     }
     name, options = keys.take("measure", str), keys.take("options", dict, {})
@@ -195,7 +201,9 @@ def _measure(keys: Keys, name: str, options: Mapping[str, Any]) -> Measure:
     """Returns the measure of a test, which takes these options."""
     measure = find_measure(name)
     if measure is None:
-        raise keys.error("measure", f"{name!r} is no measure; write one of {', '.join(measure_names())}")
+        known = measure_names()
+        near = difflib.get_close_matches(name, known, 5) or known
+        raise keys.error("measure", f"{name!r} is no measure; write one of {', '.join(near)}")
     taken = options_of(measure)
     for option in options:
         if option not in taken:
@@ -207,12 +215,6 @@ def _measure(keys: Keys, name: str, options: Mapping[str, Any]) -> Measure:
         if (wanted := unfit(value, taken[option].annotation)) is not None:
             raise keys.error("options", f"{option} of {name} is {value!r}, and it takes {wanted}")
     return measure
-
-
-def _finite(keys: Keys, key: str, value: float, least: float = -math.inf) -> float:
-    if not math.isfinite(value) or value < least:
-        raise keys.error(key, f"is {value:g}; write a number" + (f" from {least:g}" if math.isfinite(least) else ""))
-    return value
 
 
 def _published(keys: Keys) -> Quoted:

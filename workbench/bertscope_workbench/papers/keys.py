@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,10 +28,20 @@ class Keys:
             return default
         value = self.values.pop(key)
         right = isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
-        if kind is float and type(value) is int:
+        if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
             value, right = float(value), True
         if not right or (kind in (str, list) and not value):
             raise self.error(key, f"must be {wanted or example(key, kind)}")
+        return value
+
+    def number(
+        self, key: str, kind: type, default: float | None = None, *, low: float = -math.inf, high: float = math.inf
+    ) -> Any:
+        """Returns a finite number within these bounds."""
+        value = self.take(key, kind, default)
+        if not math.isfinite(value) or not low <= value <= high:
+            ends = [f"{word} {end:g}" for word, end in (("from", low), ("to", high)) if math.isfinite(end)]
+            raise self.error(key, f"is {value:g}; write {' '.join(['a number', *ends])}")
         return value
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:

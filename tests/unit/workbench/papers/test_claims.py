@@ -31,12 +31,18 @@ measure = "none.none"
 
 
 GOOD = BROKEN.replace("none.none", "attention.class_share") + 'options = {classes = ["vertical"]}\n'
+MEASURED = 'attention.class_share"\noptions = {classes = ["vertical"]}'
 CHANGES = [
     (("threshold = 0.1", "threshold = nan"), "threshold"),
     (("threshold = 0.1", "threshold = 0.1\nleast_items = 0"), "least_items"),
     (("threshold = 0.1", "threshold = 0.1\nseconds = -5"), "seconds"),
     (('classes = ["vertical"]', 'classes = "vertical"'), "a list of some"),
     (('classes = ["vertical"]', "classes = []"), "a list of some"),
+    (('classes = ["vertical"]', 'classes = ["steep"]'), "each one of 'vertical'"),
+    (("threshold = 0.1", f"threshold = {10**400}"), "threshold"),
+    ((MEASURED, 'silencing.least_important"\noptions = {share = nan}'), "share"),
+    ((MEASURED, 'silencing.least_important"\noptions = {share = 2}'), "0 to 1"),
+    ((MEASURED, 'choices.right_share"\noptions = {items = "few"}'), "sizes"),
     (('classes = ["vertical"]', 'classes = ["vertical"], pairs = "false"'), "true or false"),
     (('classes = ["vertical"]', "pairs = true"), "needs classes"),
     (('classes = ["vertical"]', "other = 1"), "no option"),

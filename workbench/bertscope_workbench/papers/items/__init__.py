@@ -37,7 +37,10 @@ class Data:
         """Returns the folder's files, and those of the folders in it, whose names fit a pattern ("*.conllu"), by name."""
         if self.folder is None:
             return []
-        found = {path for pattern in patterns for path in self.folder.rglob(pattern) if path.is_file()}
+        try:
+            found = {path for pattern in patterns for path in self.folder.rglob(pattern) if path.is_file()}
+        except (NotImplementedError, ValueError) as error:
+            raise invalid_argument("files", f"{' or '.join(patterns)} is no pattern of names in a folder ({error})") from None
         return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(self.folder).parts))
 
 

@@ -11,11 +11,29 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from bertscope.values.display import record
 
 from bertscope_workbench.papers.estimates import Measured
 
 Measure = Callable[..., Measured]
+LARGEST = 1e9
+"""The largest number that an option takes."""
+
+
+@record
+class Between:
+    """The numbers that an option takes: `Annotated[float, Between(0, 1)]`; an option of some words is annotated with these."""
+
+    low: float
+    high: float = LARGEST
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
 
 
 def find_measure(name: str) -> Measure | None:
@@ -46,17 +64,25 @@ def options_of(measure: Measure) -> dict[str, inspect.Parameter]:
 def unfit(value: object, wanted: Any) -> str | None:
     """Returns the type of an option in words if a value of TOML is not of it; None if it is."""
     origin, inner = get_origin(wanted), get_args(wanted)
+    if origin is Annotated:
+        kind, allowed = inner
+        if (wrong := unfit(value, kind)) is not None or value in allowed:
+            return wrong
+        return str(allowed) if isinstance(allowed, Between) else f"one of {', '.join(map(repr, allowed))}"
     if origin is Literal:
         return None if value in inner else f"one of {', '.join(map(repr, inner))}"
     if origin in (Union, UnionType):
-        wrong = [unfit(value, each) for each in inner if each is not type(None)]
-        return None if None in wrong else " or ".join(filter(None, wrong))
+        every = [unfit(value, each) for each in inner if each is not type(None)]
+        return None if None in every else " or ".join(filter(None, every))
     if origin is not None:
         (kind, *_) = inner or (str,)
-        fits = isinstance(value, list) and len(value) > 0 and all(unfit(each, kind) is None for each in value)
-        return None if fits else f"a list of some of {unfit(None, kind)}" if get_origin(kind) is Literal else "a list of some"
+        if not isinstance(value, list) or not value:
+            return "a list of some"
+        return next((f"a list of some, each {wrong}" for each in value if (wrong := unfit(each, kind)) is not None), None)
     kinds = (int, float) if wanted is float else (wanted,)
     fits = isinstance(value, kinds) and not (isinstance(value, bool) and wanted is not bool)
+    if fits and isinstance(value, int | float) and not abs(value) <= LARGEST:
+        return f"a number up to {LARGEST:g}"
     return None if fits else {bool: "true or false", int: "a whole number", float: "a number"}.get(wanted, "a text")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from bertscope import Quantity
+from bertscope.questions.attention.description import PATTERNS, STATISTICS
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
@@ -22,7 +24,7 @@ from bertscope_workbench.papers.measures.sentences import (
 from bertscope_workbench.papers.pictures_data import curves, grid
 
 
-def mass_of_best_head(asking: Asking, *, on: str) -> Measured:
+def mass_of_best_head(asking: Asking, *, on: Annotated[str, STATISTICS]) -> Measured:
     """Measures the mean weight that the head which gives most to `on`, a statistic such as "previous", gives to it; the head is
     chosen on other sentences (Clark et al. 2019, section 3)."""
     values = statistic(asking, on)
@@ -51,7 +53,9 @@ def entropy_of_best_head(asking: Asking, *, broad: bool) -> Measured:
     )
 
 
-def class_share(asking: Asking, *, classes: Sequence[str], pairs: bool = False, own: bool = False) -> Measured:
+def class_share(
+    asking: Asking, *, classes: Sequence[Annotated[str, PATTERNS]], pairs: bool = False, own: bool = False
+) -> Measured:
     """Measures the share of maps that are of some classes of Kovaleva et al. 2019, section 4.1; with `own`, in texts of
     --data."""
     found = described(asking, pairs=pairs, own=own)
@@ -82,7 +86,7 @@ def class_repeats(asking: Asking) -> Measured:
     return paired(same, different, bounds=(-1, 1), data=source(asking, len(found)), picture=picture)
 
 
-def special_mass(asking: Asking, *, beside: str = "uniform") -> Measured:
+def special_mass(asking: Asking, *, beside: Literal["uniform", "norms"] = "uniform") -> Measured:
     """Measures the attention to special tokens, mean over heads, beside what uniform attention gives them, or beside their
     share of the norms of weighted vectors (`beside` "norms"; Kobayashi et al. 2020, section 4)."""
     weights = _special(asking, "weights")
@@ -96,7 +100,7 @@ def special_mass(asking: Asking, *, beside: str = "uniform") -> Measured:
     return paired(weights.mean(1), control.mean(1), bounds=(-1, 1), data=source(asking, len(weights)), picture=picture)
 
 
-def rise_in_upper_layers(asking: Asking, *, of: str, quantity: Quantity = "weights") -> Measured:
+def rise_in_upper_layers(asking: Asking, *, of: Annotated[str, STATISTICS], quantity: Quantity = "weights") -> Measured:
     """Measures a statistic in the upper half of the layers, mean over heads, beside the lower half."""
     values = statistic(asking, of, quantity).mean(2)
     layers = values.shape[1]

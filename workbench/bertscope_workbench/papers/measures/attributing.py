@@ -4,6 +4,7 @@ sentence."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from bertscope import Answer, AttributionMethod, Quantity, WordAttribution
@@ -16,12 +17,13 @@ from bertscope_workbench.papers.pictures_data import bars
 
 QUANTITIES: dict[str, Quantity] = {"attention": "weights", "norms": "layer_norms", "rollout": "rollout"}
 METHODS: dict[str, AttributionMethod] = {"gradient": "gradient", "occlusion": "occlusion"}
+RANKED = (*QUANTITIES, "best attention", *METHODS)
 MASK = "[MASK]"
 MOST_UNITS = 10
 """Shapley values of more words are not exact."""
 
 
-def correlation(asking: Asking, *, of: str, beside: str = "") -> Measured:
+def correlation(asking: Asking, *, of: Annotated[str, RANKED], beside: Annotated[str, ("", *RANKED)] = "") -> Measured:
     """Measures Spearman's correlation of absolute Shapley values of words at a mask with the numbers of `of`, mean over
     sentences, beside that of `beside`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from bertscope_workbench.papers.measures.fillings import filled, log_probabiliti
 from bertscope_workbench.papers.measures.sentences import masked_words, sentences, source
 from bertscope_workbench.papers.pictures_data import curves
 
+Predicted = Literal["masks", "labels"]
 BINS = 10
 SENTENCES = 60
 """The most sentences of a treebank."""
@@ -46,7 +48,7 @@ class Predictions:
     """Where they are from."""
 
 
-def accuracy(asking: Asking, *, of: str = "masks") -> Measured:
+def accuracy(asking: Asking, *, of: Predicted = "masks") -> Measured:
     """Returns the share of predictions that are right, beside that of always the commonest answer; those of a sentence are
     averaged.
 
@@ -59,12 +61,12 @@ def accuracy(asking: Asking, *, of: str = "masks") -> Measured:
     return paired(found.right, control, groups=found.groups.tolist(), bounds=(-1.0, 1.0), data=found.data)
 
 
-def error(asking: Asking, *, of: str = "masks") -> Measured:
+def error(asking: Asking, *, of: Predicted = "masks") -> Measured:
     """Returns the calibration error of predictions: `calibration_error`, resampled by sentences; `of` is as in `accuracy`."""
     return _error(_predictions(asking, of))
 
 
-def temperature_gain(asking: Asking, *, of: str = "masks") -> Measured:
+def temperature_gain(asking: Asking, *, of: Predicted = "masks") -> Measured:
     """Returns how much a temperature lowers the logarithmic loss of "the likeliest answer is right", nats: fitted on every
     second sentence and scored on the others (Guo et al. 2017, section 4.2, for the odds of the likeliest answer); `of` is as in
     `accuracy`."""
@@ -138,7 +140,7 @@ def _gain(found: Predictions) -> Measured:
     )
 
 
-def _predictions(asking: Asking, of: str) -> Predictions:
+def _predictions(asking: Asking, of: Predicted) -> Predictions:
     return asking.kept(f"calibration of {of}", lambda: PREDICTIONS[of](asking))
 
 
@@ -179,5 +181,5 @@ def _masks(asking: Asking) -> Predictions:
     )
 
 
-PREDICTIONS: Mapping[str, Callable[[Asking], Predictions]] = {"masks": _masks, "labels": _labels}
+PREDICTIONS: Mapping[Predicted, Callable[[Asking], Predictions]] = {"masks": _masks, "labels": _labels}
 """By what is predicted: how it is asked."""

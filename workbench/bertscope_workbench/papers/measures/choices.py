@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.contrasts import SETS, Contrast, of_choices, shipped_contrasts
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.measures.fillings import log_probabilities
 from bertscope_workbench.papers.pictures_data import Bars, bars
 from bertscope_workbench.papers.published.item_kinds import Choice, Read
 from bertscope_workbench.papers.published.readers import READERS
 from bertscope_workbench.papers.published.reproduction import Reproduction
 
+OF_CHOICES = ("gulordava", "linzen", "marvin-linzen", "cprag", "role", "negation-simple", "negation-natural")
+"""Readers that make choices and need no keys of their own but `skip_words`."""
 OURS = "our own, Apache-2.0"
 CHANCE = 0.5
 HALVES = (-CHANCE, CHANCE)
@@ -21,7 +25,7 @@ SHOWN = 10
 """The best groups, and the worst, that a picture shows."""
 
 
-def right_share(asking: Asking, *, items: str) -> Measured:
+def right_share(asking: Asking, *, items: Annotated[str, SETS]) -> Measured:
     """Returns the share of shipped items whose right words are likelier, beside one half; items of a group are averaged.
 
     `items` is a name in SETS. Raises NotAsked if the model's vocabulary can't write them.
@@ -34,7 +38,7 @@ def right_share(asking: Asking, *, items: str) -> Measured:
     )
 
 
-def share_difference(asking: Asking, *, items: str, control: str) -> Measured:
+def share_difference(asking: Asking, *, items: Annotated[str, SETS], control: Annotated[str, SETS]) -> Measured:
     """Returns the share of shipped items whose right words are likelier, beside that of other items on the same groups.
 
     Raises NotAsked without a group that both have.
@@ -55,7 +59,13 @@ def share_difference(asking: Asking, *, items: str, control: str) -> Measured:
 
 
 def published_share(
-    asking: Asking, *, reader: str, files: Sequence[str], group: str = "", right: int = 0, wrong: int = 1
+    asking: Asking,
+    *,
+    reader: Annotated[str, OF_CHOICES],
+    files: Sequence[str],
+    group: str = "",
+    right: Annotated[int, Between(0)] = 0,
+    wrong: Annotated[int, Between(0)] = 1,
 ) -> Measured:
     """Returns the share of published items whose right word is likelier, beside one half.
 
@@ -63,7 +73,11 @@ def published_share(
     its items; `right` and `wrong` are the compared options of each. Raises NotAsked without such files.
     """
     choices = _read(asking, reader, files)
-    chosen = [Choice((item.options[right], item.options[wrong]), item.groups) for item in choices if len(item.options) > wrong]
+    chosen = [
+        Choice((item.options[right], item.options[wrong]), item.groups)
+        for item in choices
+        if len(item.options) > max(right, wrong)
+    ]
     contrasts = of_choices(chosen, group)
     scored = outcomes(asking, contrasts, single=True)
     name = f"{sum(map(math.isfinite, scored))} items of {', '.join(files)}, as published"

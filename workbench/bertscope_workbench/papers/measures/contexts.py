@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from bertscope import GeometryDescription, Model, Span, StatesInput
@@ -13,6 +13,7 @@ from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, bootstrapped, halves, paired
 from bertscope_workbench.papers.items.senses import SenseUse, sense_uses
 from bertscope_workbench.papers.items.treebank import bank_of
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.measures.probing import thirds_of
 from bertscope_workbench.papers.measures.sentences import Values, chosen_names, crossed
 from bertscope_workbench.papers.pictures_data import ACROSS, curves
@@ -77,7 +78,7 @@ def words_of_a_sentence(asking: Asking, *, beside: Literal["other sentences", "l
     return paired(within[:, upper].mean(1), between[:, upper].mean(1), bounds=(-2, 2), data=data, picture=picture)
 
 
-def rogue_dimensions(asking: Asking, *, dimensions: int) -> Measured:
+def rogue_dimensions(asking: Asking, *, dimensions: Annotated[int, Between(1)]) -> Measured:
     """Measures the share that so many dimensions have in the mean cosine of words of different sentences, in the layer where it
     is highest, beside the largest of as many random numbers' squares (Timkey and van Schijndel 2021, section 3).
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 import numpy.typing as npt
 from bertscope import SiteIntervention
@@ -9,6 +11,7 @@ from bertscope import SiteIntervention
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, paired
 from bertscope_workbench.papers.items.treebank import bank_of, by_column
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.pictures_data import bars
 from bertscope_workbench.readers.treebanks import ConlluLabel
 
@@ -16,7 +19,7 @@ TRAINED, SCORED = 400, 40
 """The most sentences that an eraser is found on, and that the loss is of."""
 
 
-def loss_without(asking: Asking, *, label: ConlluLabel, part_of_depth: float = 0.5) -> Measured:
+def loss_without(asking: Asking, *, label: ConlluLabel, part_of_depth: Annotated[float, Between(0, 1)] = 0.5) -> Measured:
     """Measures the masked-LM loss, nats a piece, with a label of words erased by LEACE from the states of the layer at this
     part of the depth, beside that with a random subspace of the same rank erased. Items are sentences of the treebank."""
     bank = bank_of(asking)

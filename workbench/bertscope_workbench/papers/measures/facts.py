@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 from bertscope import Fact, FactRelation
@@ -36,11 +37,11 @@ class Relation:
     """Objects to rank among; none mean the whole vocabulary."""
 
 
-def above_constant(asking: Asking, *, relation: str) -> Measured:
+def above_constant(asking: Asking, *, relation: Literal["country", "capital", "continent", "language"]) -> Measured:
     """Returns the share of a shipped relation's facts that a model gives first among its whole vocabulary (P@1), beside that
     of always the commonest object (Petroni et al. 2019, section 4.3).
 
-    `relation` is "country", "capital", "continent" or "language". Objects that are not single pieces are left out, as in LAMA.
+    Objects that are not single pieces are left out, as in LAMA.
     Raises NotAsked if none is left.
     """
     known = _relations()[relation]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from bertscope import FeatureScore, FeatureScores, FeatureText, Model
@@ -15,6 +15,7 @@ from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, paired
 from bertscope_workbench.papers.items.labelled import task_of
 from bertscope_workbench.papers.items.treebank import bank_of
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.measures.sentences import each, sentences, source
 from bertscope_workbench.papers.pictures_data import grid
 from bertscope_workbench.readers.treebanks import feature_text
@@ -77,7 +78,9 @@ def _scored(asking: Asking, model: Model) -> tuple[list[FeatureScores], list[str
     return found, [name for name in found[0].features if name not in marked] if found else []
 
 
-def change_of_last_layers(asking: Asking, *, layers: int, by: Literal["cosine", "divergence"] = "cosine") -> Measured:
+def change_of_last_layers(
+    asking: Asking, *, layers: Annotated[int, Between(1)], by: Literal["cosine", "divergence"] = "cosine"
+) -> Measured:
     """Measures the share that the last layers have in the change of maps by fine-tuning: the mean change of one of them,
     divided by the sum of this and of the mean of a layer below; one half if all layers change alike.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,7 @@ def crows_pairs(asking: Asking) -> Measured:
     return shares(right, CHANCE, data=f"{len(found)} pairs of CrowS-Pairs, as published", picture=_by_group(found))
 
 
-def stereoset(asking: Asking, *, metric: str) -> Measured:
+def stereoset(asking: Asking, *, metric: Literal["ss", "lms"]) -> Measured:
     """Returns a figure of StereoSet's sentences in the folder of --data, beside one half: "ss", the share whose stereotype is
     likelier than its contrary, or "lms", that of comparisons in which either is likelier than what means nothing.
 

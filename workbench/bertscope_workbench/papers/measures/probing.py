@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ Above = Literal["control", "embeddings", "majority"]
 Third = Literal["lower", "middle", "upper"]
 THIRDS: tuple[Third, ...] = ("lower", "middle", "upper")
 Right = npt.NDArray[np.bool_]
+TASKS = (*WORD_TASKS, *SENTENCE_TASKS)
+TASKS_AND_KINDS = (*TASKS, *KINDS)
 CONFUSED = 3
 """Pairs of labels that a remark names of those that a probe confuses."""
 
@@ -91,7 +93,7 @@ def train_and_apply(
     return Probed(task, found, right, tuple(str(test[span.text].text) for span in applied.spans))
 
 
-def readable(asking: Asking, *, task: str, above: Above = "control") -> Measured:
+def readable(asking: Asking, *, task: Annotated[str, TASKS], above: Above = "control") -> Measured:
     """Measures how often the best layer's probe is right, beside the control task of the same layer (Hewitt and Liang 2019,
     section 2), the embeddings' probe, or the most frequent class. The best layer is chosen on the dev part."""
     of = probed(asking, task)
@@ -130,7 +132,9 @@ def best_beside(
     )
 
 
-def between_thirds(asking: Asking, *, tasks: Sequence[str], first: Third, second: Third) -> Measured:
+def between_thirds(
+    asking: Asking, *, tasks: Sequence[Annotated[str, TASKS_AND_KINDS]], first: Third, second: Third
+) -> Measured:
     """Measures how often probes are right in a third of the states, beside another third, over tasks or a kind of tasks
     ("surface", "syntax", "semantics"). Tasks that the treebank does not have are left out, and said."""
     parts, missing = _several(asking, tasks)
@@ -142,7 +146,7 @@ def between_thirds(asking: Asking, *, tasks: Sequence[str], first: Third, second
     )  # fmt: skip
 
 
-def best_beside_last(asking: Asking, *, tasks: Sequence[str]) -> Measured:
+def best_beside_last(asking: Asking, *, tasks: Sequence[Annotated[str, TASKS_AND_KINDS]]) -> Measured:
     """Measures how often probes of the last layer are right, beside those of each task's best layer on the dev part."""
     parts, missing = _several(asking, tasks)
     last, best = (np.concatenate([_numbers(of.right[of.best if own else -1]) for of in parts]) for own in (False, True))
@@ -152,7 +156,7 @@ def best_beside_last(asking: Asking, *, tasks: Sequence[str]) -> Measured:
     )  # fmt: skip
 
 
-def worst_beside_best(asking: Asking, *, task: str) -> Measured:
+def worst_beside_best(asking: Asking, *, task: Annotated[str, TASKS]) -> Measured:
     """Measures how often the probe of the worst layer above the first third of the states is right, chosen on other sentences,
     beside the best layer's."""
     of = probed(asking, task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Annotated
 
 import numpy as np
 from bertscope import RelationScore, RelationText
@@ -17,6 +18,7 @@ from bertscope.values.display import record
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, bootstrapped, paired
 from bertscope_workbench.papers.items.treebank import COLUMNS, bank_of, misc, word_columns
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.measures.sentences import Choices, Values, chosen_names, crossed, each
 from bertscope_workbench.papers.pictures_data import Grid, bars, grid
 from bertscope_workbench.readers.conllu import Sentence
@@ -67,7 +69,7 @@ def head_beside_offset(asking: Asking, *, relation: str) -> Measured:
     )
 
 
-def heads_above_offset(asking: Asking, *, relation: str, margin: float) -> Measured:
+def heads_above_offset(asking: Asking, *, relation: str, margin: Annotated[float, Between(0, 1)]) -> Measured:
     """Measures the share of heads that find more of a relation's pairs, by a margin, than the best fixed distance."""
     found = linked(asking, relation)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from bertscope import LabelledTexts, MaskedLmLoss, Mode, Model, Site, SiteIntervention, block_attention, scale_site
@@ -18,6 +18,7 @@ from bertscope.values.models import short_name
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.estimates import Measured, NotAsked, bootstrapped, halves, paired
 from bertscope_workbench.papers.items.labelled import task_of
+from bertscope_workbench.papers.measures import Between
 from bertscope_workbench.papers.measures.relations import best_of_relations
 from bertscope_workbench.papers.measures.sentences import Values, chosen_names, crossed, each, head_names, sentences, source
 from bertscope_workbench.papers.pictures_data import bars, grid
@@ -163,7 +164,7 @@ def all_silenced(asking: Asking) -> Measured:
     return paired(found[:, 1], found[:, 0], data=source(asking, len(found)))
 
 
-def least_important(asking: Asking, *, share: float) -> Measured:
+def least_important(asking: Asking, *, share: Annotated[float, Between(0, 1)]) -> Measured:
     """Measures the rise of the loss without a share of the heads, the least important ones by gradients on other sentences
     (Michel et al. 2019, section 4)."""
     texts, scored = sentences(asking), np.full((len(sentences(asking)), 2), np.nan)

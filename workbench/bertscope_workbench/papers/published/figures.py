@@ -197,7 +197,8 @@ def compare_published(
 
 def _verdict(published: Published, model: Model, measure: GroupFigure | None) -> str:
     if not same_weights(published, model):
-        return "another model"
+        known = published.weights or published.shape or published.model not in (short_name(model), model.source)
+        return "another model" if known else "not compared: a name alone (give weights)"
     if measure is None or not measure.items:
         return "not measured"
     if published.items is not None and published.items != measure.items:

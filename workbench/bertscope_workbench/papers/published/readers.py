@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bertscope import InvalidArgument
+from bertscope.errors import invalid_argument
 from bertscope.values.display import record
 
 from bertscope_workbench.papers.keys import Keys
@@ -86,7 +88,10 @@ def read_questions(
     read: Callable[[Reproduction, Path, Read], Iterator[Item]] = READERS[reproduction.reader][1]
     found = Read(folder=None if reproduction.shipped else folder)
     for path in paths:
-        items = [*read(reproduction, path, found)][:limit]
+        try:
+            items = [*read(reproduction, path, found)][:limit]
+        except InvalidArgument as error:
+            raise _of_claim(reproduction, error) from error
         found.items += items
         found.files.append(f"{path.name if reproduction.shipped else path}: {len(items)} items")
     if not reproduction.ranks or not (vocabulary or reproduction.vocabulary):
@@ -100,6 +105,14 @@ def read_questions(
     found.files.append(f"{words}: {len(found.vocabulary)} words, among which ranks are")
     found.items = _as_facts(found)
     return Questions(reproduction, found)
+
+
+def _of_claim(reproduction: Reproduction, error: InvalidArgument) -> InvalidArgument:
+    """Returns the error of a file with the claim that it was read for; a pattern may have found the file of other data."""
+    (violation,) = error.field_violations
+    apart = "; if it is no file of these data, name a folder of them alone with --data"
+    more = apart if any("*" in pattern for pattern in reproduction.files) else ""
+    return invalid_argument(f"claim {reproduction.name}, {violation.field}", f"{violation.description}{more}")
 
 
 def _as_facts(found: Read) -> list[Item]:

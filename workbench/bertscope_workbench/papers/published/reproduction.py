@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from pathlib import PurePath
 from typing import Any, get_args
 
 from bertscope import Scoring
@@ -113,6 +114,9 @@ def read_reproduction(
         options=readers[reader](keys),
     )
     keys.done()
+    for pattern in found.files:
+        if PurePath(pattern).is_absolute() or ".." in PurePath(pattern).parts:
+            raise keys.error("files", f"{pattern!r} leads out of the folder of --data; write a pattern of names in it")
     if found.vocabulary and not found.ranks:
         raise keys.error("vocabulary", "goes with blanks, and with facts without candidates; take it out")
     return found
@@ -133,10 +137,10 @@ def _published(keys: Keys, metrics: tuple[str, ...]) -> Published:
         model=keys.take("model", str),
         metric=keys.choice("metric", metrics, metrics[0]),
         value=keys.take("value", float),
-        tolerance=keys.take("tolerance", float),
+        tolerance=keys.number("tolerance", float, low=0),
         source=keys.take("source", str),
         group=keys.take("group", str, ""),
-        items=keys.take("items", int, 0) or None,
+        items=keys.number("items", int, 0, low=0, high=1e9) or None,
         weights=keys.take("weights", str, ""),
         shape=_shape(keys),
     )
