@@ -120,6 +120,8 @@ def _read(file: str, text: str) -> list[Claim]:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise invalid_argument(file, f"is not TOML: {error}") from None
+    except RecursionError:
+        raise invalid_argument(file, "is not TOML of claims: its values lie too deep in each other") from None
     keys = Keys(file, "", values)
     section, title = keys.take("section", str, Path(file).name.removesuffix(SUFFIX)), keys.take("title", str)
     paper, tables = keys.take("paper", str, ""), keys.tables("claim")

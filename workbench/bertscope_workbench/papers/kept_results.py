@@ -19,6 +19,7 @@ from bertscope.values.models import short_name
 from bertscope_workbench.papers.asking import Asking
 from bertscope_workbench.papers.claim import Claim, ClaimTest
 from bertscope_workbench.papers.estimates import Measured
+from bertscope_workbench.papers.items import SUFFIXES
 from bertscope_workbench.papers.pictures_data import number, picture_document, read_picture
 from bertscope_workbench.papers.published.kept_rows import SUFFIX as ROWS
 from bertscope_workbench.papers.verdicts import NOT_ASKED, JudgedTest, judge
@@ -154,7 +155,7 @@ def identity(asking: Asking) -> dict[str, str]:
     def weights(model: Model | None) -> str:
         return "none" if model is None else model.weights_digest
 
-    files = [f"{path}:{path.stat().st_size}" for path in asking.data.files("*")]
+    files = [f"{path}:{path.stat().st_size}" for path in asking.data.files(*(f"*{suffix}" for suffix in SUFFIXES))]
     return {
         "bertscope": __version__,
         "weights": asking.model.weights_digest,

@@ -164,7 +164,7 @@ def run_claims(
 
     data = data or Data()
     reproductions = [claim.reproduction for claim in claims if claim.reproduction is not None]
-    questions = read_all(reproductions, data.folder, data.limit, data.vocabulary)
+    questions = read_all(reproductions, data.folder, data.limit, data.vocabulary, data.own)
     if all(not claim.tests and not questions[claim.name].read.items for claim in claims):
         missing = "; ".join(dict.fromkeys(each.missing for each in questions.values() if each.missing))
         raise invalid_argument("data", f"there is nothing to ask: {missing or 'all items are skipped'}")

@@ -216,3 +216,34 @@ def test_a_model_without_a_head_is_not_asked(host: Host, tmp_path: Path) -> None
 def test_a_baseline_is_another_model(host: Host) -> None:
     with Client(host.target) as client, pytest.raises(InvalidArgument, match="is one of the models"):
         run_claims(client, read_study("capitals"), models=["bert"], compared=Compared(baseline="bert"))
+
+
+def test_what_a_run_writes_is_no_data_of_its_own(
+    host: Host, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Page and answers lie in the folder of --data, where a pattern of the study fits them, too."""
+    monkeypatch.chdir(folder)
+    (folder / "mine.toml").write_text(
+        STUDY
+        + reproduction_toml("pairs", 'reader = "table"\nfiles = ["**/*.jsonl"]\nask = "pair"')
+        + """
+[[claim.test]]
+name = "share"
+measured = "attention to special tokens"
+unit = "share"
+control = "uniform attention"
+holds = "above"
+threshold = 0.1
+reason = "seen at once"
+measure = "attention.special_mass"
+"""
+    )
+    words = ("mine.toml", "--data", ".", "--limit", 5, "--rows", "rows", "--output", "page.html", "--model", "bert")
+    code, first, err = study(capsys, host, *words)
+    assert (code, err) == (0, "")
+    assert study(capsys, host, *words, "--resume") == (0, first, "")
+    (folder / "pairs.jsonl").write_text('{"good": "the cat", "bad": "cat the"}\n')
+    code, _, err = study(capsys, host, *words, "--resume")
+    assert code == 1
+    assert "can't go on" in err
+    assert "--resume goes on" not in err

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-from bertscope import BertscopeError, InvalidArgument
+from bertscope import BertscopeError, FailedPrecondition, InvalidArgument
+from bertscope.errors import CLIENT_SIDE
 
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import specifications
@@ -204,7 +205,8 @@ def stopped_in_one_line(output: Path | None, how: Callable[[], str]) -> Iterator
     except Ended as error:
         raise Terminated(f"ended by {error}{how()}") from None
     except BertscopeError as error:  # Before OSError: a call that took too long is a TimeoutError, which is one.
-        if not how():
+        refused = isinstance(error, FailedPrecondition) and error.reason == CLIENT_SIDE  # It can't go on, and says why.
+        if refused or not how():
             raise
         error.message = f"{error}{how()}"
         error.field_violations = ()

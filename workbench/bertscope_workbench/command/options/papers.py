@@ -88,7 +88,8 @@ class PaperOptions:
                 check()
                 show(progress)
 
-            result = self._ask(client, claims, kept, on_progress, name, title or claims[0].section_title)
+            own = (folder, output.with_suffix(".json"))
+            result = self._ask(client, claims, kept, on_progress, name, title or claims[0].section_title, own)
         _write(result, output, dark=self.dark)
         kept.finish()
         if self.as_json:
@@ -100,11 +101,18 @@ class PaperOptions:
         screen.print(printable("wrote {}, {} and {}".format(*written)), soft_wrap=True)
 
     def _ask(
-        self, client: Client, claims: Sequence[Claim], kept: KeptResults, on_progress: OnProgress, name: str, title: str
+        self,
+        client: Client,
+        claims: Sequence[Claim],
+        kept: KeptResults,
+        on_progress: OnProgress,
+        name: str,
+        title: str,
+        own: tuple[Path, ...],
     ) -> ClaimsRun:
         languages = tuple(each.lower() for each in self.language or ("en",))
         shared: dict[str, Any] = {
-            "data": Data(self.data, self.limit, self.vocabulary),
+            "data": Data(self.data, self.limit, self.vocabulary, own),
             "compared": Compared(self.against, self.fine_tuned, self.baseline, languages),
             "kept": kept,
             "timeout": self.timeout,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.resources
+from collections.abc import Iterable
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -24,6 +25,9 @@ class Data:
     vocabulary: Path | None = None
     """A file of words, one a line, among which reproductions rank blanks and facts; None: those of the model."""
 
+    own: tuple[Path, ...] = ()
+    """Files and folders that the run itself writes, which are no data even if they lie in the folder."""
+
     def __post_init__(self) -> None:
         """Raises InvalidArgument for what is no folder, and for one without a file that claims read."""
         if self.folder is not None and not self.folder.is_dir():
@@ -41,7 +45,13 @@ class Data:
             found = {path for pattern in patterns for path in self.folder.rglob(pattern) if path.is_file()}
         except (NotImplementedError, ValueError) as error:
             raise invalid_argument("files", f"{' or '.join(patterns)} is no pattern of names in a folder ({error})") from None
-        return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(self.folder).parts))
+        visible = (path for path in found if not any(part.startswith(".") for part in path.relative_to(self.folder).parts))
+        return sorted(path for path in visible if not within(path, self.own))
+
+
+def within(path: Path, places: Iterable[Path]) -> bool:
+    """Returns whether a file is one of some files, or lies in one of some folders."""
+    return any(path.resolve().is_relative_to(place.resolve()) for place in places)
 
 
 def shipped(name: str) -> Traversable:

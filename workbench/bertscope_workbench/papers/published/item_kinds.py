@@ -11,6 +11,8 @@ from pathlib import Path
 from bertscope import Fact, FactRelation
 from bertscope.values.display import record
 
+from bertscope_workbench.papers.items import within
+
 Parts = tuple[tuple[int, int], ...]
 """Places in a text, start and end in code points."""
 
@@ -143,8 +145,9 @@ def words_by_text(items: Iterable[Item]) -> dict[str, list[str]]:
     return {text: list(words) for text, words in found.items()}
 
 
-def find_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+def find_files(folder: Path, patterns: tuple[str, ...], own: Iterable[Path] = ()) -> list[Path]:
     """Returns the files of a folder and the folders in it whose paths end like a pattern; the first that fits any counts.
+    What a run writes itself, its `own`, is passed over.
 
     The folder may itself be the first one of a pattern: "mlama1.1" for "mlama*/*/P*.jsonl".
     """
@@ -153,7 +156,7 @@ def find_files(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
         paths = set(folder.rglob(pattern))
         if rest and fnmatch(folder.resolve().name, first):
             paths |= set(folder.glob(rest))
-        found = sorted(path for path in paths if path.is_file())
+        found = sorted(path for path in paths if path.is_file() and not within(path, own))
         if found:
             return found
     return []

@@ -6,7 +6,7 @@ A reader takes files as they were published and returns their items. What it doe
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +65,14 @@ class Questions:
 
 
 def read_questions(
-    reproduction: Reproduction, folder: Path | None, limit: int | None, vocabulary: Path | None = None
+    reproduction: Reproduction,
+    folder: Path | None,
+    limit: int | None,
+    vocabulary: Path | None = None,
+    own: Sequence[Path] = (),
 ) -> Questions:
-    """Returns the items of a reproduction, the first `limit` of each file; without files, what is missing.
+    """Returns the items of a reproduction, the first `limit` of each file; without files, what is missing. What the run writes
+    itself, its `own`, is no data.
 
     With a `vocabulary`, a file of words, one a line, such as LAMA's common vocabulary, blanks become facts, which are ranked
     among its words; it replaces the declared one. Raises InvalidArgument for a broken file, and OSError.
@@ -80,7 +85,7 @@ def read_questions(
             reproduction, Read(), f"{reproduction.name} needs {' or '.join(reproduction.files)}; name their folder with --data"
         )
     else:
-        paths = find_files(folder, reproduction.files)
+        paths = find_files(folder, reproduction.files, own)
     if not paths:
         return Questions(
             reproduction, Read(), f"{reproduction.name} needs {' or '.join(reproduction.files)}, which {folder} does not have"

@@ -114,7 +114,11 @@ class Reproducing:
 
 
 def read_all(
-    reproductions: Sequence[Reproduction], folder: Path | None, limit: int | None, vocabulary: Path | None
+    reproductions: Sequence[Reproduction],
+    folder: Path | None,
+    limit: int | None,
+    vocabulary: Path | None,
+    own: Sequence[Path] = (),
 ) -> dict[str, Questions]:
     """Returns the items of reproductions, by name. Raises InvalidArgument for a broken file, for two of one name and for
     a vocabulary that none needs; OSError."""
@@ -124,7 +128,7 @@ def read_all(
             raise invalid_argument(name, "two reproductions have this name; name each claim differently")
     if vocabulary is not None and not any(each.ranks for each in reproductions):
         raise invalid_argument("vocabulary", "no claim ranks words among a vocabulary; leave it out")
-    return {each.name: read_questions(each, folder, limit, vocabulary) for each in reproductions}
+    return {each.name: read_questions(each, folder, limit, vocabulary, own) for each in reproductions}
 
 
 def _outcomes(kept: KeptRows, model: Model, questions: Questions, on_share: OnShare) -> list[Outcome]:
