@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.resources
-from collections.abc import Iterable
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from bertscope.errors import invalid_argument
 from bertscope.values.display import record
+
+from bertscope_workbench.papers.published.item_kinds import within
 
 SUFFIXES = (".conllu", ".csv", ".json", ".jsonl", ".tab", ".tsv", ".txt")
 """Ends of the names of files that claims read."""
@@ -47,11 +48,6 @@ class Data:
             raise invalid_argument("files", f"{' or '.join(patterns)} is no pattern of names in a folder ({error})") from None
         visible = (path for path in found if not any(part.startswith(".") for part in path.relative_to(self.folder).parts))
         return sorted(path for path in visible if not within(path, self.own))
-
-
-def within(path: Path, places: Iterable[Path]) -> bool:
-    """Returns whether a file is one of some files, or lies in one of some folders."""
-    return any(path.resolve().is_relative_to(place.resolve()) for place in places)
 
 
 def shipped(name: str) -> Traversable:

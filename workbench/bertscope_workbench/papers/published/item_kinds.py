@@ -11,8 +11,6 @@ from pathlib import Path
 from bertscope import Fact, FactRelation
 from bertscope.values.display import record
 
-from bertscope_workbench.papers.items import within
-
 Parts = tuple[tuple[int, int], ...]
 """Places in a text, start and end in code points."""
 
@@ -143,6 +141,11 @@ def words_by_text(items: Iterable[Item]) -> dict[str, list[str]]:
         elif isinstance(item, Blank):
             found.setdefault(item.text, {}).update(dict.fromkeys(item.answers))
     return {text: list(words) for text, words in found.items()}
+
+
+def within(path: Path, places: Iterable[Path]) -> bool:
+    """Returns whether a file is one of some files, or lies in one of some folders."""
+    return any(path.resolve().is_relative_to(place.resolve()) for place in places)
 
 
 def find_files(folder: Path, patterns: tuple[str, ...], own: Iterable[Path] = ()) -> list[Path]:
