@@ -116,7 +116,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgedMember:
     """The claims of a model, judged."""
 
     member: Member
@@ -131,7 +131,7 @@ def by_tests(claim: JudgedClaim) -> str:
 
 def ask(
     client: bertscope.Client, members: Sequence[Member], claims: Sequence[Claim], kept: KeptResults | None = None
-) -> list[Asked]:
+) -> list[JudgedMember]:
     """Asks some models that `checkpoints` wrote their claims; `kept` has the answers of an earlier run."""
     found = []
     with asking_claims() as show:
@@ -141,7 +141,7 @@ def ask(
             primer = run_claims(
                 client, [*filter(member.asked, claims)], models=[member.name], compared=compared, kept=kept, on_progress=show
             )
-            found.append(Asked(member, primer.models[0].claims))
+            found.append(JudgedMember(member, primer.models[0].claims))
     return found
 
 
@@ -151,7 +151,7 @@ def checkpoints(members: Sequence[Member], folder: Path) -> list[str]:
     return [f"{path.name}={path}" for path in paths]
 
 
-def findings(found: dict[str, list[Asked]], claims: Sequence[Claim]) -> Table:
+def findings(found: dict[str, list[JudgedMember]], claims: Sequence[Claim]) -> Table:
     """Returns how many models of each panel satisfy a claim that takes training, and by its tests alone, of those asked."""
     headings = ("section", "claim", *(f"{name}: {what}" for name in found for what in ("holds", "by its tests alone")))
     rows = [
@@ -162,13 +162,13 @@ def findings(found: dict[str, list[Asked]], claims: Sequence[Claim]) -> Table:
     return Table("Random models that satisfy a claim", headings, rows)
 
 
-def _cells(claim: str, asked: Sequence[Asked]) -> tuple[str, str]:
+def _cells(claim: str, asked: Sequence[JudgedMember]) -> tuple[str, str]:
     judged = [each for one in asked for each in one.claims if each.claim.name == claim and each.verdict != NOT_ASKED]
     holds, alone = sum(each.verdict == HOLDS for each in judged), sum(by_tests(each) == HOLDS for each in judged)
     return f"{holds} of {len(judged)}", str(alone)
 
 
-def faults(found: dict[str, list[Asked]]) -> list[str]:
+def faults(found: dict[str, list[JudgedMember]]) -> list[str]:
     """Returns the claims that take training and hold, also in part, each with the model."""
     return [
         f"{claim.claim.name} ({one.member.name})"

@@ -16,7 +16,7 @@ from bertscope_workbench.papers.published.outcomes import Outcome, Score, WordSc
 from bertscope_workbench.papers.published.outcomes import outcome as outcome_of
 from bertscope_workbench.papers.published.readers import Questions, read_questions
 from bertscope_workbench.papers.published.reproduced import Reproduced, read_all
-from bertscope_workbench.papers.published.reproduction import Published
+from bertscope_workbench.papers.published.reproduction import PublishedFigure
 from bertscope_workbench.papers.published.shown import sentences, tables
 from bertscope_workbench.papers.rejected import Rejected
 
@@ -116,7 +116,7 @@ def result_of(tmp_path: Path, outcomes: list[Outcome], other: list[Outcome] | No
 def test_a_verdict_needs_the_same_weights_and_items(tmp_path: Path, change: dict[str, object], verdict: str) -> None:
     outcomes = [Outcome(right=True)] * 2 + [Outcome()] * 2
     (found,) = result_of(tmp_path, outcomes)
-    published = dataclasses.replace(Published("some/model", "accuracy", 0.5, 0.01, "Table 1", items=4), **change)  # type: ignore[arg-type]
+    published = dataclasses.replace(PublishedFigure("some/model", "accuracy", 0.5, 0.01, "Table 1", items=4), **change)  # type: ignore[arg-type]
     reproduction = dataclasses.replace(found.questions.reproduction, published=(published,))
     (compared,) = compare_published(reproduction, MODEL, found.figures)
     assert compared.verdict == verdict
@@ -136,7 +136,7 @@ def test_a_verdict_needs_the_same_weights_and_items(tmp_path: Path, change: dict
     ids=str,
 )
 def test_the_name_of_a_folder_is_no_proof_of_its_weights(change: dict[str, object]) -> None:
-    published, hub = Published("some/model", "accuracy", 0.5, 0.01, "Table 1"), MODEL
+    published, hub = PublishedFigure("some/model", "accuracy", 0.5, 0.01, "Table 1"), MODEL
     assert same_weights(published, hub)
     assert not same_weights(published, dataclasses.replace(hub, **change))  # type: ignore[arg-type]
     known = dataclasses.replace(published, weights="sha256:1")

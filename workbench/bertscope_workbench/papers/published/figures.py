@@ -18,7 +18,7 @@ from bertscope.values.models import short_name
 
 from bertscope_workbench.papers.published.item_kinds import Item
 from bertscope_workbench.papers.published.outcomes import EXTRAS, PREFERENCES, Outcome
-from bertscope_workbench.papers.published.reproduction import Published, Reproduction
+from bertscope_workbench.papers.published.reproduction import PublishedFigure, Reproduction
 
 NAN = math.nan
 REPRODUCED, DIFFERS = "reproduced", "differs"
@@ -67,7 +67,7 @@ class Group:
 class ComparedFigure:
     """A published figure beside the figure of a model."""
 
-    published: Published
+    published: PublishedFigure
     model: str
     """The model that was asked."""
     value: float
@@ -195,7 +195,7 @@ def compare_published(
     return verdicts
 
 
-def _verdict(published: Published, model: Model, measure: GroupFigure | None) -> str:
+def _verdict(published: PublishedFigure, model: Model, measure: GroupFigure | None) -> str:
     if not same_weights(published, model):
         known = published.weights or published.shape or published.model not in (short_name(model), model.source)
         return "another model" if known else "not compared: a name alone (give weights)"
@@ -207,7 +207,7 @@ def _verdict(published: Published, model: Model, measure: GroupFigure | None) ->
     return REPRODUCED if abs(measure.value - published.value) <= published.tolerance + 1e-9 else DIFFERS
 
 
-def same_weights(published: Published, model: Model) -> bool:
+def same_weights(published: PublishedFigure, model: Model) -> bool:
     """Returns whether a figure is about a model: by the digest of its weights where it is given.
 
     Else the server read it from the hub under that name, and it has the published shape and number of parameters, where these

@@ -51,7 +51,7 @@ class Reproduced:
     figures: tuple[GroupFigure, ...] = ()
     """The figures of all items first, then of groups, for each metric."""
     compared: tuple[ComparedFigure, ...] = ()
-    """Published figures beside the model's."""
+    """PublishedFigure figures beside the model's."""
     skipped: Skipped = field(default_factory=Skipped)
     """Items that the model was not asked."""
     differences: tuple[Difference, ...] = ()

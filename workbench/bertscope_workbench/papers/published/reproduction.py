@@ -31,7 +31,7 @@ SCORINGS: dict[str, Scoring] = {name: name for name in get_args(Scoring)}
 
 
 @record
-class Published:
+class PublishedFigure:
     """A published figure that a model's can be compared with."""
 
     model: str
@@ -78,7 +78,7 @@ class Reproduction:
     """The pieces that are masked beside the scored one, for pairs."""
     vocabulary: str = ""
     """Pattern of the file of words that ranks are among; empty for the whole vocabulary of the model."""
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedFigure, ...] = ()
 
     @property
     def ranks(self) -> bool:
@@ -132,8 +132,8 @@ def _shape(keys: Keys) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _published(keys: Keys, metrics: tuple[str, ...]) -> Published:
-    found = Published(
+def _published(keys: Keys, metrics: tuple[str, ...]) -> PublishedFigure:
+    found = PublishedFigure(
         model=keys.take("model", str),
         metric=keys.choice("metric", metrics, metrics[0]),
         value=keys.take("value", float),
