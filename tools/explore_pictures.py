@@ -106,13 +106,6 @@ def traced(tab: Page) -> None:
     expect(tab.get_by_label("The model with one place patched")).to_contain_text("%", timeout=60_000)
 
 
-def benchmarked(tab: Page) -> None:
-    """Measures the models."""
-    tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].\nThe cat sat on the [MASK].")
-    tab.get_by_role("button", name="Measure").click()
-    expect(tab.get_by_role("heading", name="Result")).to_be_visible(timeout=120_000)
-
-
 SENTENCES = (
     "Paris is the capital of [MASK].",
     "The cat sat on the mat because it was tired.",
@@ -139,7 +132,6 @@ SHOTS = (
     Shot("explore-find", "#find?unit=head:4:9", contexts),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-trace", "#trace?traceat=4.1", traced),
-    Shot("explore-benchmark", "#benchmark?bench_length=32", benchmarked),
 )
 
 

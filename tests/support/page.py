@@ -1,6 +1,5 @@
 """The page's server on a free port, in a thread, and a browser's requests to it."""
 
-import base64
 import json
 from contextlib import AbstractContextManager
 from http.client import HTTPConnection, HTTPResponse
@@ -65,8 +64,3 @@ class Page(AbstractContextManager["Page"]):
         (event,) = self.ask(question, body)
         error: dict[str, Any] = event["error"]
         return error
-
-
-def opened(name: str, data: bytes) -> dict[str, str]:
-    """Returns the fields with which the page asks for a file's contents."""
-    return {"name": name, "data": base64.b64encode(data).decode()}

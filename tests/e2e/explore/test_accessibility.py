@@ -106,7 +106,6 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     ),
     "error": ("#explore?changes=x99-0", lambda tab: expect(tab.locator("[data-kind=error]")).to_be_visible()),
     "compare": ("#compare?changes=x1-8", compared),
-    "benchmark": ("#benchmark", lambda tab: expect(tab.get_by_role("checkbox").first).to_be_visible()),
     "find a head": ("#find?unit=head:1:8&find_show=tenths", found),
     "find a neuron": ("#find?unit=neuron:3:217", found),
     "find a word": ("#find?unit=state:4", found),
@@ -114,7 +113,6 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "sentences": ("#sentences?at=1.8", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
     "table": ("#table?table_sort=-loss", table_is_read),
-    "results": ("#results", lambda tab: expect(tab.get_by_label("A file that bertscope wrote")).to_be_visible()),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "trace": ("#trace", traced),
     "trace of heads": (

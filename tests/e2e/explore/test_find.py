@@ -70,18 +70,14 @@ def test_from_a_place_to_explore_and_back(visit: Visit) -> None:
     searched(tab, "layer 0, head 11")
 
 
-@pytest.mark.parametrize("fragment", ["sentences", "compare", "results"])
-def test_links_of_other_grids(visit: Visit, fragment: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fragment", ["sentences", "compare"])
+def test_links_of_other_grids(visit: Visit, fragment: str) -> None:
     tab = visit(f"#{fragment}?at=3.1").tab
     if fragment == "sentences":
         tab.get_by_label("Sentences, one a line").fill("The cat sat.")
         tab.get_by_role("button", name="Read").click()
-    if fragment == "results":
-        path = tmp_path / "attribution.jsonl"
-        path.write_text('{"text": "a", "site": "neurons", "units": [[3, 6, 217], [0, 1, 2]], "values": [1.0, 0.5]}\n')
-        tab.get_by_label("A file that bertscope wrote").set_input_files(path)
-    tab.get_by_role("link", name="3:217" if fragment == "results" else re.compile("Where else|At which words")).click()
-    searched(tab, "layer 3, neuron 217" if fragment == "results" else "layer 3, head 1")
+    tab.get_by_role("link", name=re.compile("Where else|At which words")).click()
+    searched(tab, "layer 3, head 1")
 
 
 def test_a_treebank_by_tag_by_tenth_and_at_a_word(visit: Visit) -> None:

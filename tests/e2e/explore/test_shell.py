@@ -1,6 +1,5 @@
 """The page's frame in a real browser: header, theme, links, the Models view."""
 
-import io
 import json
 import re
 import resource
@@ -12,14 +11,12 @@ from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 
 import bertscope
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched
 from tests.support.disturbance import COMMAND
-from tests.support.page import Page, opened
+from tests.support.page import Page
 from tests.support.patience import granted
 from tests.support.process import Process
 
@@ -103,22 +100,6 @@ def test_models_are_compressed_and_unloaded(visit: Visit, own: tuple[Page, Proce
     tab.get_by_label("Hub id, or a folder or .onnx file on the server").fill("<img src=x onerror=alert(1)>")
     tab.get_by_role("button", name="Load", exact=True).click()
     expect(tab.locator(".status-line[data-kind=error]")).to_contain_text("<img src=x onerror=alert(1)>")
-
-
-def test_ctrl_c_ends_the_page_while_it_reads_a_file_that_takes_long(target: str) -> None:
-    table = pa.table({f"c{number}": [0.5] * 190_000 for number in range(20)})
-    file = io.BytesIO()
-    pq.write_table(table, file)
-    body = json.dumps(opened("x.parquet", file.getvalue())).encode()
-    with printed(target) as (process, address):
-        host, _, key = address.removeprefix("http://").partition("/#key=")
-        headers = {"Authorization": f"Bearer {key}", "Origin": f"http://{host}", "Content-Type": "application/json"}
-        connection = HTTPConnection(host, timeout=granted(60))
-        connection.request("POST", "/api/results", body, headers)
-        connection.getresponse()  # Its head; the events come when the file is read.
-        process.send_signal(signal.SIGINT)
-        assert process.wait(granted(30)) == 0
-        connection.close()
 
 
 @contextmanager

@@ -1,24 +1,15 @@
-"""The views Compare, Benchmark, Results and Sentences in a real browser."""
+"""The views Compare and Sentences in a real browser."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
 
 import bertscope
 import bertscope_workbench as workbench
 import pytest
-from bertscope_workbench.command.views.output import json_text
-from bertscope_workbench.command.views.sweep_files import write_effects
-from bertscope_workbench.papers.documents import claims_document
-from bertscope_workbench.papers.run import run_claims
 from playwright.sync_api import expect
 
 from tests.support.browsing import Watched, named
-from tests.support.claims import CLAIMS, Hosted
-from tests.support.page import Page
-from tests.support.patience import granted
-from tests.support.process import Process
 
 pytestmark = pytest.mark.slow
 
@@ -52,71 +43,6 @@ def test_one_model_alone_says_what_can_be_compared(visit: Callable[..., Watched]
     expect(tab.get_by_text("Both sides are the same model, unchanged.")).to_be_visible()
     expect(tab.locator(".page-footer .status-line")).to_contain_text("This is the only model: load another one, under Models")
     assert "other_model" not in tab.locator("body").inner_text()
-
-
-def test_a_model_and_its_half(visit: Callable[..., Watched], launch: Callable[..., Process]) -> None:
-    server = launch()
-    server.wait_until_serving()
-    with bertscope.Client(server.target) as client:
-        client.compress_model("half", bertscope.keep_layers([0, 1, 2]))
-    with Page(server.target) as page:
-        tab = visit("#benchmark?bench_length=8", of=page).tab
-        expect(tab.get_by_role("checkbox", name=re.compile("half"))).to_be_checked()
-        tab.get_by_label("Sentences with a mask").fill("Paris is the capital of [MASK].")
-        tab.get_by_role("button", name="Measure").click()
-        row = tab.get_by_role("row").filter(has_text="half")
-        expect(row).to_contain_text(re.compile(r"\d\.\d\d× \[\d\.\d\d, \d\.\d\d\]"), timeout=granted(60_000))
-        expect(tab.get_by_role("row").filter(has_text="baseline")).to_contain_text("bertscope-mini")
-        expect(row.get_by_role("cell").last).to_contain_text(re.compile(r"^(0.0|100.0)\s%$"))
-        expect(tab.locator(".ratio-drawing .point")).to_have_count(1)
-        tab.get_by_role("link", name="Models").click()
-        tab.get_by_role("link", name="Benchmark").click()
-        expect(row).to_contain_text("×")  # The result outlives a look at another view.
-        tab.get_by_label("Seconds for each").select_option("20")
-        tab.get_by_role("button", name="Measure").click()
-        expect(tab.locator(".benchmark-form .status-line")).to_contain_text(re.compile(r"\d %"))
-        tab.get_by_role("button", name="Stop").click()
-        expect(tab.locator(".benchmark-form .status-line")).to_have_text("Stopped.")
-
-
-def test_a_sweep_and_a_table_that_is_hostile(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
-    prompts = [(f"{word} is the capital of [MASK].", "france") for word in ("Paris", "Rome", "Oslo", "Bern", "Lima")]
-    with client.sweep_heads(bertscope.ClozePrompts(prompts), scope="heads") as sweep:
-        table = sweep.table()
-    write_effects(table, tmp_path / "sweep.csv")
-    tab = visit("#results").tab
-    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "sweep.csv")
-    worst = max(table.effects, key=lambda effect: effect.metrics["loss"].difference)
-    difference = worst.metrics["loss"].difference
-    cell = tab.get_by_role("gridcell", name=re.compile(rf"^layer {worst.layer} head {worst.head},"))
-    expect(cell).to_have_accessible_name(f"layer {worst.layer} head {worst.head}, loss +{difference:.4f}")
-    expect(tab.get_by_text(f"{3 * len(table.effects)} rows")).to_be_visible()
-    tab.get_by_role("radio", name="accuracy").check(force=True)
-    expect(cell).to_have_accessible_name(re.compile("accuracy"))
-    hostile = tmp_path / "table.csv"
-    hostile.write_text('word,share\n"<img src=x onerror=window.hurt=1>",0.5\n')
-    tab.get_by_label("A file that bertscope wrote").set_input_files(hostile)
-    expect(tab.get_by_role("cell", name="<img src=x onerror=window.hurt=1>")).to_be_visible()
-    assert tab.evaluate("window.hurt") is None
-    broken = tmp_path / "broken.json"
-    broken.write_text("{")
-    tab.get_by_label("A file that bertscope wrote").set_input_files(broken)
-    expect(tab.locator("[data-kind=error]")).to_contain_text("is no .json file that bertscope writes")
-
-
-def test_claims_open_to_their_tests(visit: Callable[..., Watched], tmp_path: Path) -> None:
-    primer = run_claims(cast(bertscope.Client, Hosted("a", "b")), CLAIMS, models=["a", "b"])
-    (tmp_path / "primer.json").write_text(json_text(claims_document(primer)))
-    tab = visit("#results").tab
-    tab.get_by_label("A file that bertscope wrote").set_input_files(tmp_path / "primer.json")
-    section = tab.get_by_role("region", name="4 Knowledge")
-    expect(section.locator("summary")).to_have_count(len(CLAIMS))
-    expect(section.locator("summary").first).to_contain_text("holds")
-    expect(section.get_by_text("A model knows <something>.").first).to_be_hidden()
-    section.locator("summary").first.press("Enter")
-    expect(section.get_by_text("A model knows <something>.").first).to_be_visible()
-    expect(section.get_by_role("cell", name="+40.0 [+28.6, +45.7] points").first).to_be_visible()
-    expect(section.get_by_text("no treebank is there").first).to_be_hidden()
 
 
 TEXTS = [

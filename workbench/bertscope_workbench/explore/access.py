@@ -21,9 +21,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 """Names of this machine that a Host header may have: another name would be DNS rebinding."""
 MAX_BODY_BYTES = 1 << 20
 LARGE_BODY_BYTES: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(
-        ("/api/results", "/api/corpus", "/api/find", "/api/find_means", "/api/find_outstanding", "/api/directions"), 24 << 20
-    )
+    dict.fromkeys(("/api/corpus", "/api/find", "/api/find_means", "/api/find_outstanding", "/api/directions"), 24 << 20)
 )
 """Questions that hold a file, or its sentences, may be larger."""
 POLICY = "; ".join(

@@ -32,14 +32,6 @@ GOOD: dict[str, dict[str, object]] = {
         "reference_texts": [],
     },
     "compare": {"text": TEXT, "model": "bert", "other": "bert", "changes": [CHANGE], "top_k": 2, "detail": [DETAIL]},
-    "benchmark": {
-        "models": ["nothing"],
-        "lengths": [8],
-        "min_seconds": 0.1,
-        "max_seconds": 1.0,
-        "as_loaded": False,
-        "agreement_texts": [],
-    },
     "lens": {"text": TEXT, "model": "bert", "normalisation": "none", "answer": "the", "first": 0},
     "trace": {
         "text": TEXT,
@@ -62,7 +54,6 @@ GOOD: dict[str, dict[str, object]] = {
     "relations": {"conllu": TREEBANK, "model": "bert"},
     "table": {"contents": "text\na\n", "suffix": ".tsv", "columns": {"text": "text"}},
     "rows": {"rows": [ROW], "model": "bert"},
-    "results": {"name": "x.csv", "data": "YQox"},
     "models": {"role": True},
     "load": {"source": "/nowhere", "model_id": "x", "replace": False},
     "unload": {"model": "nothing"},

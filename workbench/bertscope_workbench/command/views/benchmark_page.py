@@ -12,7 +12,6 @@ from bertscope import BenchmarkReport, StudyTable
 
 from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets, benchmark_verdict
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
-from bertscope_workbench.command.views.output import json_text
 from bertscope_workbench.papers.templates import page_templates
 
 INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
@@ -55,14 +54,12 @@ def document(measured: BenchmarkReport | StudyTable) -> dict[str, Any]:
 
 
 def html_page(measured: BenchmarkReport | StudyTable) -> str:
-    """Returns the page, with the benchmark's JSON in it: Results of `bertscope explore` reads it back."""
+    """Returns the page."""
     pages = page_templates("command/views")
     return pages.get_template("benchmark.html").render(
         page=decision(measured),
         whole=lambda text: INSIDE.sub("\\1\N{NO-BREAK SPACE}", text),
         picture=base64.b64encode(picture).decode("ascii") if (picture := _picture(measured)) else "",
-        # "<" would end the script.
-        document=json_text(document(measured), indent=None).replace("<", "\\u003c"),
     )
 
 

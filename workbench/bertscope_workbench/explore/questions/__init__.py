@@ -10,7 +10,6 @@ from bertscope import AsyncClient
 from bertscope_workbench.explore.body import Body
 from bertscope_workbench.explore.questions.annotated import pairs, relations
 from bertscope_workbench.explore.questions.attribute import attribute
-from bertscope_workbench.explore.questions.benchmark import benchmark
 from bertscope_workbench.explore.questions.compare import compare
 from bertscope_workbench.explore.questions.find import corpus, find, find_means, find_outstanding
 from bertscope_workbench.explore.questions.find_files import directions
@@ -18,7 +17,6 @@ from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
 from bertscope_workbench.explore.questions.methods import methods
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
-from bertscope_workbench.explore.questions.results import results
 from bertscope_workbench.explore.questions.sentences import describe, sentences
 from bertscope_workbench.explore.questions.table import rows, table
 from bertscope_workbench.explore.questions.trace import patched, trace
@@ -48,8 +46,6 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             lens,
             trace,
             patched,
-            benchmark,
-            results,
             methods,
             models,
             load,

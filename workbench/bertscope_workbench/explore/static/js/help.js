@@ -62,15 +62,6 @@ export const HELP = {
     "Places that carry the answer": {text: "Layers down, the last on top, tokens across. A cell that is dragged to another sentence is put into it.", keys: CELLS},
     "The model with one place patched": {text: "What the model says with the chosen place patched alone; a mark is what it said before."},
   },
-  benchmark: {
-    "": {text: "Loaded models measured in turn, the first as the baseline."},
-    "What to measure": {text: "Tick models, choose lengths and seconds, and press Measure. Stop ends it on the server."},
-    Result: {text: "Each ratio has its interval; one whose interval holds 1 is faint."},
-  },
-  results: {
-    "": {text: "A file that a command wrote by --output or --json, drawn. It stays on this machine."},
-    Result: {...HEADS, text: "What the file holds, as a grid of heads, as curves or ratios, and as a table."},
-  },
   models: {"": {text: "The loaded models; for callers who may manage models, forms to load, compress and unload them."}},
 };
 

@@ -48,9 +48,6 @@ export const NUMBERS = {
   rank: known("rank of the answer", "#", "its place among all words of the vocabulary, by probability; #1 is the likeliest"),
   recovery: known("share of the answer", "share", "how much of the other run's answer comes back with this place alone; 1 is all, 0 nothing"),
   logit: known("logit", "logits", "the score of the answer before probabilities are made; with a second word, the difference of both"),
-  latency: known("latency", "ms", "time of one text alone; the median of the runs"),
-  speedup: known("times as fast", "×", "latency of the baseline divided by this model's; above 1 is faster, and 1 within the interval means not to be told apart"),
-  throughput: known("throughput", "texts/s", "texts that are read in a second, in batches"),
   weights: known("weights", "bytes", "what the parameters take in memory"),
   places: known("places", "count", "the words that the unit has a value at; special tokens are none"),
   head_value: known("attention", "share", "0 to 1: the most that the word gives to one other word, special tokens left out; of a word of several pieces the mean"),
@@ -62,10 +59,6 @@ export const NUMBERS = {
   shape: known("layers × heads", "count", "all layers, and the heads of each"),
   parameters: known("parameters", "count", "the numbers that the model learned; k is 1,000, M a million"),
   longest: known("longest text", "tokens", "special tokens included; a longer text is cut, or rejected"),
-  agreement: known("same first answer", "%", "how often the likeliest word is that of the baseline"),
-  neighbours: known("same nearest texts", "%", "share of each text's most similar texts, by their vectors, that are the same as the baseline's"),
-  effect: known("effect", "of the metric", "the metric with the head changed less that without; faint where its 95 % interval holds 0"),
-  importance: known("importance", "nats", "how much the loss would change if the head were turned down, by its gradient"),
 };
 
 /** What a number is, in a sentence. @param {string} key Of `NUMBERS`. */

@@ -11,8 +11,8 @@ const TICKS = 5;
 
 /** @typedef {{x: number, y: number, low?: number | null, high?: number | null}} Point */
 /** @typedef {{name: string, number: number, baseline?: boolean, points: Point[]}} Series `number` gives colour and mark; a baseline is dashed, without marks. */
-/** @typedef {{series: Series[], x: string, y: string, range?: [number, number] | null, said: (value: number) => string, tick?: (value: number) => string, place?: (x: number) => string, theme: "light" | "dark", label: string}} Curves
- * `place` says where a point is, by the layer unless given; `range` is what is possible: the axis shows all of it, and bands end there; without it the axis holds all points and 0. */
+/** @typedef {{series: Series[], x: string, y: string, range?: [number, number] | null, said: (value: number) => string, tick?: (value: number) => string, theme: "light" | "dark", label: string}} Curves
+ * `range` is what is possible: the axis shows all of it, and bands end there; without it the axis holds all points and 0. */
 
 /** Makes a picture of curves. */
 export function create() {
@@ -53,9 +53,8 @@ function drawing(data, width) {
     result.append(svg("line", {x1: LEFT, x2: width - RIGHT, y1: height(value), y2: height(value), stroke: line}),
       svg("text", {x: LEFT - 8, y: height(value) + 4, "text-anchor": "end", fill: soft}, (data.tick ?? data.said)(value)));
   }
-  const name = data.place ?? String;
-  const every = Math.ceil((Math.max(...xs.map(each => name(each).length)) * LETTER + 11) * xs.length / (width - LEFT - RIGHT));
-  xs.forEach((x, index) => index % every || result.append(svg("text", {x: place(x), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle", fill: soft}, name(x))));
+  const every = Math.ceil((Math.max(...xs.map(each => String(each).length)) * LETTER + 11) * xs.length / (width - LEFT - RIGHT));
+  xs.forEach((x, index) => index % every || result.append(svg("text", {x: place(x), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle", fill: soft}, String(x))));
   result.append(svg("text", {x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle"}, data.x),
     svg("text", {transform: `translate(13 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle"}, data.y));
   data.series.forEach((one, index) => result.append(curve(one, place, height, data), legend(one, HEIGHT + index * LINE + 12, width, data.theme)));
@@ -77,7 +76,7 @@ function curve(one, place, height, data) {
   }
   group.append(svg("path", {d: path(one.points.map(({x, y}) => [x, y])), fill: "none", stroke: colour, "stroke-width": one.baseline ? 1.4 : 2, "stroke-dasharray": one.baseline && "5 4"}));
   for (const point of one.points) {
-    const said = `${one.name}, ${(data.place ?? String)(point.x)}: ${data.said(point.y)}${Number.isFinite(point.low) ? `, ${data.said(Number(point.low))} to ${data.said(Number(point.high))}` : ""}`;
+    const said = `${one.name}, ${point.x}: ${data.said(point.y)}${Number.isFinite(point.low) ? `, ${data.said(Number(point.low))} to ${data.said(Number(point.high))}` : ""}`;
     group.append(mark(one, place(point.x), height(point.y), colour, svg("title", null, said)));
   }
   return group;

@@ -27,7 +27,7 @@ export function typeOf(values) {
 }
 
 /** A value as a cell shows it. @param {any} value */
-export function shown(value) {
+function shown(value) {
   if (!known(value)) return "";
   return typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(4))) : String(value);
 }

@@ -12,7 +12,5 @@ export const VIEWS = {
   find: {title: "Find", load: () => import("./find.js")},
   layers: {title: "Layers", load: () => import("./layers.js")},
   trace: {title: "Trace", load: () => import("./trace.js")},
-  benchmark: {title: "Benchmark", load: () => import("./benchmark.js")},
-  results: {title: "Results", load: () => import("./results.js")},
   models: {title: "Models", load: () => import("./models.js")},
 };
