@@ -41,7 +41,7 @@ client
 # see whether the interval excludes it.
 
 # %%
-sets = bertscope_workbench.read_pairs(examples / "agreement.tsv", groups="number")
+sets = bertscope_workbench.read_sets(examples / "agreement.tsv", groups="number")
 comparison = client.compare_texts(sets)
 comparison
 

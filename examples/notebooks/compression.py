@@ -57,7 +57,7 @@ speedup
 # The same pairs of sentences, asked of both models. Look at both groups: a loss need not be the same in each.
 
 # %%
-sets = bertscope_workbench.read_pairs(examples / "agreement.tsv", groups="number")
+sets = bertscope_workbench.read_sets(examples / "agreement.tsv", groups="number")
 whole, half = client.compare_texts(sets), client.compare_texts(sets, model="half")
 print(whole)
 half

@@ -143,10 +143,10 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored) -> None:
         pairs=list(workbench.read_pairs(blimp)),
         folder=[[file.name, line, one.groups] for file, line, one in zip(both.paths, both.lines, both, strict=True)],
         crossed=[[one.groups for one in crossed], crossed.values],
-        of_pairs=[one.groups for one in workbench.read_pairs("pairs.tsv", groups="number , kind")],
-        quoted=[one.groups for one in workbench.read_pairs("quotes.tsv", groups="x,y")],
+        of_pairs=[one.groups for one in read("pairs.tsv", "number , kind")],
+        quoted=[one.groups for one in read("quotes.tsv", "x,y")],
         refused=[
-            lambda: workbench.read_pairs("pairs.tsv", groups="number,tense"),
+            lambda: read("pairs.tsv", "number,tense"),
             lambda: read("pairs.csv", "paradigm"),
             lambda: read("empty"),
             lambda: read("nowhere.csv"),

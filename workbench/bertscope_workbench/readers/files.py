@@ -12,11 +12,10 @@ and the line, for one with other contents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from bertscope import TextSet
 from bertscope.errors import invalid_argument
 from bertscope.values import validation
 from bertscope.values.display import record
@@ -96,33 +95,11 @@ def read_inputs(path: File, *, columns: Columns = None, limit: SupportsIndex | N
     return read_items(path, INPUTS, columns, limit)
 
 
-@overload
-def read_pairs(
-    path: File, *, groups: None = None, columns: Columns = None, limit: SupportsIndex | None = None
-) -> Items[tuple[str, str]]: ...
-
-
-@overload
-def read_pairs(
-    path: File, *, groups: str | Iterable[str], columns: Columns = None, limit: SupportsIndex | None = None
-) -> Items[TextSet]: ...
-
-
-def read_pairs(
-    path: File,
-    *,
-    groups: str | Iterable[str] | None = None,
-    columns: Columns = None,
-    limit: SupportsIndex | None = None,
-) -> Items[tuple[str, str]] | Items[TextSet]:
+def read_pairs(path: File, *, columns: Columns = None, limit: SupportsIndex | None = None) -> Items[tuple[str, str]]:
     """Reads pairs of sentences, for `MinimalPairs`: columns "good" and "bad", or BLiMP's "sentence_good" and "sentence_bad".
 
-    With `groups`, columns of groups, it reads what `compare_texts` takes, as `read_sets` does: "number,condition" crosses two.
+    `read_sets` reads them with their groups, for `compare_texts`.
     """
-    if groups is not None:
-        from bertscope_workbench.readers.set_files import read_sets  # which imports this module
-
-        return read_sets(path, groups, columns=columns, limit=limit)
     return read_items(path, PAIRS, columns, limit)
 
 
