@@ -1,7 +1,7 @@
 """The page of a benchmark in a real browser: on phones, on screens and on paper every number stands on one line."""
 
 import pytest
-from bertscope_workbench.command.views.benchmark_page import html_page
+from bertscope_workbench.command.views.benchmark_files import html_page
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("playwright.sync_api", reason="drives a browser")
@@ -9,6 +9,7 @@ pytest.importorskip("playwright.sync_api", reason="drives a browser")
 from tests.support import reports  # noqa: E402
 from tests.support.browsing import launched_browser  # noqa: E402
 from tests.support.reports import read_report as report  # noqa: E402
+from tests.support.reports import read_studies as studies  # noqa: E402
 
 BROKEN = """() => [...document.querySelectorAll("td")].filter(cell => {
     const text = document.createRange();
@@ -28,5 +29,7 @@ def test_cells_are_whole_and_the_page_is_as_wide_as_the_window() -> None:
             assert tab.evaluate("document.documentElement.scrollWidth") == width
         tab.emulate_media(media="print")
         tab.set_viewport_size({"width": 718, "height": 1000})  # A4 less a centimetre on each side
-        assert [text for kind, text in tab.evaluate(BROKEN) if kind == "number"] == []
-        assert tab.evaluate("[...document.querySelectorAll('.wide')].every(each => each.scrollWidth <= each.clientWidth)")
+        for printed in (page, html_page(studies(reports.study("DistilBERT (Sanh 2019a)", 1.9, compression="1.5")))):
+            tab.set_content(printed)
+            assert [text for kind, text in tab.evaluate(BROKEN) if kind == "number"] == []
+            assert tab.evaluate("[...document.querySelectorAll('.wide')].every(each => each.scrollWidth <= each.clientWidth)")

@@ -94,9 +94,9 @@ def test_a_report(stored, tmp_path) -> None:
 
 
 def files_of(measured, folder) -> str:
-    """All files of a report but its pages, as they are written."""
+    """All files of a report but its page and Parquet, as they are written."""
     texts = []
-    for suffix in [suffix for suffix in benchmark_files.FORMATS if suffix not in (".html", ".pdf")]:
+    for suffix in [suffix for suffix in benchmark_files.FORMATS if suffix not in (".html", ".parquet")]:
         benchmark_files.write(measured, folder / f"a{suffix}")
         texts.append(f"-- {suffix}\n{(folder / f'a{suffix}').read_text()}")
     return "\n".join(texts)

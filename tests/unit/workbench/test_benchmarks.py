@@ -1,4 +1,4 @@
-"""What the command says of benchmarks: in the terminal, as Markdown, LaTeX, pages and PDF, and in figures."""
+"""What the command says of benchmarks: in the terminal, as LaTeX and pages, and in figures."""
 
 import math
 import re
@@ -13,9 +13,8 @@ from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
 from bertscope.values.models import read_model
 from bertscope_workbench.command.commands import compress
 from bertscope_workbench.command.views import benchmark as benchmark_view
-from bertscope_workbench.command.views import benchmark_files, benchmark_notes, benchmark_sheets, models
-from bertscope_workbench.command.views.benchmark_page import document, html_page
-from bertscope_workbench.command.views.benchmark_pdf import PAPER, pdf_page
+from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown, models
+from bertscope_workbench.command.views.benchmark_files import document, html_page
 from bertscope_workbench.command.views.benchmark_verdict import model_verdicts, verdict
 from matplotlib.text import Annotation
 
@@ -46,8 +45,7 @@ BUSY = "other processes took 63 % of the processor"
 
 
 def shown(measured: BenchmarkReport | StudyTable, width: int = 120) -> str:
-    show = benchmark_view.print_report if isinstance(measured, BenchmarkReport) else benchmark_view.print_studies
-    return printed(show, measured, width=width)
+    return printed(benchmark_view.print_benchmark, measured, width=width)
 
 
 def model(**fields: object) -> model_pb2.Model:
@@ -80,7 +78,7 @@ def test_wide_and_narrow_screens(measured, stored) -> None:
         words = " ".join(" ".join(line.split()) for line in lines)
         for whole in ("not distinguishable", "1.90 [1.80, 1.99]" if measured is STUDIES else "2.00 [1.90, 2.10]"):
             assert whole in words
-    stored(wide=texts[120], narrow=texts[80], markdown=benchmark_files.markdown(measured))
+    stored(wide=texts[120], narrow=texts[80])
 
 
 def test_runtimes_references_and_what_is_missing(stored) -> None:
@@ -105,12 +103,11 @@ def test_runtimes_references_and_what_is_missing(stored) -> None:
     stored(
         all_run_alike=shown(report(reports.model("a", **alike), loaded, reports.model("c", 1.0, **alike))),
         across_runtimes=shown(across, 160),
-        across_runtimes_as_markdown=benchmark_files.markdown(across),
         the_baseline_in_another_form=shown(replies.benchmark_event(benchmark_pb2.BenchmarkModelsResponse(report=message)), 160),
         not_measured=shown(bare),
         zeros=shown(report(sparse)),
         nothing=shown(studies(reports.study("WaLDORf (Tian 2019)", why="it has convolutional layers"))),
-        markup=benchmark_files.markdown(studies(reports.study("a|b *c* <d>\ne", 2.0))),
+        markup=text_of(html_page(studies(reports.study("a|b *c* <d>\ne", 2.0)))),
     )
 
 
@@ -123,8 +120,10 @@ def test_numbers_ratios_and_notes(stored) -> None:
         factors=[benchmark_sheets.factor(value) for value in values],
         ratios=[benchmark_sheets.ratio(ratio, baseline=False, full=full) for ratio in ratios for full in (False, True)],
         shares=benchmark_sheets.ratio(without, baseline=False, full=True, percent=True),
-        notes=benchmark_notes.report_notes(replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9))),
-        no_machine=benchmark_notes.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)),
+        notes=benchmark_shown.shown(
+            replace(REPORT, bootstrap=Bootstrap(resamples=200, seed=7, confidence=0.9)), full=True
+        ).notes,
+        no_machine=benchmark_shown.machine_note(Machine("", 0, (), (), 0, 0, "", 0.0)),
     )
 
 
@@ -204,10 +203,6 @@ def test_the_page_loads_nothing() -> None:
     assert "<script" not in page and "&lt;/script&gt; the processor &amp; more" in page
 
 
-def pages(raw: bytes) -> int:
-    return len(re.findall(rb"/Type /Page\b", raw))
-
-
 QUICK = reports.model("quick", 3.0, agreement=False, scores=False)
 VERDICTS = {
     "one is shown to keep enough": (BASE, SHOWN, LOSSY, SLOW),
@@ -238,19 +233,9 @@ def text_of(page: str) -> str:
 def test_pages_of_all_that_was_measured(stored) -> None:
     table = studies(reports.study("DistilBERT", 1.5), reports.study("TinyBERT", why="it has another shape"))
     page = html_page(table)
-    assert pdf_page(table).startswith(b"%PDF")
     without = html_page(report(UNSCORED, QUICK))
     assert "<img" not in without
     stored(models=text_of(html_page(benchmark())), studies=text_of(page), without_quality=text_of(without))
-
-
-def test_the_pdf_has_its_text_as_text_and_goes_on_over_pages() -> None:
-    many = pdf_page(report(BASE, *(reports.model(f"model-{number}", 1 + number / 10) for number in range(2))))
-    assert many.startswith(b"%PDF") and b"/Type3" not in many
-    assert pages(many) > 1
-    assert {tuple(map(float, box.split())) for box in re.findall(rb"/MediaBox \[ ([^]]*) \]", many)} == {
-        (0, 0, round(PAPER[0] * 72, 2), round(PAPER[1] * 72, 2))
-    }
 
 
 EMBEDDED = report(
@@ -265,9 +250,8 @@ def test_vectors_that_moved(stored) -> None:
         models=[EMBEDDED.model(name).vectors for name in ("base", "near", "wide")],
         frame=EMBEDDED.to_pandas(),
         columns_of_predictions=list(report(reports.model("base"), reports.model("small", 2.0)).to_pandas()),
-        printed=printed(benchmark_view.print_report, EMBEDDED, width=140),
+        printed=shown(EMBEDDED, 140),
         latex=benchmark_files.latex(EMBEDDED),
-        markdown=benchmark_files.markdown(EMBEDDED),
         verdict=verdict(EMBEDDED),
         figure=workbench.plot_benchmark(EMBEDDED),
     )

@@ -24,7 +24,7 @@ from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark as benchmark_view
-from bertscope_workbench.command.views import benchmark_files, benchmark_page, progress
+from bertscope_workbench.command.views import benchmark_files, progress
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.output import UsageError, console, print_json
 from bertscope_workbench.plots.benchmark import save_benchmark
@@ -41,7 +41,8 @@ def benchmark(
     output: Annotated[
         list[Path] | None,
         option(
-            "--output FILE", "Write it: .html or .pdf as a page for a decision, .md, .tex, .csv, .json, .jsonl. Repeatable."
+            "--output FILE",
+            "Write it: .html as a page for a decision, .json, .tex, or rows as .csv, .tsv, .jsonl, .parquet. Repeatable.",
         ),
     ] = None,
     plot: Annotated[Path | None, option("--plot FILE", "Draw speed-up against quality: .png, .svg or .pdf.")] = None,
@@ -49,9 +50,7 @@ def benchmark(
     json: options.Json = False,
 ) -> None:
     for path in output or ():
-        output_files.require_output(path, benchmark_files.FORMATS)
-        if path.suffix.lower() in benchmark_files.PAGES:
-            output_files.require_matplotlib()
+        benchmark_files.require(path)
     output_files.require_plot(plot)
     looks.require_plot_for_look(plot)
     if studies.studies:
@@ -135,11 +134,9 @@ def print_measured(
     """Prints a benchmark, and writes the requested files, also when nobody reads what it prints."""
     try:
         if json:
-            print_json(benchmark_page.document(measured))
-        elif isinstance(measured, BenchmarkReport):
-            benchmark_view.print_report(console(), measured)
+            print_json(benchmark_files.document(measured))
         else:
-            benchmark_view.print_studies(console(), measured)
+            benchmark_view.print_benchmark(console(), measured)
     finally:
         for path in output:
             benchmark_files.write(measured, path)

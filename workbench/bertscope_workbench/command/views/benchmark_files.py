@@ -1,125 +1,112 @@
-"""Writes benchmarks: JSON, Markdown, tables of LaTeX, a page as HTML or PDF, and rows as CSV or JSON lines."""
+"""Writes benchmarks: a page for those who decide, tables of LaTeX, JSON, and rows."""
 
-import csv
-import io
-from collections.abc import Callable, Iterable
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
 from pathlib import Path
+from typing import Any
 
 from bertscope import BenchmarkReport, StudyTable
 from bertscope.questions.benchmark.rows import columns
 
-from bertscope_workbench.command.views import benchmark_notes, benchmark_sheets
-from bertscope_workbench.command.views.benchmark_page import document, html_page
-from bertscope_workbench.command.views.benchmark_pdf import pdf_page
+from bertscope_workbench.command.views import benchmark_sheets
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
-from bertscope_workbench.command.views.files import kept
-from bertscope_workbench.command.views.latex import MISSING, escaped, fits_page, tabular
+from bertscope_workbench.command.views.benchmark_shown import Measured, shown
+from bertscope_workbench.command.views.files import require_matplotlib, require_output, written
+from bertscope_workbench.command.views.latex import MISSING, PAGE_LETTERS, escaped, fits_page, tabular
 from bertscope_workbench.command.views.method import with_method
-from bertscope_workbench.command.views.output import json_text
+from bertscope_workbench.command.views.output import UsageError, json_text
+from bertscope_workbench.command.views.table_files import LATEX, TABLE_FORMATS, require_table, write_table
+from bertscope_workbench.papers.templates import page_templates
 
-Measured = BenchmarkReport | StudyTable
+PAGE, JSON = ".html", ".json"
+FORMATS = (PAGE, JSON, *TABLE_FORMATS)
+PRINTED_LETTERS = 130
+"""Letters of a line of A4, where a table is printed."""
+INSIDE = re.compile(r"(?<=\d)(,?) (?=[\d%])")
+"""Spaces inside of intervals and before a unit, at which no line may end."""
+
+
+def require(path: Path) -> None:
+    """Rejects, before anything is measured, a file that could not be written after it."""
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        raise UsageError(f"--output {path}: write {path.with_suffix(PAGE)}, and print that page to a PDF in a browser")
+    if suffix in TABLE_FORMATS:
+        require_table(path)
+    require_output(path, FORMATS)
+    if suffix == PAGE:
+        require_matplotlib()
 
 
 def write(measured: Measured, path: Path) -> None:
     """Writes a benchmark by the suffix of the file's name, one of `FORMATS`."""
-    content = WRITERS[path.suffix.lower()](measured)
-    raw = content if isinstance(content, bytes) else content.encode()
+    suffix = path.suffix.lower()
+    if suffix in TABLE_FORMATS and suffix != LATEX:
+        rows = measured.rows()
+        names = columns(rows)
+        write_table(names, [[row.get(name) for name in names] for row in rows], path)
+        return
+    with written(path) as file:
+        if suffix == PAGE:
+            file.write(html_page(measured))
+        elif suffix == LATEX:
+            file.write(latex(measured))
+        else:
+            file.write(json_text(with_method(document(measured))))
 
-    def save(file: Path) -> None:
-        file.write_bytes(raw)
 
-    kept(save, path)
+def document(measured: Measured) -> dict[str, Any]:
+    """Returns the benchmark in JSON types, warnings first."""
+    warnings = measured.warnings if isinstance(measured, BenchmarkReport) else measured.summary.warnings
+    return {"warnings": warnings} | dataclasses.asdict(measured)
 
 
-def markdown(measured: Measured) -> str:
-    """Returns the benchmark as Markdown: the terminal's contents, and the intervals of indistinguishable ratios."""
-    if isinstance(measured, BenchmarkReport):
-        title, warnings = benchmark_notes.heading(measured), measured.warnings
-        title = title[:1].upper() + title[1:]
-        notes = benchmark_notes.report_notes(measured)
-    else:
-        title, warnings = "Published compressed models, measured", measured.summary.warnings
-        notes = benchmark_notes.study_notes(measured)
-        left_out = benchmark_sheets.not_measured(measured)
-        notes = [*(f"Not measured: {system}: {reason}" for system, reason in left_out), *notes]
-    warned = [f"> **Warning:** {_escaped(warning)}" for warning in warnings]
-    parts = [
-        f"# {_escaped(title)}",
-        *warned,
-        *map(_markdown_sheet, _sheets(measured)),
-        "\n".join(f"- {_escaped(note)}" for note in notes if note),
+def html_page(measured: Measured) -> str:
+    """Returns the benchmark as one page that loads nothing. Groups of columns that are wider than paper go on below."""
+    found = shown(measured, full=True)
+    sheets = [
+        dataclasses.replace(part, title=sheet.title)
+        for sheet in found.sheets
+        for part in benchmark_sheets.parts(sheet, lambda part: _fits_page(part, PRINTED_LETTERS))
     ]
-    return "\n\n".join(parts) + "\n"
+    return (
+        page_templates("command/views")
+        .get_template("benchmark.html")
+        .render(
+            page=dataclasses.replace(found, sheets=sheets),
+            whole=lambda text: INSIDE.sub("\\1\N{NO-BREAK SPACE}", text),
+            picture=base64.b64encode(picture).decode("ascii") if (picture := _picture(measured)) else "",
+        )
+    )
 
 
 def latex(measured: Measured) -> str:
     """Returns the tables of the terminal as LaTeX, one after the other."""
-    sheets = (part for sheet in _sheets(measured) for part in benchmark_sheets.parts(sheet, _fits_page))
-    return "\n".join(map(_latex_sheet, sheets))
+    sheets = shown(measured, full=True).sheets
+    return "\n".join(_latex(part) for sheet in sheets for part in benchmark_sheets.parts(sheet, _fits_page))
 
 
-def _sheets(measured: Measured) -> list[Sheet]:
-    if isinstance(measured, BenchmarkReport):
-        return benchmark_sheets.report_sheets(measured, full=True)
-    return [benchmark_sheets.study_sheet(measured, full=True)]
+def _fits_page(sheet: Sheet, letters: int = PAGE_LETTERS) -> bool:
+    return fits_page(benchmark_sheets.cells(sheet), letters)
 
 
-def _json(measured: Measured) -> str:
-    return json_text(with_method(document(measured)))
-
-
-def _csv(measured: Measured) -> str:
-    rows = measured.rows()
-    names = columns(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([row.get(name) for name in names] for row in rows)
-    return text.getvalue()
-
-
-def _json_lines(measured: Measured) -> str:
-    return "".join(json_text(row, indent=None) for row in measured.rows())
-
-
-WRITERS: dict[str, Callable[[Measured], str | bytes]] = {
-    ".md": markdown,
-    ".tex": latex,
-    ".html": html_page,
-    ".pdf": pdf_page,
-    ".csv": _csv,
-    ".json": _json,
-    ".jsonl": _json_lines,
-}
-FORMATS = tuple(WRITERS)
-PAGES = (".html", ".pdf")
-"""Formats that have a figure."""
-
-
-def _markdown_sheet(sheet: Sheet) -> str:
-    heading, *rows = benchmark_sheets.cells(sheet)
-    rule = ["---:" if name.endswith("#") else "---" for name in heading]
-    names = [name.removesuffix("#") for name in heading]
-    lines = [f"## {_escaped(sheet.title)}", "", _markdown_row(names), _markdown_row(rule, escape=False)]
-    return "\n".join([*lines, *map(_markdown_row, rows)])
-
-
-def _fits_page(sheet: Sheet) -> bool:
-    return fits_page(benchmark_sheets.cells(sheet))
-
-
-def _latex_sheet(sheet: Sheet) -> str:
+def _latex(sheet: Sheet) -> str:
     heading, *rows = benchmark_sheets.cells(sheet)
     heads = [escaped(name.removesuffix("#")) + name[len(name.removesuffix("#")) :] for name in heading]
     return tabular(heads, [[escaped(cell) or MISSING for cell in row] for row in rows], caption=" ".join(sheet.title.split()))
 
 
-def _markdown_row(cells: Iterable[str], *, escape: bool = True) -> str:
-    return f"| {' | '.join(_escaped(cell) if escape else cell for cell in cells)} |"
+def _picture(measured: Measured) -> bytes | None:
+    """Returns speed-up against quality as SVG; None where there is nothing to draw."""
+    if isinstance(measured, StudyTable) or len(measured.models) < 2:
+        return None
+    if not measured.metrics and not any(model.agreement or model.vectors for model in measured.models):
+        return None
+    from bertscope_workbench.plots.benchmark import plot_benchmark
+    from bertscope_workbench.plots.figures import svg_bytes
 
-
-def _escaped(text: str) -> str:
-    """Returns the text on one line, with characters that would end a cell or begin markup escaped."""
-    for char in "\\|`*<":
-        text = text.replace(char, f"\\{char}")
-    return " ".join(text.split())
+    # The page has said the warnings already.
+    return svg_bytes(plot_benchmark(dataclasses.replace(measured, warnings=()), title=""))

@@ -1,15 +1,20 @@
-"""Formats benchmarks for people as sheets, which a terminal and Markdown show the same way."""
+"""Formats benchmarks for people as sheets. Columns are declared here once, for the terminal, the page and LaTeX."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from functools import partial
+from typing import Any, TypeVar
 
 from bertscope import BenchmarkReport, ModelReport, Provenance, Ratio, Speed, StudyRow, StudyTable
 
 from bertscope_workbench.command.views.output import plural
+
+T = TypeVar("T")
+Columns = Mapping[str, Callable[[T], str | Ratio | None]]
+"""The name of each column, and its cell: a text, or a ratio, None where there is none."""
 
 NOT_DISTINGUISHABLE = "not distinguishable"
 BASELINE = "baseline"
@@ -61,55 +66,91 @@ def cells(sheet: Sheet) -> list[list[str]]:
     return [[" ".join(name.split()) for name in names], *rows]
 
 
+LATENCY: Columns[Speed] = {
+    "p50, ms#": lambda speed: number(1000 * speed.p50_seconds),
+    "p95#": lambda speed: number(1000 * speed.p95_seconds),
+    "p99#": lambda speed: number(1000 * speed.p99_seconds),
+    "speed-up, x": lambda speed: speed.latency_speedup,
+}
+THROUGHPUT: Columns[Speed] = {
+    "texts/s#": lambda speed: number(speed.throughput),
+    "batch#": lambda speed: str(speed.best_batch),
+    "speed-up, x": lambda speed: speed.throughput_speedup,
+}
+SIZES: Columns[ModelReport] = {
+    "parameters, M#": lambda model: _parameters(model),
+    "weights, MB#": lambda model: number(model.weight_bytes / 1e6),
+    "compression#": lambda model: factor(model.compression),
+    "memory, MB#": lambda model: number(model.memory_bytes / 1e6),
+}
+COMPRESSION: Columns[StudyRow] = {
+    "compression\npublished#": lambda study: study.published.compression,
+    "\nmeasured#": lambda study: factor(study.measured.compression) if study.measured else NOTHING,
+}
+ORIGIN: Columns[StudyRow] = {
+    "technique": lambda study: study.published.technique,
+    "built": lambda study: study.built,
+    "runs as": lambda study: (
+        f"{how.runtime}, {how.precision}" if study.measured and (how := study.measured.provenance) else NOTHING
+    ),
+    "published\nrelative to": lambda study: study.published.relative_to,
+    "measured\nagainst": lambda study: study.baseline,
+}
+
+
 def report_sheets(report: BenchmarkReport, *, full: bool) -> list[Sheet]:
     """Returns sizes, speed at each length, and losses. `full` gives numbers also for indistinguishable ratios."""
-    names = tuple(_short(model.name) for model in report.models)
     # The baseline may have run in several ways.
     ran = (*report.models, *report.references)
-    all_names = (*names, *map(_how_named, (model.provenance for model in report.references)))
-    sheets = [Sheet("models", "model", all_names, (_runtimes(report, ran), _sizes(ran)))]
+    names = tuple(short(model.name) for model in report.models)
+    all_names = (*names, *(_how_named(model.provenance) for model in report.references))
+    baselines = [model.name == report.baseline for model in ran]
+
+    def group(title: str, columns: Columns[T], items: Iterable[T | None], **how: bool) -> Group:
+        return _group(title, columns, zip(items, baselines, strict=False), full=full, **how)
+
+    sheets = [Sheet("models", "model", all_names, (_runtimes(report, ran), group("how large they are", SIZES, ran)))]
     for length in report.lengths:
-        speeds = [next((speed for speed in model.speeds if speed.length == length), None) for model in ran]
-        baselines = [model.name == report.baseline for model in ran]
-        groups = _latency(speeds, baselines, full=full), _throughput(speeds, baselines, full=full)
+        speeds = [_speed(model, length) for model in ran]
+        groups = group("one sequence at a time", LATENCY, speeds), group("in batches", THROUGHPUT, speeds)
         sheets.append(Sheet(_length(length), "model", all_names, groups))
-    lost = (*_agreement(report), *_vectors(report), *(_score(report, metric, full=full) for metric in report.metrics))
-    return [*sheets, Sheet("what was lost", "model", names, lost)] if lost else sheets
+    lost = []
+    agreements = [model.agreement for model in report.models]
+    if places := next(filter(None, agreements), None):
+        lost.append(group(f"agreement at {plural(places.places, 'place')}", _agreement(places.k), agreements))
+    vectors = [model.vectors for model in report.models]
+    if texts := next(filter(None, vectors), None):
+        lost.append(group(f"vectors of {plural(texts.texts, 'text')}", _vectors(texts.k), vectors))
+    for metric in report.metrics:
+        name = metric.replace("_", " ")
+        scores = [next((score for score in model.scores if score.metric == metric), None) for model in report.models]
+        columns = {f"{name}#": lambda score: f"{score.value:.4f}", "kept": lambda score: score.retained}
+        lost.append(group(name, columns, scores, percent=True))
+    return [*sheets, Sheet("what was lost", "model", names, tuple(lost))] if lost else sheets
 
 
 def study_sheet(table: StudyTable, *, full: bool) -> Sheet:
     """Returns the measured systems, as published and as measured."""
     studies = [study for study in table.studies if study.measured]
-    names = tuple(study.published.system for study in studies)
-    lengths = table.lengths
-    compression = Group(
-        "compression",
-        ("compression\npublished#", "\nmeasured#"),
-        tuple((study.published.compression, factor(study.measured.compression)) for study in studies if study.measured),
+    at = {_length(length): length for length in table.lengths}
+    speedup: Columns[StudyRow] = {"speed-up\npublished#": lambda study: study.published.speedup} | {
+        f"measured at\n{name}": partial(_speedup, length=length, of="latency_speedup") for name, length in at.items()
+    }
+    batches: Columns[StudyRow] = {
+        f"in batches,\n{name}": partial(_speedup, length=length, of="throughput_speedup") for name, length in at.items()
+    }
+    groups = {
+        "compression": COMPRESSION,
+        "speed-up one at a time": speedup,
+        "speed-up in batches": batches,
+        "what it is": ORIGIN,
+    }
+    return Sheet(
+        "the Primer's Table 1, published and measured",
+        "system",
+        tuple(study.published.system for study in studies),
+        tuple(_group(title, each, ((study, True) for study in studies), full=full) for title, each in groups.items()),
     )
-    speedup = Group(
-        "speed-up one at a time",
-        ("speed-up\npublished#", *(f"measured at\n{_length(length)}" for length in lengths)),
-        tuple(
-            (study.published.speedup, *_speedups(study, lengths, attrgetter("latency_speedup"), full=full)) for study in studies
-        ),
-    )
-    batches = Group(
-        "speed-up in batches",
-        tuple(f"in batches,\n{_length(length)}" for length in lengths),
-        tuple(tuple(_speedups(study, lengths, attrgetter("throughput_speedup"), full=full)) for study in studies),
-    )
-    origin = Group(
-        "what it is",
-        ("technique", "built", "runs as", "published\nrelative to", "measured\nagainst"),
-        tuple(map(_origin, studies)),
-    )
-    return Sheet("the Primer's Table 1, published and measured", "system", names, (compression, speedup, batches, origin))
-
-
-def not_measured(table: StudyTable) -> list[tuple[str, str]]:
-    """Returns the systems that were not measured, and why."""
-    return [(study.published.system, study.not_measured) for study in table.studies if not study.measured]
 
 
 def number(value: float) -> str:
@@ -139,10 +180,26 @@ def ratio(value: Ratio | None, *, baseline: bool, full: bool, percent: bool = Fa
     return f"{text}, {value.caveat}" if value.caveat else text
 
 
-def _origin(study: StudyRow) -> tuple[str, ...]:
-    how = study.measured.provenance if study.measured else None
-    runs = f"{how.runtime}, {how.precision}" if how else NOTHING
-    return study.published.technique, study.built, runs, study.published.relative_to, study.baseline
+def short(name: str) -> str:
+    """Returns the name of a model without "models/"."""
+    return name.removeprefix("models/")
+
+
+def _group(
+    title: str, columns: Columns[T], items: Iterable[tuple[T | None, bool]], *, full: bool, percent: bool = False
+) -> Group:
+    """Returns a row of cells for each item, and whether it is the baseline's. A row without an item is empty; that of the
+    baseline, which is not compared with itself, says so in its last cell."""
+
+    def row(item: T | None, baseline: bool) -> tuple[str, ...]:
+        if item is None:
+            return (*(NOTHING,) * (len(columns) - 1), BASELINE if baseline else NOTHING)
+        found = (cell(item) for cell in columns.values())
+        return tuple(
+            each if isinstance(each, str) else ratio(each, baseline=baseline, full=full, percent=percent) for each in found
+        )
+
+    return Group(title, tuple(columns), tuple(row(*item) for item in items))
 
 
 def _runtimes(report: BenchmarkReport, ran: Sequence[ModelReport]) -> Group:
@@ -160,19 +217,6 @@ def _runtimes(report: BenchmarkReport, ran: Sequence[ModelReport]) -> Group:
     return Group("how they run", tuple(shown), tuple(zip(*shown.values(), strict=True)))
 
 
-def _sizes(ran: Sequence[ModelReport]) -> Group:
-    rows = tuple(
-        (
-            _parameters(model),
-            number(model.weight_bytes / 1e6),
-            factor(model.compression),
-            number(model.memory_bytes / 1e6),
-        )
-        for model in ran
-    )
-    return Group("how large they are", ("parameters, M#", "weights, MB#", "compression#", "memory, MB#"), rows)
-
-
 def _parameters(model: ModelReport) -> str:
     all_of_them = number(model.parameters / 1e6)
     if model.nonzero_parameters is None or model.nonzero_parameters > MOSTLY_NOT_ZERO * model.parameters:
@@ -180,73 +224,25 @@ def _parameters(model: ModelReport) -> str:
     return f"{all_of_them} ({number(model.nonzero_parameters / 1e6)} not 0)"
 
 
-def _latency(speeds: Sequence[Speed | None], baselines: Sequence[bool], *, full: bool) -> Group:
-    rows = tuple(
-        (
-            *(number(1000 * seconds) for seconds in (speed.p50_seconds, speed.p95_seconds, speed.p99_seconds)),
-            ratio(speed.latency_speedup, baseline=baseline, full=full),
-        )
-        if speed
-        else (NOTHING,) * 4
-        for speed, baseline in zip(speeds, baselines, strict=True)
-    )
-    return Group("one sequence at a time", ("p50, ms#", "p95#", "p99#", "speed-up, x"), rows)
+def _agreement(k: int) -> Columns[Any]:
+    return {
+        "same top 1#": lambda found: f"{100 * found.top_1:.1f} %",
+        f"of top {k}#": lambda found: f"{100 * found.top_k:.1f} %",
+        "KL, nats": lambda found: _estimate(found, "divergence"),
+    }
 
 
-def _throughput(speeds: Sequence[Speed | None], baselines: Sequence[bool], *, full: bool) -> Group:
-    rows = tuple(
-        (
-            number(speed.throughput),
-            str(speed.best_batch),
-            ratio(speed.throughput_speedup, baseline=baseline, full=full),
-        )
-        if speed
-        else (NOTHING,) * 3
-        for speed, baseline in zip(speeds, baselines, strict=True)
-    )
-    return Group("in batches", ("texts/s#", "batch#", "speed-up, x"), rows)
+def _vectors(k: int) -> Columns[Any]:
+    return {
+        "cosine": lambda found: _estimate(found, "cosine"),
+        f"same of {k} nearest": lambda found: _estimate(found, "neighbours", percent=True),
+        "rank correlation": lambda found: _estimate(found, "rank_correlation"),
+    }
 
 
-def _agreement(report: BenchmarkReport) -> Iterable[Group]:
-    found = [model.agreement for model in report.models]
-    first = next(filter(None, found), None)
-    if first is None:
-        return
-    rows = tuple(
-        (
-            f"{100 * agreement.top_1:.1f} %",
-            f"{100 * agreement.top_k:.1f} %",
-            f"{agreement.divergence:.4f} [{agreement.divergence_low:.4f}, {agreement.divergence_high:.4f}]",
-        )
-        if agreement
-        else (NOTHING, NOTHING, BASELINE if model.name == report.baseline else NOTHING)
-        for agreement, model in zip(found, report.models, strict=True)
-    )
-    title = f"agreement at {plural(first.places, 'place')}"
-    yield Group(title, ("same top 1#", f"of top {first.k}#", "KL, nats"), rows)
-
-
-def _vectors(report: BenchmarkReport) -> Iterable[Group]:
-    found = [model.vectors for model in report.models]
-    first = next(filter(None, found), None)
-    if first is None:
-        return
-    rows = tuple(
-        (
-            _estimate(vectors.cosine, vectors.cosine_low, vectors.cosine_high),
-            _estimate(vectors.neighbours, vectors.neighbours_low, vectors.neighbours_high, percent=True),
-            _estimate(vectors.rank_correlation, vectors.rank_correlation_low, vectors.rank_correlation_high),
-        )
-        if vectors
-        else (NOTHING, NOTHING, BASELINE if model.name == report.baseline else NOTHING)
-        for vectors, model in zip(found, report.models, strict=True)
-    )
-    title = f"vectors of {plural(first.texts, 'text')}"
-    yield Group(title, ("cosine", f"same of {first.k} nearest", "rank correlation"), rows)
-
-
-def _estimate(value: float | None, low: float | None, high: float | None, *, percent: bool = False) -> str:
+def _estimate(found: object, name: str, *, percent: bool = False) -> str:
     """Returns a mean with its interval; "-" for one that is not defined."""
+    value, low, high = (getattr(found, f"{name}{end}") for end in ("", "_low", "_high"))
     if value is None or low is None or high is None:
         return UNDEFINED
     if percent:
@@ -254,34 +250,22 @@ def _estimate(value: float | None, low: float | None, high: float | None, *, per
     return f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _score(report: BenchmarkReport, metric: str, *, full: bool) -> Group:
-    rows = []
-    for model in report.models:
-        score = next((score for score in model.scores if score.metric == metric), None)
-        kept = ratio(score.retained, baseline=model.name == report.baseline, full=full, percent=True) if score else NOTHING
-        rows.append((f"{score.value:.4f}" if score else NOTHING, kept))
-    name = metric.replace("_", " ")
-    return Group(name, (f"{name}#", "kept"), tuple(rows))
+def _speed(model: ModelReport | None, length: int) -> Speed | None:
+    return next((speed for speed in model.speeds if speed.length == length), None) if model else None
 
 
-def _speedups(
-    study: StudyRow, lengths: Iterable[int], speedup: Callable[[Speed], Ratio | None], *, full: bool
-) -> Iterable[str]:
-    speeds = {speed.length: speed for speed in study.measured.speeds} if study.measured else {}
-    for length in lengths:
-        yield ratio(speedup(speeds[length]), baseline=True, full=full) if length in speeds else NOTHING
+def _speedup(study: StudyRow, *, length: int, of: str) -> str | Ratio | None:
+    speed = _speed(study.measured, length)
+    found: Ratio | None = getattr(speed, of, None)
+    return found if speed else NOTHING
 
 
 def _how_named(provenance: Provenance) -> str:
-    return f"{_short(provenance.model)} by {provenance.runtime}"
+    return f"{short(provenance.model)} by {provenance.runtime}"
 
 
 def _length(length: int) -> str:
     return f"{length} tokens" if length else "given texts"
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("models/")
 
 
 def _decimals(value: float) -> int:

@@ -6,7 +6,7 @@ import math
 
 from bertscope import BenchmarkReport, ModelReport, Ratio, Speed
 
-from bertscope_workbench.command.views.benchmark_sheets import factor, number
+from bertscope_workbench.command.views.benchmark_sheets import factor, number, short
 
 ENOUGH = 0.95
 """The share of the baseline's score that a model must keep, by the lower end of the interval, to be proposed."""
@@ -25,7 +25,7 @@ def verdict(report: BenchmarkReport) -> str:
         return "Only the baseline was measured: there is nothing to decide between."
     faster = [model for model in others if (ratio := _latency(model)) and ratio.verdict == "above"]
     if not faster:
-        return f"No model is measurably faster than {_short(report.baseline)}, one text at a time, {_place(report)}."
+        return f"No model is measurably faster than {short(report.baseline)}, one text at a time, {_place(report)}."
     ordered = sorted(faster, key=_gain, reverse=True)
     if not report.metrics:
         lost = (
@@ -54,7 +54,7 @@ def _sentence(report: BenchmarkReport, model: ModelReport, begins: str, *, every
     speeds = model.speeds if every else model.speeds[:1]
     said = [*filter(None, (_speed(speed, report) for speed in speeds)), _size(model), _loss(report, model)]
     colon = ":" if begins != "is" else ""
-    return f"{_short(model.name)} {begins}{colon} {', '.join(said)}."
+    return f"{short(model.name)} {begins}{colon} {', '.join(said)}."
 
 
 def _speed(speed: Speed, report: BenchmarkReport) -> str:
@@ -62,9 +62,9 @@ def _speed(speed: Speed, report: BenchmarkReport) -> str:
     if ratio is None:
         return ""
     if not ratio.distinguishable:
-        return f"not distinguishable in speed from {_short(report.baseline)} {where} ({_range(ratio)})"
+        return f"not distinguishable in speed from {short(report.baseline)} {where} ({_range(ratio)})"
     caveat = f" ({ratio.caveat})" if ratio.caveat else ""
-    return f"{_range(ratio)} times as fast as {_short(report.baseline)} {where}{caveat}"
+    return f"{_range(ratio)} times as fast as {short(report.baseline)} {where}{caveat}"
 
 
 def _size(model: ModelReport) -> str:
@@ -90,7 +90,7 @@ def _loss(report: BenchmarkReport, model: ModelReport) -> str:
 def _level(safe: list[ModelReport]) -> str:
     """Returns which models can't be told apart from the chosen one by their speed."""
     best = _latency(safe[0])
-    level = [_short(model.name) for model in safe[1:] if best and (other := _latency(model)) and other.high >= best.low]
+    level = [short(model.name) for model in safe[1:] if best and (other := _latency(model)) and other.high >= best.low]
     return f" {' and '.join(level)} can't be told apart from it in speed." if level else ""
 
 
@@ -125,7 +125,3 @@ def _bounds(ratio: Ratio, times: float = 1) -> str:
 def _place(report: BenchmarkReport, length: int | None = None) -> str:
     found = report.lengths[0] if length is None else length
     return f"at {found} tokens" if found else "on the given texts"
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("models/")

@@ -77,10 +77,10 @@ def tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = 
     return "\n".join(lines) + "\n"
 
 
-def fits_page(rows: Sequence[Sequence[str]]) -> bool:
-    """Says whether a table with these cells, the heads among them, is about as wide as a page or less."""
+def fits_page(rows: Sequence[Sequence[str]], letters: int = PAGE_LETTERS) -> bool:
+    """Says whether a table with these cells, the heads among them, is about as wide as a page of such lines or less."""
     widths = (min(LINE_LETTERS, max(len(COMMANDS.sub("", cell)) for cell in column)) for column in zip(*rows, strict=True))
-    return sum(width + GAP_LETTERS for width in widths) <= PAGE_LETTERS
+    return sum(width + GAP_LETTERS for width in widths) <= letters
 
 
 def escaped(text: str) -> str:

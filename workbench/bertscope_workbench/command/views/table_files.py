@@ -2,7 +2,6 @@
 
 import csv
 import importlib.util
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from bertscope.values.display import data_frame
 
 from bertscope_workbench.command.views.files import require_output, written
 from bertscope_workbench.command.views.latex import latex_table
-from bertscope_workbench.command.views.output import Failure
+from bertscope_workbench.command.views.output import Failure, json_text
 
 DELIMITERS = {".tsv": "\t", ".csv": ","}
 PARQUET = ".parquet"
@@ -47,7 +46,7 @@ def write_table(
         elif suffix == LATEX:
             file.write(latex_table(columns, values, units))
         else:
-            file.writelines(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in values)
+            file.writelines(json_text(dict(zip(columns, row, strict=True)), indent=None) for row in values)
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,105 @@
+"""Says what the terminal, the page and LaTeX show of a benchmark: its title, verdict, warnings, sheets and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertscope import BenchmarkReport, Disturbances, Machine, ModelReport, StudyTable
+
+from bertscope_workbench.command.views import benchmark_sheets, benchmark_verdict
+from bertscope_workbench.command.views.benchmark_sheets import Sheet
+from bertscope_workbench.command.views.output import count, plural
+
+Measured = BenchmarkReport | StudyTable
+
+INTERVALS = "[low, high] is an interval over this run: it covers noise only, not bias from neighbours or from another machine"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The texts and tables of a benchmark."""
+
+    title: str
+    verdict: str
+    each: Sequence[str]
+    """A sentence for each model but the baseline."""
+    warnings: Sequence[str]
+    sheets: Sequence[Sheet]
+    not_measured: Sequence[str]
+    """Systems that were not measured, with the reason."""
+    notes: Sequence[str]
+    """On intervals, the machine, the libraries, and disturbances of the measurement."""
+
+
+def shown(measured: Measured, *, full: bool) -> Shown:
+    """Returns what is shown. `full` gives numbers also for indistinguishable ratios."""
+    if isinstance(measured, BenchmarkReport):
+        return Shown(
+            _heading(measured),
+            benchmark_verdict.verdict(measured),
+            benchmark_verdict.model_verdicts(measured),
+            measured.warnings,
+            benchmark_sheets.report_sheets(measured, full=full),
+            (),
+            _notes(measured, measured.models, measured.seconds, measured.machine, measured.disturbances),
+        )
+    summary, models = measured.summary, [study.measured for study in measured.studies if study.measured]
+    return Shown(
+        "published compressed models, measured",
+        f"{len(models)} of {len(measured.studies)} published systems were measured here, as shapes with random weights.",
+        (),
+        summary.warnings,
+        [benchmark_sheets.study_sheet(measured, full=full)] if models else [],
+        [f"{study.published.system}: {study.not_measured}" for study in measured.studies if not study.measured],
+        _notes(None, models, summary.seconds, summary.machine, summary.disturbances),
+    )
+
+
+def _heading(report: BenchmarkReport) -> str:
+    """Returns the compared models, and how all of them ran if that was the same."""
+    runtimes = {model.provenance.runtime for model in report.models}
+    how = f", all run by {runtimes.pop()}" if len(report.models) > len(runtimes) == 1 else ""
+    return f"benchmark against {report.baseline}{how}"
+
+
+def _notes(
+    report: BenchmarkReport | None,
+    models: Sequence[ModelReport],
+    seconds: float,
+    machine: Machine,
+    disturbances: Disturbances,
+) -> list[str]:
+    versions = {name: version for model in models for name, version in model.provenance.library_versions.items()}
+    how = report.bootstrap if report else None
+    notes = (
+        INTERVALS if models else "",
+        f"{100 * how.confidence:.4g} % intervals: {how.resamples} resamples, seed {how.seed}" if how else "",
+        machine_note(machine),
+        ", ".join(f"{name} {version}" for name, version in sorted(versions.items())),
+        f"{seconds:.1f} s, {disturbances_note(machine, disturbances)}",
+    )
+    return [note for note in notes if note]
+
+
+def machine_note(machine: Machine) -> str:
+    """Returns the machine in one line; empty for a machine that measured nothing."""
+    if not machine.cores:
+        return ""
+    parts = [
+        machine.cpu,
+        plural(machine.cores, "core"),
+        plural(machine.threads, "thread"),
+        *machine.cpu_flags,
+        *machine.gpus,
+        f"{count(machine.memory_bytes, 'B')} of memory",
+        machine.system,
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def disturbances_note(machine: Machine, disturbances: Disturbances) -> str:
+    """Returns the disturbances of the measurement."""
+    calls = disturbances.waited + disturbances.refused
+    others = f"other calls: {disturbances.waited} waited, {disturbances.refused} refused" if calls else "no other calls"
+    return f"{others}, other processes took {100 * machine.other_load:.0f} % of the processor"
