@@ -75,16 +75,9 @@ def compared(tab: Page) -> None:
 
 
 def read_sentences(tab: Page) -> None:
-    """Reads some sentences."""
-    tab.get_by_label("Sentences, one a line").fill("\n".join(SENTENCES))
-    tab.get_by_role("button", name="Read").click()
-    expect(tab.locator(".sentences-form .status-line")).to_contain_text("sentences are read.", timeout=60_000)
-
-
-def tabled(tab: Page) -> None:
     """Reads sentences with gold words, and edits a copy of one."""
     rows = ("text\tanswer\tabout", *("\t".join(row) for row in ROWS))
-    tab.get_by_label("Sentences, or the contents of a table").fill("\n".join(rows))
+    tab.get_by_label("Sentences, or the contents of a file").fill("\n".join(rows))
     tab.get_by_label("Read as").select_option(".tsv")
     tab.get_by_role("button", name="Read").click()
     expect(tab.locator(".sentences-form .status-line")).to_contain_text("rows are read.", timeout=60_000)
@@ -106,14 +99,6 @@ def traced(tab: Page) -> None:
     expect(tab.get_by_label("The model with one place patched")).to_contain_text("%", timeout=60_000)
 
 
-SENTENCES = (
-    "Paris is the capital of [MASK].",
-    "The cat sat on the mat because it was tired.",
-    "He put the milk back into the [MASK].",
-    "The committee reported last week that most of the old bridges were in need of repair.",
-    "She gave him a book about the history of the river.",
-    "Nobody knew why the lights had gone out.",
-)
 ROWS = (
     ("Paris is the capital of [MASK].", "france", "capitals"),
     ("Madrid is the capital of [MASK].", "spain", "capitals"),
@@ -127,8 +112,7 @@ SHOTS = (
     Shot("explore-words", "#explore?why=1&over=paris", explained),
     Shot("explore-worth", "#explore", measured),
     Shot("explore-compare", "#compare?changes=x1-8-9&at=4.9", compared),
-    Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next", read_sentences),
-    Shot("explore-table", "#table?table_sort=-loss", tabled),
+    Shot("explore-sentences", "#sentences?at=1.8&sentences_show=next&table_sort=-loss", read_sentences),
     Shot("explore-find", "#find?unit=head:4:9", contexts),
     Shot("explore-layers", "#layers?layersanswer=france", layered),
     Shot("explore-trace", "#trace?traceat=4.1", traced),

@@ -48,20 +48,14 @@ def helped(tab: Tab) -> None:
     expect(tab.get_by_role("dialog", name="Heads")).to_be_visible()
 
 
-def sentences_are_read(tab: Tab) -> None:
-    tab.get_by_label("Sentences, one a line").fill("Paris is the capital of [MASK].\nThe cat sat.")
-    tab.get_by_role("button", name="Read").click()
-    expect(tab.locator(".sentences-form .status-line")).to_have_text("2 of 2 sentences are read.")
-
-
 def pairs_are_compared(tab: Tab) -> None:
-    tab.get_by_label("Pairs, one a line: the right sentence, a tab or |, the other").fill("The cats sleep. | The cats sleeps.")
-    tab.get_by_role("button", name="Compare").click()
+    tab.get_by_label("Sentences, or the contents of a file").fill("The cats sleep. | The cats sleeps.")
+    tab.get_by_role("button", name="Read").click()
     expect(tab.get_by_text("The right sentence is likelier")).to_be_visible()
 
 
-def table_is_read(tab: Tab) -> None:
-    tab.get_by_label("Sentences, or the contents of a table").fill("text\tanswer\nParis is the capital of [MASK].\tfrance\nx\n")
+def sentences_are_read(tab: Tab) -> None:
+    tab.get_by_label("Sentences, or the contents of a file").fill("text\tanswer\nParis is the capital of [MASK].\tfrance\nx\n")
     tab.get_by_label("Read as").select_option(".tsv")
     tab.get_by_role("button", name="Read").click()
     tab.get_by_role("button", name="Edit a copy of").click()
@@ -110,9 +104,8 @@ STATES: dict[str, tuple[str, Callable[[Tab], None]]] = {
     "find a neuron": ("#find?unit=neuron:3:217", found),
     "find a word": ("#find?unit=state:4", found),
     "help": ("#explore", helped),
-    "sentences": ("#sentences?at=1.8", sentences_are_read),
+    "sentences": ("#sentences?at=1.8&table_sort=-loss", sentences_are_read),
     "pairs": ("#sentences?sentences_kind=pairs", pairs_are_compared),
-    "table": ("#table?table_sort=-loss", table_is_read),
     "layers": (f"#layers?layersanswer=france&layerscolour=rank&layersprobes={PROBES}", layers_are_drawn),
     "trace": ("#trace", traced),
     "trace of heads": (

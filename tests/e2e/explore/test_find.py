@@ -74,7 +74,7 @@ def test_from_a_place_to_explore_and_back(visit: Visit) -> None:
 def test_links_of_other_grids(visit: Visit, fragment: str) -> None:
     tab = visit(f"#{fragment}?at=3.1").tab
     if fragment == "sentences":
-        tab.get_by_label("Sentences, one a line").fill("The cat sat.")
+        tab.get_by_label("Sentences, or the contents of a file").fill("The cat sat.")
         tab.get_by_role("button", name="Read").click()
     tab.get_by_role("link", name=re.compile("Where else|At which words")).click()
     searched(tab, "layer 3, head 1")
@@ -239,5 +239,5 @@ def test_files_that_are_no_text(visit: Visit, tmp_path: Path) -> None:
     expect(tab.locator(".find-corpus .status-line")).to_contain_text("picture.txt is not UTF-8")
     tab.goto(tab.url.replace("#find", "#sentences"))
     expect(tab.get_by_role("heading", name="Many sentences")).to_be_visible()
-    tab.get_by_label("A file of sentences").set_input_files(binary)
+    tab.get_by_label("A file of sentences").and_(tab.locator("input")).set_input_files(binary)
     expect(tab.get_by_text("picture.txt is not UTF-8").first).to_be_visible()

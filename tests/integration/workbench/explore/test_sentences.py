@@ -1,47 +1,137 @@
-"""The question of the Sentences view: its means are those of one description of all texts."""
+"""The questions of the Sentences view: what its files hold, and numbers that are the client's."""
+
+import json
 
 import bertscope
 import numpy as np
 import pytest
 
-TEXTS = ["The cat sat on the mat.", "A dog, of a man.", "Paris is the capital of [MASK].", "the of in on"]
+from tests.support.page import Page
+
+TEXTS = ["The cat sat on the mat.", "the of [MASK] in [MASK]"]
+TREEBANK = "# text = The cat\n1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_\n2\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n1\tx\n\n"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("statistic", ["first_special", "entropy", "distance"])
-def test_the_means_are_the_clients(page, host, statistic):
-    events = page.ask("sentences", {"texts": TEXTS, "statistic": statistic})
-    assert sorted(event["text"] for event in events) == [0, 1, 2, 3]
-    with bertscope.Client(host.target) as client:
-        expected = client.describe_attention(TEXTS)
-        filled = client.fill_mask(TEXTS[2], top_k=3)[0].masks[0].predictions
-    assert np.mean([event["values"] for event in events], axis=0) == pytest.approx(expected.mean(statistic), abs=1e-5)
-    for pattern in expected.patterns:
-        shares = np.mean([np.array(event["patterns"]) == pattern for event in events], axis=0)
-        assert shares == pytest.approx(expected.pattern_share(pattern))
-    answers = {event["text"]: event["answers"] for event in events}
-    assert [[word, pytest.approx(share)] for word, share in answers[2]] == [[one.token, one.probability] for one in filled]
-    assert answers[0] == []
+@pytest.fixture(scope="module")
+def page(lab):
+    with Page(lab.target) as running:
+        yield running
 
 
-def test_what_heads_do_is_what_the_client_says(page, host):
-    (event,) = page.ask("describe", {"texts": TEXTS})
-    with bertscope.Client(host.target) as client:
-        expected = client.describe_attention(TEXTS)
-    assert event["patterns"] == expected.majority().tolist()
-    assert [*event["statistics"]] == [*expected.statistics]
-    for name, means in event["statistics"].items():
-        assert np.array(means) == pytest.approx(expected.mean(name), abs=1e-4)
+def read(page, contents, **fields):
+    (event,) = page.ask("table", {"contents": contents, **fields})
+    return event
+
+
+@pytest.mark.parametrize(
+    ("suffix", "contents"),
+    [
+        (".tsv", "text\ttext_pair\tanswer\tlabel\tkind\tn\tid\na [MASK]\tb\tx|y\t1\tc\t-2.5\t007\nd\n"),
+        (".csv", "text,text_pair,answer,label,kind,n,id\na [MASK],b,x|y,1,c,-2.5,007\n,b,x,1,c,1,2\n"),
+        (
+            ".jsonl",
+            (
+                '{"text": "a [MASK]", "text_pair": "b", "answer": ["x", "y"], "label": 1, '
+                '"kind": "c", "n": -2.5, "id": "007"}\n{"text": 1}\n'
+            ),
+        ),
+    ],
+)
+def test_tables_are_read(page, suffix, contents):
+    found = read(page, contents, suffix=suffix)
+    line = 1 if suffix == ".jsonl" else 2
+    row = {"line": line, "text": "a [MASK]", "text_pair": "b", "answers": ["x", "y"], "label": "1"}
+    row["more"] = {"kind": "c", "n": -2.5, "id": "007"}
+    assert (found["rows"], found["cut"]) == ([row], False)
+    (left_out,) = found["left_out"]
+    assert left_out.startswith(f"line {line + 1}: ")
+
+
+def test_sentences_treebanks_and_other_names_of_columns_are_read(page):
+    assert read(page, "a\n\nb\n")["rows"] == [{"line": 1, "text": "a"}, {"line": 3, "text": "b"}]
+    found = read(page, TREEBANK, suffix=".conllu")
+    assert found["rows"] == [{"line": 2, "text": "The cat"}]
+    assert len(found["left_out"]) == 1
+    found = read(page, "sentence\tlabel\na\tgood\n", suffix=".tsv", columns={"text": "sentence"})
+    assert found["rows"] == [{"line": 2, "text": "a", "label": "good"}]
+    found = read(page, "a\n" * 1001)
+    assert (len(found["rows"]), found["cut"]) == (1000, True)
+
+
+def test_the_numbers_are_the_clients(page, lab):
+    asked = [
+        {"text": TEXTS[0]},
+        {"text": TEXTS[1], "answers": ["in", "of"]},
+        {"text": TEXTS[0], "text_pair": TEXTS[1], "answers": ["cat"]},
+        {"text": "the " * 600},
+    ]
+    found = {event["row"]: event for event in page.ask("rows", {"rows": asked, "model": "bert"})}
+    assert "token" in found[3]["left_out"]
+    with bertscope.Client(lab.target) as client:
+        scores = client.score_texts([TEXTS[0], TEXTS[1], (TEXTS[0], TEXTS[1])], model="bert")
+        top = client.fill_mask(TEXTS[1], model="bert", top_k=3)[0].masks[0].predictions
+        golds = client.fill_mask(TEXTS[1], model="bert", candidates=["in", "of"])[0].masks[0].predictions
+        pair = client.fill_mask(TEXTS[0], text_pairs=TEXTS[1], model="bert", candidates=["cat"])[0].masks[0].predictions
+    for index, score in enumerate(scores):
+        expected = (score.tokens, score.scored_pieces, pytest.approx(score.log_likelihood / score.scored_pieces, abs=1e-4))
+        assert (found[index]["tokens"], found[index]["pieces"], found[index]["score"]) == expected
+    assert "loss" not in found[0]
+    assert "predictions" not in found[0]
+    assert found[1]["predictions"] == [[one.token, pytest.approx(one.probability, rel=1e-4)] for one in top]
+    assert found[1]["loss"] == pytest.approx(-max(one.log_probability for one in golds), abs=1e-4)
+    assert found[1]["right"] == (top[0].token in ("in", "of"))
+    assert found[2]["loss"] == pytest.approx(-pair[0].log_probability, abs=1e-4)
+
+
+def test_what_heads_do_is_what_the_client_says(page, lab):
+    pair = (TEXTS[0], TEXTS[1])
+    asked = [{"text": TEXTS[0]}, {"text": TEXTS[1]}, {"text": pair[0], "text_pair": pair[1]}]
+    found = {event["row"]: event for event in page.ask("rows", {"rows": asked, "model": "bert"})}
+    (described,) = page.ask("describe", {"texts": TEXTS, "model": "bert"})
+    with bertscope.Client(lab.target) as client:
+        for index, texts in enumerate(([TEXTS[0]], [TEXTS[1]], [pair])):
+            expected = client.describe_attention(texts, model="bert")
+            assert found[index]["patterns"] == expected.majority().tolist()
+            assert [*found[index]["statistics"]] == [*expected.statistics]
+            for name, values in found[index]["statistics"].items():
+                assert np.array(values) == pytest.approx(expected.mean(name), abs=1e-4)
+        whole = client.describe_attention(TEXTS, model="bert")
+    assert "other_text" in found[2]["statistics"]
+    assert described["patterns"] == whole.majority().tolist()
+    assert np.array(described["statistics"]["previous"]) == pytest.approx(whole.mean("previous"), abs=1e-4)
     assert page.refusal("describe", {"texts": []})["fields"] == ["texts"]
+    (headless,) = page.ask("rows", {"rows": [{"text": TEXTS[1]}], "model": "headless"})
+    assert "predictions" not in headless and headless["patterns"]
 
 
-def test_a_text_that_is_too_long_is_left_out(page):
-    events = page.ask("sentences", {"texts": [TEXTS[0], "the " * 5000], "statistic": "self"})
-    left = {event["text"]: event.get("left_out") for event in events}
-    assert left[0] is None
-    assert "token" in left[1]
+def test_labels(page, lab):
+    with bertscope.Client(lab.target) as client:
+        (expected,) = client.classify([TEXTS[0]], model="sorter")
+        names = client.get_model("sorter").labels
+    golds = [names[1], "1", "nothing"]
+    found = {
+        event["row"]: event
+        for event in page.ask("rows", {"rows": [{"text": TEXTS[0], "label": gold} for gold in golds], "model": "sorter"})
+    }
+    for event in found.values():
+        assert event["predictions"] == [[one.label, pytest.approx(one.probability, rel=1e-4)] for one in expected.labels]
+    probability = next(one.probability for one in expected.labels if one.index == 1)
+    for index in (0, 1):
+        assert found[index]["loss"] == pytest.approx(-np.log(probability), rel=1e-4)
+        assert found[index]["right"] == (expected.label == names[1])
+    assert "loss" not in found[2]
+    (event,) = page.ask("rows", {"rows": [{"text": TEXTS[0], "label": "0"}], "model": "topics"})
+    assert len(event["predictions"]) == 3
+    assert "loss" not in event  # Each label is right or wrong on its own.
 
 
-def test_a_model_without_a_masked_lm_head(page):
-    (event,) = page.ask("sentences", {"texts": [TEXTS[2]], "model": "headless"})
-    assert (event["answers"], len(event["values"])) == ([], len(event["patterns"]))
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"rows": []}, "1 to 2000"),
+        ({"rows": [{"text": "a"}] * 2001}, "1 to 2000"),
+        ({"rows": [{"text": "a", "more": 1}]}, "more"),
+    ],
+)
+def test_wrong_rows(page, body, part):
+    assert part in json.dumps(page.refusal("rows", body))

@@ -49,7 +49,6 @@ GOOD: dict[str, dict[str, object]] = {
     "find_outstanding": {"texts": [TEXT], "model": "bert", "layer": 0, "codes": False, "data": ""},
     "find_means": {"texts": [TEXT], "model": "bert"},
     "describe": {"texts": [TEXT], "model": "bert"},
-    "sentences": {"texts": [TEXT], "model": "bert", "statistic": "self"},
     "pairs": {"right": [TEXT], "wrong": ["Paris was the capital."], "model": "bert"},
     "relations": {"conllu": TREEBANK, "model": "bert"},
     "table": {"contents": "text\na\n", "suffix": ".tsv", "columns": {"text": "text"}},

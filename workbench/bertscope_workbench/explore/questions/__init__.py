@@ -17,8 +17,7 @@ from bertscope_workbench.explore.questions.inspect import inspect, worth
 from bertscope_workbench.explore.questions.layers import lens
 from bertscope_workbench.explore.questions.methods import methods
 from bertscope_workbench.explore.questions.models import compress, load, models, unload
-from bertscope_workbench.explore.questions.sentences import describe, sentences
-from bertscope_workbench.explore.questions.table import rows, table
+from bertscope_workbench.explore.questions.sentences import describe, rows, table
 from bertscope_workbench.explore.questions.trace import patched, trace
 from bertscope_workbench.explore.streams import Event
 
@@ -32,12 +31,11 @@ QUESTIONS: Mapping[str, Question] = MappingProxyType(
             worth,
             attribute,
             compare,
-            sentences,
-            describe,
             pairs,
             relations,
             table,
             rows,
+            describe,
             corpus,
             find,
             find_means,

@@ -8,7 +8,6 @@ export const VIEWS = {
   explore: {title: "Explore", load: () => import("./explore.js")},
   compare: {title: "Compare", load: () => import("./compare.js")},
   sentences: {title: "Sentences", load: () => import("./sentences.js")},
-  table: {title: "Table", load: () => import("./table.js")},
   find: {title: "Find", load: () => import("./find.js")},
   layers: {title: "Layers", load: () => import("./layers.js")},
   trace: {title: "Trace", load: () => import("./trace.js")},

@@ -4,7 +4,6 @@ import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {means} from "../numbers.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
-import {createForm} from "../parts/lines_form.js";
 
 const MAX_PAIRS = 1000;
 const NAMES = /** @type {Record<string, string>} */ ({right: "right", tie: "tie", wrong: "wrong"});
@@ -12,19 +11,17 @@ const NAMES = /** @type {Record<string, string>} */ ({right: "right", tie: "tie"
 /** The pairs and what is known of them; they outlive a look at another view. @type {{pairs: [string, string][], rows: any[], accuracy: any}} */
 let kept = {pairs: [], rows: [], accuracy: null};
 
-/** Makes the part. @param {any} context */
-export function createPairs(context) {
+/** Makes the part. @param {any} context @param {any} form */
+export function createPairs(context, form) {
   const {state} = context;
   const results = h("section", {class: "panel pairs-compared", "aria-label": "Pairs compared", hidden: true});
-  const form = createForm(context, {title: "Pairs of sentences", label: "Pairs, one a line: the right sentence, a tab or |, the other", placeholder: "The cats sleep. | The cats sleeps.",
-    text: kept.pairs.map(pair => pair.join(" | ")).join("\n"), accept: ".txt,.tsv,text/plain", file: "A file of pairs", action: "Compare", run: compare});
-  const element = h("div", null, form.element, results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences; pairs.tsv needs the columns good and bad."),
+  const element = h("div", null, results, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences; pairs.tsv needs the columns good and bad."),
     copyButton("Copy command", () => command("score", null, "--pairs", "pairs.tsv", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines("client.compare_texts(bertscope_workbench.read_sets(\"pairs.tsv\")).accuracy()"), context.announce)));
 
-  /** @param {string} text @param {any} asker */
-  async function compare(text, asker) {
-    const lines = text.split("\n").filter(line => line.trim());
+  /** @param {{contents: string}} given @param {any} asker */
+  async function compare({contents}, asker) {
+    const lines = contents.split("\n").filter(line => line.trim());
     const pairs = lines.map(line => line.split(line.includes("\t") ? "\t" : "|").map(part => part.trim()));
     const broken = pairs.findIndex(pair => pair.length !== 2 || !pair[0] || !pair[1]);
     if (!lines.length || broken >= 0) return `${lines.length ? `Line ${broken + 1} is no pair` : "There are no pairs"}: write the right sentence, a tab or |, and the other one.`;
@@ -61,6 +58,5 @@ export function createPairs(context) {
   /** @param {string} text */
   const toExplore = text => h("a", {href: state.link({view: "explore", text}).slice(window.location.origin.length + 1)}, text);
 
-  draw();
-  return {element, update: draw, stop: form.stop};
+  return {element, update: draw, ask: compare};
 }

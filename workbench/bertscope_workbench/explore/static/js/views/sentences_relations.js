@@ -6,17 +6,16 @@ import {means} from "../numbers.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {create as createGrid} from "../parts/head_grid.js";
 import {findLink} from "../parts/units.js";
-import {createForm} from "../parts/lines_form.js";
 import {create as createPictures} from "../parts/pictures.js";
 
 /** The numbers of the table's columns, by their keys in `NUMBERS`. */
 const MEANT = [null, null, null, "found", "accuracy", "offset"];
 
-/** What is known, which outlives a look at another view. @type {{relations: any[], texts: number, left_out: number, conllu: string}} */
-let kept = {relations: [], texts: 0, left_out: 0, conllu: ""};
+/** What is known, which outlives a look at another view. @type {{relations: any[], texts: number, left_out: number}} */
+let kept = {relations: [], texts: 0, left_out: 0};
 
-/** Makes the part. @param {any} context */
-export function createRelations(context) {
+/** Makes the part. @param {any} context @param {any} form */
+export function createRelations(context, form) {
   const {state} = context;
   const grid = createGrid((places, first) => { if (places.length === 1) state.set({at: places[0]}, {push: first}); }, () => {});
   const note = h("p", {class: "soft", ...means("found")});
@@ -26,19 +25,17 @@ export function createRelations(context) {
   const panels = h("div", {class: "sentences-panels", hidden: true},
     h("section", {class: "panel", "aria-label": "Heads of the relation"}, h("header", null, title, elsewhere), note, h("div", {class: "grid-scroll"}, grid.element)),
     h("section", {class: "panel", "aria-label": "Best heads"}, h("header", null, h("h2", null, "The best head of each relation")), table));
-  const form = createForm(context, {title: "Linked words", label: "Sentences with their dependencies, CoNLL-U", placeholder: "The contents of a .conllu file", text: kept.conllu,
-    accept: ".conllu,.txt,text/plain", file: "A treebank, .conllu", action: "Score", run: score});
-  const pictures = createPictures(() => ({drawings: [{label: "Heads", svg: grid.toSvg}], view: panels, labels: {name: "bertscope-relations", caption: `${chosen()?.relation ?? ""}, ${kept.texts} sentences`, commands: ["relations"]}}), () => {});
-  const element = h("div", null, form.element, panels, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."),
+  const pictures = createPictures(() => ({drawings: [{label: "Heads", svg: grid.toSvg}], view: panels, labels: {name: "bertscope-relations", caption: `${chosen()?.relation ?? ""}, ${kept.texts} sentences`, commands: ["relations"]}}), form.error);
+  const element = h("div", null, panels, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds what is chosen, not the sentences."),
     copyButton("Copy command", () => command("relations", null, "treebank.conllu", ...(state.get().model ? ["--model", state.get().model] : [])), context.announce),
     copyButton("Copy Python", () => pythonLines("client.score_relations(bertscope_workbench.read_conllu(\"treebank.conllu\")).best_heads()"), context.announce), pictures.element));
 
-  /** @param {string} conllu @param {any} asker */
-  async function score(conllu, asker) {
-    const last = await asker.ask("relations", {conllu, model: state.get().model ?? ""}, {onEvent: (/** @type {any} */ event) => {
+  /** @param {{contents: string}} given @param {any} asker */
+  async function score({contents}, asker) {
+    const last = await asker.ask("relations", {conllu: contents, model: state.get().model ?? ""}, {onEvent: (/** @type {any} */ event) => {
       if (event.progress) form.progress(event.progress.done, event.progress.total);
     }});
-    kept = {...last, conllu};
+    kept = last;
     draw();
     return `${kept.texts} sentences are scored${kept.left_out ? `; ${kept.left_out} can't be read` : ""}.`;
   }
@@ -69,6 +66,5 @@ export function createRelations(context) {
           .map(text => h("td", {class: "number"}, text)))))));
   }
 
-  draw();
-  return {element, update: draw, stop: form.stop};
+  return {element, update: draw, ask: score};
 }

@@ -1,8 +1,8 @@
-// Edited copies of the Table view's rows: what would the model say if the sentence were another one?
+// Edited copies of the Sentences view's rows: what would the model say if the sentence were another one?
 
 import {h} from "../dom.js";
 import {create as createStatus} from "../parts/status_line.js";
-import {asked, textOf} from "./table_rows.js";
+import {answer, asked, textOf} from "./sentences_row.js";
 
 /**
  * Makes the part.
@@ -20,7 +20,7 @@ export function createCopies(context, {make, model, draw}) {
     running.add(controller);
     status.clear();
     try {
-      row.found = await context.api.ask("rows", {rows: [asked(row)], model: model()}, {signal: controller.signal});
+      answer(row, await context.api.ask("rows", {rows: [asked(row)], model: model()}, {signal: controller.signal}));
       context.announce(row.found.left_out ?? "the copy is read");
     } catch (error) {
       status.error(error);
@@ -43,7 +43,7 @@ export function createCopies(context, {make, model, draw}) {
   function remove(row) {
     row.of.copies = row.of.copies.filter((/** @type {any} */ each) => each !== row);
     draw();
-    /** @type {HTMLElement | null} */ (document.querySelector(`[data-row="${row.of.id}"]`))?.focus();
+    /** @type {HTMLElement | null} */ (document.querySelector(`[data-sentence="${row.of.id}"]`))?.focus();
   }
 
   return {
@@ -70,7 +70,7 @@ export function createCopies(context, {make, model, draw}) {
         else if (gold) row.label = gold.value.trim();
         row.editing = false;
         draw();
-        /** @type {HTMLElement | null} */ (document.querySelector(`[data-row="${row.id}"]`))?.focus();
+        /** @type {HTMLElement | null} */ (document.querySelector(`[data-sentence="${row.id}"]`))?.focus();
         ask(row);
       }
 
@@ -78,7 +78,7 @@ export function createCopies(context, {make, model, draw}) {
     },
     /** What can be done with a row. @param {any} row */
     buttons: row => h("span", {class: "row-buttons"},
-      h("button", {type: "button", "data-row": row.id, "aria-label": `Edit a copy of ${textOf(row)}`, onclick: () => begin(row)}, "Edit a copy"),
+      h("button", {type: "button", "data-sentence": row.id, "aria-label": `Edit a copy of ${textOf(row)}`, onclick: () => begin(row)}, "Edit a copy"),
       row.of && h("button", {type: "button", "aria-label": `Remove ${textOf(row)}`, onclick: () => remove(row)}, "Remove")),
     stop: () => running.forEach(each => each.abort()),
   };

@@ -1,32 +1,26 @@
-// The Table view: a file's sentences, what the model says of each, and edited copies beside their originals.
+// The part of the Sentences view that asks about each of many sentences: a table of what the model says of each, edited copies
+// beside their originals, and what heads do in those that are shown.
 
 import {h, replace} from "../dom.js";
 import {percent} from "../format.js";
 import {linkButton} from "../parts/copying.js";
 import {create as createTable, filtersOf, typeOf} from "../parts/data_table.js";
-import {createForm} from "../parts/lines_form.js";
-import {createCopies} from "./table_copies.js";
-import {asked, goldOf, known, outcome, rowOf, textOf} from "./table_rows.js";
-import {createSlice} from "./table_slice.js";
+import {create as createPictures} from "../parts/pictures.js";
+import {createCopies} from "./sentences_copies.js";
+import {createHeads} from "./sentences_heads.js";
+import {answer, asked, goldOf, known, outcome, rowOf, textOf} from "./sentences_row.js";
+import {createSlice} from "./sentences_slice.js";
 
-const SUFFIXES = /** @type {[string, string][]} */ ([[".txt", "sentences, one a line"], [".tsv", ".tsv: tabs"], [".csv", ".csv: commas"], [".jsonl", ".jsonl: JSON Lines"], [".conllu", ".conllu: a treebank"]]);
 const DRAW_MILLISECONDS = 150;
 
-/** @typedef {import("./table_rows.js").Row} Row */
+/** @typedef {import("./sentences_row.js").Row} Row */
 
-/** The rows, which outlive a look at another view. @type {{rows: Row[], contents: string, suffix: string, columns: string, model: string, left: string[], cut: boolean, of: string}} */
-let kept = {rows: [], contents: "", suffix: ".txt", columns: "", model: "", left: [], cut: false, of: ""};
+/** The rows, which outlive a look at another view. @type {{rows: Row[], model: string, left: string[], cut: boolean, of: string}} */
+let kept = {rows: [], model: "", left: [], cut: false, of: ""};
 
-/** @param {Element} container @param {any} context */
-export function mount(container, context) {
+/** Makes the part. @param {any} context @param {any} form */
+export function createRows(context, form) {
   const {state} = context;
-  const suffix = h("select", {"aria-label": "Read as", onchange: () => { kept.suffix = suffix.value; }}, SUFFIXES.map(([value, text]) => h("option", {value}, text)));
-  const columns = h("input", {size: "16", placeholder: "text=sentence1", spellcheck: "false", "aria-label": "Other names of columns", oninput: () => { kept.columns = columns.value; }});
-  suffix.value = kept.suffix;
-  columns.value = kept.columns;
-  const form = createForm(context, {title: "A file of sentences", label: "Sentences, or the contents of a table", placeholder: "Sentences, one a line; or a table whose first line names its columns: text, and maybe text_pair, answer, label",
-    text: kept.contents, accept: `${SUFFIXES.map(([value]) => value).join(",")},text/plain`, file: "A file of sentences", action: "Read", run: read, named,
-    more: [h("label", {class: "inline"}, "as ", suffix), h("label", {class: "inline"}, "columns ", columns)]});
   const all = h("input", {type: "checkbox", "aria-label": "Choose all rows that are shown", onchange: () => {
     for (const row of table.kept()) row.chosen = all.checked;
     draw();
@@ -35,26 +29,24 @@ export function mount(container, context) {
     {push: chosen.sort !== undefined}));
   const copies = createCopies(context, {make: (original, fields) => rowOf(fields, original), model: () => kept.model, draw});
   const slice = createSlice(context);
+  const heads = createHeads(context);
   const left = h("details", {hidden: true}, h("summary"), h("ul"));
   const panel = h("section", {class: "panel table-panel", "aria-label": "Rows", hidden: true}, slice.elements, left, copies.status, table.element);
-  replace(container, form.element, panel, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences; slice.jsonl is what Save slice writes."), linkButton(context), slice.footer));
+  const view = h("div", null, heads.element, panel);
+  const pictures = createPictures(() => ({drawings: heads.drawings, view, labels: {name: "bertscope-sentences", caption: `${kept.model}, ${kept.rows.length} sentences: ${heads.caption()}`, commands: ["attention --describe", "score"]}}), form.error);
+  const element = h("div", null, view, h("footer", {class: "page-footer"}, h("span", {class: "soft status-line"}, "A link holds the order and the filters, not the sentences; slice.jsonl is what Save slice writes."),
+    linkButton(context), slice.footer(heads.shown), pictures.element));
 
-  /** @param {string} name */
-  function named(name) {
-    const found = SUFFIXES.find(([value]) => name.toLowerCase().endsWith(value));
-    suffix.value = kept.suffix = found ? found[0] : ".txt";
-  }
-
-  /** @param {string} contents @param {any} asker */
-  async function read(contents, asker) {
-    const of = JSON.stringify([contents, kept.suffix, kept.columns]);
+  /** @param {{contents: string, suffix: string, columns: string}} given @param {any} asker */
+  async function read(given, asker) {
+    const of = JSON.stringify(given);
     if (of !== kept.of) { // Else another model is asked, and copies stay.
-      const file = await asker.ask("table", {contents, suffix: kept.suffix, columns: columnsOf(kept.columns)});
-      kept = {...kept, contents, of, rows: file.rows.map((/** @type {any} */ row) => rowOf(row)), left: file.left_out, cut: file.cut};
+      const file = await asker.ask("table", {...given, columns: columnsOf(given.columns)});
+      kept = {...kept, of, rows: file.rows.map((/** @type {any} */ row) => rowOf(row)), left: file.left_out, cut: file.cut};
     }
     kept.model = context.model()?.name.replace("models/", "") ?? "";
     const rows = kept.rows.flatMap(row => [row, ...row.copies]);
-    for (const row of rows) row.found = null;
+    for (const row of rows) answer(row, null);
     draw();
     let done = 0;
     let rejected = 0;
@@ -62,7 +54,7 @@ export function mount(container, context) {
     form.progress(0, rows.length);
     try {
       await asker.ask("rows", {rows: rows.map(asked), model: kept.model}, {onEvent: (/** @type {any} */ event) => {
-        rows[event.row].found = event;
+        answer(rows[event.row], event);
         done++;
         if (event.left_out) rejected++;
         if (performance.now() - drawn < DRAW_MILLISECONDS) return;
@@ -94,21 +86,24 @@ export function mount(container, context) {
       ...(some(row => known(row.found?.loss)) ? [
         {key: "loss", title: "Loss", number: "loss", type: "number", value: (/** @type {Row} */ row) => row.found?.loss, cell: (/** @type {Row} */ row) => changed(row, each => each.loss)}] : []),
       ...(some(row => known(row.found?.score)) ? [{key: "score", title: "Score", number: "score", type: "number", value: (/** @type {Row} */ row) => row.found?.score, cell: (/** @type {Row} */ row) => changed(row, each => each.score)}] : []),
+      ...(some(row => row.found?.patterns) ? [heads.column()] : []),
       {key: "tokens", title: "Tokens", number: "tokens", type: "number", value: row => row.found?.tokens},
       ...names.map(name => ({key: `more.${name}`, title: name, meaning: "A column of the file", type: typeOf(kept.rows.map(row => row.more?.[name])), value: (/** @type {Row} */ row) => row.more?.[name]})),
     ];
   }
 
   function draw() {
-    panel.hidden = !kept.rows.length;
+    panel.hidden = heads.element.hidden = !kept.rows.length;
     if (!kept.rows.length) return;
     table.update({rows: kept.rows, columns: columnsShown(), sort: state.get().table_sort ?? "", filters: filtersOf(state.get().table_filters),
-      stamp: row => JSON.stringify([row.text, row.text_pair, row.found, row.of?.found, row.chosen, row.editing, state.link()])});
+      stamp: row => JSON.stringify([row.text, row.text_pair, row.times, row.of?.times, row.chosen, row.editing, state.link()])});
     const now = table.kept().filter(row => !row.editing);
     const chosen = now.filter(row => row.chosen);
     all.checked = now.length > 0 && chosen.length === now.length;
     all.indeterminate = chosen.length > 0 && !all.checked;
-    slice.update(chosen.length ? chosen : now, `${chosen.length ? "chosen" : "shown"}${kept.model && `, read by ${kept.model}`}`);
+    const shown = chosen.length ? chosen : now;
+    heads.update(shown);
+    slice.update(shown, `${chosen.length ? "chosen" : "shown"}${kept.model && `, read by ${kept.model}`}`);
     left.hidden = !kept.left.length;
     left.querySelector("summary").textContent = `${kept.left.length} ${kept.left.length === 1 ? "line" : "lines"} of the file can't be read`;
     replace(left.querySelector("ul"), kept.left.map(text => h("li", null, text)));
@@ -126,8 +121,7 @@ export function mount(container, context) {
     return [row.of && h("span", {class: "soft"}, "edited: "), text, row.found?.left_out && h("p", {class: "wrong"}, row.found.left_out), copies.buttons(row)];
   }
 
-  draw();
-  return {update: draw, unmount: () => [form, copies].forEach(each => each.stop())};
+  return {element, update: draw, ask: read, stop: copies.stop};
 }
 
 /** A text, marked where it isn't another one: between the words that begin both and those that end both. @param {string} text @param {string} other */

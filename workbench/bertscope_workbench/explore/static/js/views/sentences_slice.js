@@ -1,10 +1,10 @@
-// What becomes of the Table view's slice: the rows that are chosen, or else those that are shown.
+// What becomes of the Sentences view's slice: the rows that are chosen, or else those that are shown.
 
 import {h} from "../dom.js";
 import {percent} from "../format.js";
 import {command, copyButton, pythonLines} from "../parts/copying.js";
 import {saveText} from "../parts/pictures.js";
-import {known} from "./table_rows.js";
+import {known} from "./sentences_row.js";
 
 const MASK = "[MASK]";
 const FILE = "slice.jsonl";
@@ -14,13 +14,12 @@ const Z = 1.96; // Two-sided, 95 %.
 export function createSlice(context) {
   const {state, openWith} = context;
   const count = h("h2");
-  /** @type {import("./table_rows.js").Row[]} */
+  /** @type {import("./sentences_row.js").Row[]} */
   let rows = [];
   const single = () => rows.filter(row => !row.text_pair).map(row => row.text);
   const masked = () => single().filter(text => text.includes(MASK));
   const filled = () => rows.filter(row => !row.text_pair && row.text.includes(MASK));
 
-  const heads = h("button", {type: "button", onclick: () => openWith({view: "sentences", sentences_kind: ""}, single())}, "What heads do");
   const worth = h("button", {type: "button", onclick: () => {
     const [text, ...further] = masked();
     openWith({view: "explore", text, show: "worth"}, further);
@@ -37,8 +36,12 @@ export function createSlice(context) {
   const ask = copyButton("Copy study command", () => command("study", "slice.toml", "--data", ".", ...chosenModel()), context.announce);
   const summary = h("p", {class: "table-summary"});
   const labelled = () => rows.some(row => row.found) && !rows.some(row => known(row.found?.score));
-  const footer = [copyButton("Copy command", () => command(labelled() ? "classify" : "score", null, "--texts", FILE, ...chosenModel()), context.announce),
-    copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope_workbench.read_inputs("${FILE}")).to_pandas()`), context.announce)];
+  /** What copies the command and the Python of the slice, and of what heads do in it. @param {() => string} statistic */
+  const footer = statistic => [
+    copyButton("Copy command", () => command(labelled() ? "classify" : "score", null, "--texts", FILE, ...chosenModel()), context.announce),
+    copyButton("Copy Python", () => pythonLines(`client.${labelled() ? "classify" : "score_texts"}(bertscope_workbench.read_inputs("${FILE}")).to_pandas()`), context.announce),
+    copyButton("Copy command for heads", () => command("attention", null, "--describe", "--texts", FILE, ...chosenModel()), context.announce),
+    copyButton("Copy Python for heads", () => pythonLines(`client.describe_attention(bertscope_workbench.read_inputs("${FILE}")).mean("${statistic()}")`), context.announce)];
 
   const chosenModel = () => (state.get().model ? ["--model", state.get().model] : []);
 
@@ -56,14 +59,13 @@ export function createSlice(context) {
   }
 
   return {
-    elements: [h("header", null, count, heads, worth, find, trace, save, sweep, study, ask), summary],
+    elements: [h("header", null, count, worth, find, trace, save, sweep, study, ask), summary],
     footer,
-    /** @param {import("./table_rows.js").Row[]} next @param {string} how */
+    /** @param {import("./sentences_row.js").Row[]} next @param {string} how */
     update(next, how) {
       rows = next;
       count.textContent = `Slice: ${rows.length} ${rows.length === 1 ? "row" : "rows"} ${how}`;
       summary.textContent = [share(rows), mean(rows, "loss", "nats"), mean(rows, "score", "nats per piece")].filter(Boolean).join("; ");
-      need(heads, single().length ? "" : "Needs a sentence that is no pair");
       need(find, single().length ? "" : "Needs a sentence that is no pair");
       need(worth, masked().length ? "" : "Needs a sentence with [MASK]");
       need(trace, filled().length === 2 && rows.length === 2 ? "" : "Needs two rows with [MASK]: choose a row and its edited copy");
@@ -74,7 +76,7 @@ export function createSlice(context) {
   };
 }
 
-/** How many rows the model gets right, with Wilson's interval. @param {import("./table_rows.js").Row[]} rows */
+/** How many rows the model gets right, with Wilson's interval. @param {import("./sentences_row.js").Row[]} rows */
 function share(rows) {
   const outcomes = rows.map(row => row.found?.right).filter(known);
   const all = outcomes.length;
@@ -86,18 +88,18 @@ function share(rows) {
   return `${right} of ${all} right, ${percent(part)} (95 %: ${percent(Math.max(0, middle - half))} to ${percent(Math.min(1, middle + half))})`;
 }
 
-/** @param {import("./table_rows.js").Row[]} rows @param {string} name @param {string} unit */
+/** @param {import("./sentences_row.js").Row[]} rows @param {string} name @param {string} unit */
 function mean(rows, name, unit) {
   const values = rows.map(row => row.found?.[name]).filter(known);
   return values.length ? `mean ${name} ${(values.reduce((sum, value) => sum + value, 0) / values.length).toFixed(3).replace("-", "−")} ${unit}` : "";
 }
 
-/** The word that a trace follows: the gold one, or else the likeliest. @param {import("./table_rows.js").Row} row */
+/** The word that a trace follows: the gold one, or else the likeliest. @param {import("./sentences_row.js").Row} row */
 const wordOf = ({answers, found}) => answers[0] ?? found?.predictions?.[0][0] ?? "";
 
-/** A row as a line of a file that commands read, with what the model said. @param {import("./table_rows.js").Row} row */
+/** A row as a line of a file that commands read, with what the model said. @param {import("./sentences_row.js").Row} row */
 function written({text, text_pair, answers, label, more, found}) {
-  const {row, left_out, predictions, ...numbers} = found ?? {};
+  const {row, left_out, predictions, statistics, patterns, ...numbers} = found ?? {};
   const gold = {...(answers.length && {answer: answers}), ...(label && {label: /^\d+$/.test(label) ? Number(label) : label})};
   return JSON.stringify({...more, text, ...(text_pair && {text_pair}), ...gold, predicted: predictions?.[0][0], probability: predictions?.[0][1], ...numbers}) + "\n";
 }

@@ -1,4 +1,4 @@
-"""The Table view in a real browser."""
+"""The Sentences view in a real browser."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 
-from tests.support.browsing import Watched
+from tests.support.browsing import Watched, named
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def sentences(tab: Tab) -> list[str]:
 
 
 def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
-    tab = visit("#table").tab
+    tab = visit("#sentences").tab
     opened(tab, tmp_path, "too\tfew", f"{HOSTILE}\tx\tcity", f"{'the ' * 600}\tx\tcity")
     is_read(tab, "5 of 6 rows are read; the model rejected 1.")
     expect(tab.get_by_text("1 line of the file can't be read")).to_be_visible()
@@ -91,7 +91,7 @@ def test_rows_are_sorted_and_filtered(visit: Callable[..., Watched], client: ber
 def test_an_edited_copy_stays_beside_its_original(
     visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path
 ) -> None:
-    tab = visit("#table?table_sort=-loss").tab
+    tab = visit("#sentences?table_sort=-loss").tab
     opened(tab, tmp_path)
     is_read(tab, "4 of 4 rows are read.")
     edited = "Lyon is the capital of [MASK]."
@@ -131,7 +131,7 @@ def test_an_edited_copy_stays_beside_its_original(
 
 
 def test_a_slice_goes_on(visit: Callable[..., Watched], tmp_path: Path) -> None:
-    tab = visit("#table").tab
+    tab = visit("#sentences").tab
     opened(tab, tmp_path)
     is_read(tab, "4 of 4 rows are read.")
     tab.get_by_label("kind is").select_option("city")
@@ -150,14 +150,12 @@ def test_a_slice_goes_on(visit: Callable[..., Watched], tmp_path: Path) -> None:
     tab.go_back()
     tab.get_by_label("Choose all rows that are shown").check()
     tab.get_by_label("kind is").select_option("all")
-    tab.get_by_role("button", name="What heads do").click()
-    expect(tab.locator(".sentences-form .status-line")).to_have_text("2 of 2 sentences are read.")
-    expect(tab.get_by_label("Sentences, one a line")).to_have_value("\n".join(city))
+    expect(tab.get_by_text("Mean over 2 sentences, up to")).to_be_visible()
 
 
 def test_stop_keeps_what_there_is(visit: Callable[..., Watched]) -> None:
-    tab = visit("#table").tab
-    tab.get_by_label("Sentences, or the contents of a table").fill(
+    tab = visit("#sentences").tab
+    tab.get_by_label("Sentences, or the contents of a file").fill(
         "\n".join(f"Sentence {number} of many." for number in range(900))
     )
     tab.get_by_role("button", name="Read").click()
@@ -168,3 +166,72 @@ def test_stop_keeps_what_there_is(visit: Callable[..., Watched]) -> None:
     assert tab.locator(".data-table tbody tr").count() == 200
     tab.get_by_role("button", name="Show 200 more").click()
     expect(tab.locator(".data-table tbody tr")).to_have_count(400)
+
+
+TEXTS = [
+    "Paris is the capital of [MASK].",
+    "The cat sat on the mat.",
+    "<img src=x onerror=window.hurt=1>",
+    "He gave her a book.",
+]
+
+
+def test_heads_over_sentences(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
+    tab = visit("#sentences?at=1.8&sentences_show=previous").tab
+    path = tmp_path / "sentences.txt"
+    path.write_text("\n".join(TEXTS))
+    tab.get_by_label("A file of sentences").and_(tab.locator("input")).set_input_files(path)
+    is_read(tab, "4 of 4 rows are read.")
+    found = client.describe_attention(TEXTS).mean("previous")
+    ordered = sorted(TEXTS, key=lambda text: -client.describe_attention([text]).mean("previous")[1, 8])
+    best = client.fill_mask(TEXTS[0])[0].masks[0].predictions[0].token
+    cell = tab.get_by_role("gridcell", name=re.compile("^layer 1 head 8,"))
+    expect(cell).to_have_accessible_name(named(f"layer 1 head 8, {float(f'{found[1, 8]:.3g}'):g}"))
+    tab.get_by_role("columnheader", name="Layer 1, head 8").get_by_role("button").click()
+    tab.get_by_role("columnheader", name="Layer 1, head 8").get_by_role("button").click()
+    assert sentences(tab) == ordered
+    expect(tab.get_by_role("row").filter(has_text="capital of")).to_contain_text(best)
+    tab.get_by_label("Sentence contains").fill("cat")
+    one = client.describe_attention([TEXTS[1]]).mean("previous")
+    expect(cell).to_have_accessible_name(named(f"layer 1 head 8, {float(f'{one[1, 8]:.3g}'):g}"))
+    tab.get_by_label("Sentence contains").fill("")
+    assert tab.locator(".pattern-bars rect").count() > 6
+    assert tab.evaluate("window.hurt") is None
+    tab.get_by_role("gridcell", name=re.compile("^layer 0 head 2,")).click()
+    expect(tab.get_by_role("columnheader", name="Layer 0, head 2")).to_have_attribute("aria-sort", "descending")
+    tab.get_by_role("link", name="The cat sat on the mat.").click()
+    expect(tab.locator(".sentence textarea")).to_have_value("The cat sat on the mat.")
+    expect(tab.get_by_role("heading", name="Layer 0, head 2")).to_be_visible()
+
+
+def test_pairs_and_relations(visit: Callable[..., Watched], client: bertscope.Client, tmp_path: Path) -> None:
+    tab = visit("#sentences").tab
+    tab.get_by_role("radio", name="Pairs").check(force=True)
+    box = tab.get_by_label("Sentences, or the contents of a file")
+    box.fill("The cats sleep. | <img src=x onerror=window.hurt=1>\nShe is here.")
+    tab.get_by_role("button", name="Read").click()
+    expect(tab.locator("[data-kind=note]")).to_contain_text("Line 2 is no pair")
+    box.fill("The cats sleep. | The cats sleeps.\nShe is here.\tShe are here.\nHe runs. | <img src=x onerror=window.hurt=1>")
+    tab.get_by_role("button", name="Read").click()
+    expect(tab.get_by_text("3 of 3 pairs are compared.").first).to_be_visible()
+    found = client.compare_texts([("The cats sleep.", "The cats sleeps."), ("She is here.", "She are here.")])
+    for one in found.sets:
+        expect(tab.get_by_role("row").filter(has_text=str(one.texts[0]))).to_contain_text(f"{abs(one.difference):.2f}")
+    assert tab.evaluate("window.hurt") is None
+    tab.get_by_role("radio", name="Relations").check(force=True)
+    rows = [
+        "1\tThe\t_\tDET\t_\t_\t2\tdet\t_\t_",
+        "2\tcat\t_\tNOUN\t_\t_\t3\tnsubj\t_\t_",
+        "3\tsleeps\t_\tVERB\t_\t_\t0\troot\t_\t_",
+    ]
+    path = tmp_path / "treebank.conllu"
+    path.write_text("\n".join(rows) + "\n\n")
+    tab.get_by_label("A file of sentences").and_(tab.locator("input")).set_input_files(path)
+    expect(tab.get_by_role("heading", name=re.compile("^det: which head finds the"))).to_be_visible()
+    tab.get_by_role("button", name="nsubj").click()
+    best = client.score_relations(workbench.read_conllu(path))["nsubj"].best()
+    expect(tab.get_by_role("heading", name=re.compile("^nsubj: which head finds the"))).to_be_visible()
+    expect(tab.get_by_text(f"Best: layer {best.layer}, head {best.head}, 100.0")).to_be_visible()
+    expect(tab.get_by_text("chosen on the same sentences, so that it finds less in others")).to_be_visible()
+    assert "relation=nsubj" in tab.url
+    assert "sentences_kind=relations" in tab.url
