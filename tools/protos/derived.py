@@ -117,7 +117,7 @@ def python_page(text: str, rpcs: Sequence[Rpc]) -> str:
     """Returns docs/python.md with the client's methods for rpcs; those that it lacks are left out."""
     methods = [re.sub("(?<!^)([A-Z])", r"_\1", rpc.name).lower() for rpc in rpcs]
     client = "".join(path.read_text(encoding="utf-8") for path in sorted(CALLS.glob("questions/*/*calls.py")))
-    there = [f"`{name}`" for name in methods if f" def {name}(" in client or f" {name} = whole(" in client]
+    there = [f"`{name}`" for name in methods if re.search(rf" def {name}\(| {name} = (?:whole|gathered)\(", client)]
     return filled(text, "methods", [f"{_listed(there)}."])
 
 
