@@ -22,6 +22,11 @@ class Column(NamedTuple):
     """The columns with the ends of its interval, which stand beside it where people read it."""
 
     @property
+    def is_range(self) -> bool:
+        """True for a column that is the lower end of its own interval: people read the range alone."""
+        return self.ends is not None and self.ends[0] == self.name
+
+    @property
     def title(self) -> str:
         """The heading."""
         return self.heading or self.name.replace("_", " ")

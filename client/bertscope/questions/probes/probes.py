@@ -111,8 +111,8 @@ COLUMNS = (
     Column("control", form="%"),
     Column("selectivity", form="+%"),
     Column("loss", form=".3f", unit="nats"),
-    Column("seed_low", form="%"),
-    Column("seed_high", form="%"),
+    Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
+    Column("seed_high"),
 )
 
 

@@ -63,8 +63,8 @@ COLUMNS = (
     Column("selectivity", form="+.3f"),
     Column("rmse", "error", ".4g", ends=("rmse_low", "rmse_high")),
     *named("rmse_low", "rmse_high"),
-    Column("seed_low", form=".3f"),
-    Column("seed_high", form=".3f"),
+    Column("seed_low", "seeds", ".3f", ends=("seed_low", "seed_high")),
+    Column("seed_high"),
 )
 
 

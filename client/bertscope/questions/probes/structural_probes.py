@@ -105,8 +105,8 @@ COLUMNS = (
     Column("loss", form=".3f", unit="edges"),
     Column("control_score", form="%"),
     Column("control_spearman", form=".3f"),
-    Column("seed_low", form="%"),
-    Column("seed_high", form="%"),
+    Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
+    Column("seed_high"),
 )
 
 

@@ -85,7 +85,7 @@ def test_benchmark_json(command, tmp_path):
 
 
 def test_studies(command, server, tmp_path, stored):
-    table = tmp_path / "table.md"
+    table = tmp_path / "table.csv"
     code, out, err = command(
         *("benchmark", "--studies", "--system", "DistilBERT", "--system", "WaLDORf", "--heavy", "--runtime", "onnx"),
         *("--length", 64, "--output", table),

@@ -26,9 +26,7 @@ def result_table(
     The row whose first value is `best` has a star. `headings` replace those that are declared. `rows` are some of the result's
     records, or the same in another order.
     """
-    columns = found.declared()
-    ends = {end for column in columns for end in column.ends or ()}
-    chosen = [column for column in columns if (column.name in names if names else column.name not in ends)]
+    chosen = [column for column in _shown(found) if not names or column.name in names]
     result = table([name for column in chosen for name in _names(column, (headings or {}).get(column.name, column.title))])
     for record in found.records() if rows is None else rows:
         cells = [cell for column in chosen for cell in _cells(column, record)]
@@ -41,11 +39,7 @@ def result_table(
 def layer_table(found: Any, **headings: str) -> Table:
     """Returns a row for each layer of a result with `best_layer` and `seeds`, the best one starred; with the range over several
     seeds."""
-    columns = found.declared()
-    left_out = {end for column in columns for end in column.ends or ()}
-    if not found.seeds[1:]:
-        left_out |= {"seed_low", "seed_high"}
-    names = [column.name for column in columns if column.name not in left_out]
+    names = [column.name for column in _shown(found) if found.seeds[1:] or column.name != "seed_low"]
     return result_table(found, names, best=found.best_layer, headings=headings)
 
 
@@ -58,15 +52,25 @@ def shown(value: Any, form: str = "") -> str:
     return f"{value:{form}}"
 
 
+def _shown(found: ShownAsTable) -> list[Column]:
+    """Returns the columns of a table but for ends of others' intervals."""
+    columns = found.declared()
+    ends = {end for column in columns for end in column.ends or () if end != column.name}
+    return [column for column in columns if column.name not in ends]
+
+
 def _names(column: Column, title: str) -> list[str]:
+    if column.is_range:
+        return [title]
     number = "" if column.text else "#"
     return [f"{title}{number}", *(["95 %"] if column.ends else [])]
 
 
 def _cells(column: Column, record: Mapping[str, Any]) -> list[Any]:
+    low, high = (shown(record[end], column.form) for end in column.ends or (column.name, column.name))
+    span = f"{low} to {high}" if low else ""
+    if column.is_range:
+        return [span]
     value = record[column.name]
     own = printable(value) if isinstance(value, str) else shown(value, column.form)
-    if not column.ends:
-        return [own]
-    low, high = (shown(record[end], column.form) for end in column.ends)
-    return [own, f"{low} to {high}" if low else ""]
+    return [own, span] if column.ends else [own]
