@@ -65,7 +65,7 @@ class PiecesPlan:
     """
 
     def __init__(self, query: PiecesQuery, tokenizer: TextTokenizer) -> None:
-        self.query = query
+        self.query, self.tokenizer = query, tokenizer
         train, dev = query.train, query.dev
         if not dev:
             train, dev = split_off(train, query.seed)
@@ -78,6 +78,10 @@ class PiecesPlan:
         if self.pieces > query.pieces:
             message = f"train and dev have {self.pieces} pieces together and one call takes {query.pieces}; leave some out"
             raise InvalidArgument("train", message, "TOO_MANY_SPANS", limit=query.pieces)
+
+    @property
+    def parts(self) -> tuple[PiecesPart, PiecesPart]:
+        return self.train, self.dev
 
     @property
     def pieces(self) -> int:

@@ -185,7 +185,13 @@ class Call:
 
     async def edits(self, conditions: Conditions) -> Edits | None:
         """Returns the edits of the interventions; runs the texts that they take means or vectors from."""
-        return (await self.interventions(conditions)).edits(await self.means(conditions))
+        return (await self.edits_with(conditions))()
+
+    async def edits_with(self, conditions: Conditions) -> Callable[..., Edits | None]:
+        """Returns a function that returns the edits of the interventions with further changes at sites after them; runs the
+        texts that they take means or vectors from."""
+        interventions, means = await self.interventions(conditions), await self.means(conditions)
+        return lambda *changes: interventions.at_sites(changes).edits(means)
 
     async def interventions(self, conditions: Conditions) -> Interventions:
         """Returns the interventions with their changes at sites; runs the texts that these take means or vectors from."""

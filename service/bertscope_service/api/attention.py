@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 from bertscope.v1 import attention_pb2, attention_pb2_grpc, attention_relations_pb2, attention_statistics_pb2, common_pb2
 
@@ -38,12 +37,10 @@ class AttentionServicer(attention_pb2_grpc.AttentionServiceServicer):
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
 
-    async def ExtractAttention(  # type: ignore[override]  # the interceptor sends bytes as they are
+    def ExtractAttention(  # type: ignore[override]  # the interceptor sends bytes as they are
         self, request: attention_pb2.ExtractAttentionRequest, context: Context
     ) -> AsyncIterator[attention_pb2.ExtractAttentionResponse | bytes]:
-        async with aclosing(stream_tensors(self._backend, request, context, plan_extract_attention, MAPS)) as responses:
-            async for response in responses:
-                yield response
+        return stream_tensors(self._backend, request, context, plan_extract_attention, MAPS)
 
     async def DescribeAttention(
         self, request: attention_statistics_pb2.DescribeAttentionRequest, context: Context

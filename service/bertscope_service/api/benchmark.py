@@ -45,13 +45,10 @@ class BenchmarkServicer(benchmark_pb2_grpc.BenchmarkServiceServicer):
         self._resources = resources
         self._backend = resources.backend
 
-    async def BenchmarkStudies(
+    def BenchmarkStudies(
         self, request: benchmark_pb2.BenchmarkStudiesRequest, context: Context
     ) -> AsyncIterator[benchmark_pb2.BenchmarkStudiesResponse]:
-        # Closed explicitly, as below.
-        async with aclosing(run_studies(request, self._resources)) as responses:
-            async for response in responses:
-                yield response
+        return run_studies(request, self._resources)
 
     async def BenchmarkModels(self, request: benchmark_pb2.BenchmarkModelsRequest, context: Context) -> AsyncIterator[Response]:
         began, resources = time.monotonic(), self._resources

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from bertscope.v1 import attribution_pb2, cloze_pb2, cloze_scores_pb2, common_pb2, inspection_pb2
 from bertscope.v1 import representation_lens_pb2 as lens_pb2
@@ -109,6 +110,17 @@ def parse_layer_heads(entries: Sequence[common_pb2.LayerHeads], field: str, shap
         numbers = check_numbers(entry.heads, f"{field}[{index}].heads", "head", shape.heads, model)
         heads[entry.layer] = tuple(sorted(numbers))
     return tuple(sorted(heads.items()))
+
+
+def read_memory_bytes(request: Any, most: int) -> int:
+    """Returns the memory that a call may take, bytes: what its request says, of at most so much, which is the server's setting.
+    Raises InvalidArgument."""
+    if not request.HasField("memory_bytes"):
+        return most
+    if not 1 <= request.memory_bytes <= most:
+        message = f"memory_bytes is {request.memory_bytes} and this server allows 1 to {most}; leave it out to take all of that"
+        raise InvalidArgument("memory_bytes", message, "MEMORY_OUT_OF_RANGE", limit=most)
+    return int(request.memory_bytes)
 
 
 def check_model_id(model_id: str) -> str:

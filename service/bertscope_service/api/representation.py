@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 from bertscope.v1 import representation_codes_pb2 as codes_pb2
 from bertscope.v1 import representation_contexts_pb2 as contexts_pb2
@@ -19,24 +18,28 @@ from bertscope.v1 import representation_tuned_lens_pb2 as tuned_pb2
 
 from bertscope_service.api.answer import Backend, Context, answer
 from bertscope_service.api.representation_attribution import attribute_logits
-from bertscope_service.api.representation_codes import train_codes
+from bertscope_service.api.representation_codes import TRAIN_CODES
 from bertscope_service.api.representation_comparison import compare_representations
 from bertscope_service.api.representation_contexts import find_contexts
 from bertscope_service.api.representation_embeddings import plan_embed, render_embed
-from bertscope_service.api.representation_erasers import train_eraser
+from bertscope_service.api.representation_erasers import TRAIN_ERASER
 from bertscope_service.api.representation_geometry import plan_geometry, render_geometry
 from bertscope_service.api.representation_lens import plan_lens, render_lens
 from bertscope_service.api.representation_probe_application import plan_application, render_application
-from bertscope_service.api.representation_probes import train_probe
+from bertscope_service.api.representation_probes import TRAIN_PROBE
 from bertscope_service.api.representation_states import STATES, plan_extract_hidden_states
-from bertscope_service.api.representation_structural_probes import train_structural_probe
-from bertscope_service.api.representation_tuned_lens import train_lens
+from bertscope_service.api.representation_structural_probes import TRAIN_STRUCTURAL_PROBE
+from bertscope_service.api.representation_tuned_lens import TRAIN_LENS
 from bertscope_service.api.tensor_streams import stream_tensors
+from bertscope_service.api.training import train
 from bertscope_service.probing.states import StateSpace
 
 
 class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServicer):
-    """Serves RepresentationService: answers questions about the states between layers."""
+    """Serves RepresentationService: answers questions about the states between layers.
+
+    A method that streams returns the stream: its caller closes it, so that the work of a client that is gone ends.
+    """
 
     def __init__(self, backend: Backend, memory_bytes: int, space: StateSpace) -> None:
         """Keeps the backend. `memory_bytes`: maximum memory for the states that ablations of one call share. `space`: room for
@@ -50,12 +53,10 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
     ) -> lens_pb2.AttributeLogitsResponse:
         return await attribute_logits(self._backend, request, context, self._memory_bytes)
 
-    async def ExtractHiddenStates(  # type: ignore[override]  # the interceptor sends bytes as they are
+    def ExtractHiddenStates(  # type: ignore[override]  # the interceptor sends bytes as they are
         self, request: states_pb2.ExtractHiddenStatesRequest, context: Context
     ) -> AsyncIterator[states_pb2.ExtractHiddenStatesResponse | bytes]:
-        async with aclosing(stream_tensors(self._backend, request, context, plan_extract_hidden_states, STATES)) as responses:
-            async for response in responses:
-                yield response
+        return stream_tensors(self._backend, request, context, plan_extract_hidden_states, STATES)
 
     async def EmbedTexts(self, request: states_pb2.EmbedTextsRequest, context: Context) -> states_pb2.EmbedTextsResponse:
         return await answer(self._backend, request, context, plan_embed, render_embed, model=request.model)
@@ -75,47 +76,31 @@ class RepresentationServicer(representation_pb2_grpc.RepresentationServiceServic
     async def ReadLayers(self, request: lens_pb2.ReadLayersRequest, context: Context) -> lens_pb2.ReadLayersResponse:
         return await answer(self._backend, request, context, plan_lens, render_lens, model=request.model)
 
-    async def FindContexts(
+    def FindContexts(
         self, request: contexts_pb2.FindContextsRequest, context: Context
     ) -> AsyncIterator[contexts_pb2.FindContextsResponse]:
-        async with aclosing(find_contexts(request, self._backend, context)) as responses:
-            async for response in responses:
-                yield response
+        return find_contexts(request, self._backend, context)
 
-    async def TrainProbe(
+    def TrainProbe(
         self, request: probes_pb2.TrainProbeRequest, context: Context
     ) -> AsyncIterator[probes_pb2.TrainProbeResponse]:
-        async with aclosing(train_probe(request, self._backend, context, self._space)) as responses:
-            async for response in responses:
-                yield response
+        return train(TRAIN_PROBE, request, self._backend, context, self._space)
 
-    async def TrainEraser(
+    def TrainEraser(
         self, request: eraser_pb2.TrainEraserRequest, context: Context
     ) -> AsyncIterator[eraser_pb2.TrainEraserResponse]:
-        async with aclosing(train_eraser(request, self._backend, context, self._space)) as responses:
-            async for response in responses:
-                yield response
+        return train(TRAIN_ERASER, request, self._backend, context, self._space)
 
-    async def TrainStructuralProbe(
+    def TrainStructuralProbe(
         self, request: structural_pb2.TrainStructuralProbeRequest, context: Context
     ) -> AsyncIterator[structural_pb2.TrainStructuralProbeResponse]:
-        async with aclosing(train_structural_probe(request, self._backend, context, self._space)) as responses:
-            async for response in responses:
-                yield response
+        return train(TRAIN_STRUCTURAL_PROBE, request, self._backend, context, self._space)
 
-    async def TrainLens(
-        self, request: tuned_pb2.TrainLensRequest, context: Context
-    ) -> AsyncIterator[tuned_pb2.TrainLensResponse]:
-        async with aclosing(train_lens(request, self._backend, context, self._space)) as responses:
-            async for response in responses:
-                yield response
+    def TrainLens(self, request: tuned_pb2.TrainLensRequest, context: Context) -> AsyncIterator[tuned_pb2.TrainLensResponse]:
+        return train(TRAIN_LENS, request, self._backend, context, self._space)
 
-    async def TrainCodes(
-        self, request: codes_pb2.TrainCodesRequest, context: Context
-    ) -> AsyncIterator[codes_pb2.TrainCodesResponse]:
-        async with aclosing(train_codes(request, self._backend, context, self._space)) as responses:
-            async for response in responses:
-                yield response
+    def TrainCodes(self, request: codes_pb2.TrainCodesRequest, context: Context) -> AsyncIterator[codes_pb2.TrainCodesResponse]:
+        return train(TRAIN_CODES, request, self._backend, context, self._space)
 
     async def ApplyProbe(
         self, request: application_pb2.ApplyProbeRequest, context: Context

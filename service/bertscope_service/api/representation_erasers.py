@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from bertscope.v1 import representation_eraser_pb2 as eraser_pb2
@@ -12,37 +10,18 @@ from bertscope.v1 import site_pb2
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import DEV_SHARE, ProbePlan, ProbeQuery
-from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_numbers
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.field_checks import TRAIN_ERASER_RANK
-from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
-from bertscope_service.api.progress import progress_of
-from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_probe_parts import render_part
-from bertscope_service.api.representation_probes import (
-    POOLING_NUMBERS,
-    POOLINGS,
-    parse_memory_bytes,
-    read_parts,
-    render_progress,
-)
+from bertscope_service.api.representation_probes import POOLING_NUMBERS, POOLINGS, read_parts
 from bertscope_service.api.requirements import require_states
+from bertscope_service.api.training import TrainingRpc
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.eraser_run import (
-    EraserSettings,
-    ErasersTrained,
-    EraserTraining,
-    LayerEraser,
-    Method,
-    eraser_bytes,
-)
+from bertscope_service.probing.eraser_run import EraserSettings, EraserTraining, LayerEraser, Method
 from bertscope_service.probing.erasers import Eraser
-from bertscope_service.probing.outcome import Report
-from bertscope_service.probing.sizes import state_bytes
-from bertscope_service.probing.states import StateSpace
 
 Request = eraser_pb2.TrainEraserRequest
 Response = eraser_pb2.TrainEraserResponse
@@ -51,49 +30,8 @@ METHOD_NUMBERS = numbers(Method, Request.Method, "METHOD_")
 TEST_SHARE = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedErasers:
-    """A checked TrainEraser request: its texts, how maps are found, and the memory that it may take, bytes."""
-
-    plan: ProbePlan
-    settings: EraserSettings
-    memory_bytes: int
-
-
-async def train_eraser(
-    request: Request, backend: Backend, context: Context, space: StateSpace
-) -> AsyncGenerator[Response, None]:
-    """Answers TrainEraser. Raises InvalidArgument, Unsupported, Overloaded, FailedPrecondition."""
-    with backend.registry.use(request.model) as model:
-        call = Call.of(backend, model, context)
-
-        def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedErasers:
-            return plan_erasers(request, model, space.memory_bytes)
-
-        planned, conditions = await call.read(request, plan)
-        erasers, encoder, classes = planned.plan, model.encoder, len(request.labels)
-        needed = eraser_bytes(erasers, encoder, classes, planned.settings)
-        with space.hold(state_bytes(erasers, encoder), needed, planned.memory_bytes) as on_disk:
-            found: list[ErasersTrained] = []
-
-            async def work(report: Report) -> None:
-                edits = await call.edits(conditions)
-                training = EraserTraining(encoder, erasers, classes, planned.settings, call.bulk(), edits, report)
-                found.append(await training.run(on_disk=on_disk))
-
-            # Closed explicitly: the work of a client that is gone must not go on until garbage collection.
-            async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
-                async for progress in reports:
-                    yield Response(progress=render_progress(progress))
-            (trained,) = found
-            for layer, eraser in zip(erasers.query.layers, trained.layers, strict=True):
-                yield Response(eraser=render_eraser(layer, eraser))
-            yield Response(report=render_report(planned, trained, classes, model))
-
-
-def plan_erasers(request: Request, model: LoadedModel, memory_bytes: int) -> PlannedErasers:
-    """Plans the work. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model that shows no
-    hidden states."""
+def plan_erasers(request: Request, model: LoadedModel) -> EraserTraining:
+    """Plans the work. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     classes = len(request.labels)
     settings = parse_settings(request, model)
@@ -110,8 +48,7 @@ def plan_erasers(request: Request, model: LoadedModel, memory_bytes: int) -> Pla
         dev_share=DEV_SHARE if settings.method is Method.INLP else 0.0,
         test_share=TEST_SHARE,
     )
-    allowed = parse_memory_bytes(request, memory_bytes)
-    return PlannedErasers(ProbePlan(query, model.tokenizer), settings, allowed)
+    return EraserTraining(ProbePlan(query, model.tokenizer), settings, classes=classes)
 
 
 def parse_settings(request: Request, model: LoadedModel) -> EraserSettings:
@@ -143,6 +80,13 @@ def _check_train(request: Request, method: Method) -> None:
         raise InvalidArgument("train", message, "TOO_FEW_TEXTS")
 
 
+def render_erasers(training: EraserTraining, found: Sequence[LayerEraser]) -> Iterator[Response]:
+    """Renders the eraser of each layer, then the report."""
+    for layer, eraser in zip(training.plan.query.layers, found, strict=True):
+        yield Response(eraser=render_eraser(layer, eraser))
+    yield Response(report=render_report(training))
+
+
 def render_eraser(layer: int, found: LayerEraser) -> eraser_pb2.LayerEraser:
     before, after, by_chance = found.correct
     return eraser_pb2.LayerEraser(
@@ -164,20 +108,17 @@ def _render_map(eraser: Eraser, mean: NDArray[np.float32]) -> site_pb2.Projectio
     return site_pb2.Projection(left=left, right=right, mean=render_matrix(mean))
 
 
-def render_report(
-    planned: PlannedErasers, trained: ErasersTrained, classes: int, model: LoadedModel
-) -> eraser_pb2.EraserReport:
-    plan = planned.plan
+def render_report(training: EraserTraining) -> eraser_pb2.EraserReport:
+    plan, classes = training.plan, training.classes
     majority = int(np.bincount(plan.train.labels, minlength=classes).argmax())
     return eraser_pb2.EraserReport(
         train=render_part(plan.train, classes, majority),
         dev=render_part(plan.dev, classes, majority) if plan.dev.texts else None,
         test=render_part(plan.test, classes, majority),
         majority_label=majority,
-        hidden_size=model.encoder.shape.hidden_size,
         pooling=POOLING_NUMBERS[plan.query.pooling],
-        method=METHOD_NUMBERS[planned.settings.method],
-        on_disk=trained.on_disk,
-        seconds=trained.seconds,
-        provenance=render_provenance(model),
+        method=METHOD_NUMBERS[training.settings.method],
     )
+
+
+TRAIN_ERASER = TrainingRpc(Response, plan_erasers, render_erasers)

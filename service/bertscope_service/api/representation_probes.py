@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from bertscope.v1 import representation_probes_pb2 as probes_pb2
-from bertscope.v1.representation_codes_pb2 import TrainCodesRequest
-from bertscope.v1.representation_eraser_pb2 import TrainEraserRequest
-from bertscope.v1.representation_structural_probes_pb2 import TrainStructuralProbeRequest
-from bertscope.v1.representation_tuned_lens_pb2 import TrainLensRequest
 
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.probes import LabelledText, ProbePlan, ProbeQuery
-from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_numbers, read_text
 from bertscope_service.api.field_checks import TRAIN_PROBE_SEEDS
-from bertscope_service.api.limits import (
-    MAX_PROBE_SPANS,
-    MAX_PROBE_TEXTS,
-    RequestLimits,
-)
+from bertscope_service.api.limits import MAX_PROBE_SPANS, MAX_PROBE_TEXTS
 from bertscope_service.api.matrices import render_matrix
-from bertscope_service.api.progress import progress_of
-from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.representation_probe_parts import render_hits, render_part, render_values
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_others, check_span
+from bertscope_service.api.training import TrainingRpc, check_total
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
+from bertscope_service.probing.outcome import Outcome, Trained
 from bertscope_service.probing.run import ProbeTraining
-from bertscope_service.probing.sizes import probe_bytes, state_bytes
-from bertscope_service.probing.states import StateSpace
 from bertscope_service.probing.training import Score, Settings
 
 Request = probes_pb2.TrainProbeRequest
@@ -48,51 +33,8 @@ MINIMUM_EPOCHS = 800
 MIN_CLASSES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedProbes:
-    """A checked TrainProbe request: its texts, how probes are trained, and the memory that it may take, bytes."""
-
-    plan: ProbePlan
-    settings: Settings
-    memory_bytes: int
-    outputs: int
-    """The classes, or 1 for numbers."""
-
-
-async def train_probe(
-    request: Request, backend: Backend, context: Context, space: StateSpace
-) -> AsyncGenerator[Response, None]:
-    """Answers TrainProbe. Raises InvalidArgument, Unsupported, Overloaded, FailedPrecondition."""
-    with backend.registry.use(request.model) as model:
-        call = Call.of(backend, model, context)
-
-        def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedProbes:
-            return plan_probes(request, model, limits, space.memory_bytes)
-
-        planned, conditions = await call.read(request, plan)
-        probes, encoder, classes = planned.plan, model.encoder, planned.outputs
-        needed = probe_bytes(probes, encoder, classes, planned.settings)
-        with space.hold(state_bytes(probes, encoder), needed, planned.memory_bytes) as on_disk:
-            found: list[Trained] = []
-
-            async def work(report: Report) -> None:
-                edits = await call.edits(conditions)
-                training = ProbeTraining(encoder, probes, classes, planned.settings, call.bulk(), edits, report)
-                found.append(await training.run(on_disk=on_disk, weights=request.weights))
-
-            # Closed explicitly: the work of a client that is gone must not go on until garbage collection.
-            async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
-                async for progress in reports:
-                    yield Response(progress=render_progress(progress))
-            (trained,) = found
-            yield Response(report=await call.compute(partial(render_report, planned, trained, model)))
-            for index in range(len(probes.query.layers) if request.weights else 0):
-                yield Response(weights=render_weights(planned, trained, index))
-
-
-def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, memory_bytes: int) -> PlannedProbes:
-    """Plans the training. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model that
-    shows no hidden states."""
+def plan_probes(request: Request, model: LoadedModel) -> ProbeTraining:
+    """Plans the training. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     settings = parse_settings(request)
     train, dev, test = _parts(request)
@@ -105,8 +47,8 @@ def plan_probes(request: Request, model: LoadedModel, limits: RequestLimits, mem
         truncate=request.truncate,
         seed=request.seed,
     )
-    allowed = parse_memory_bytes(request, memory_bytes)
-    return PlannedProbes(ProbePlan(query, model.tokenizer), settings, allowed, len(request.labels) or 1)
+    plan = ProbePlan(query, model.tokenizer)
+    return ProbeTraining(plan, settings, outputs=len(request.labels) or 1, weights=request.weights)
 
 
 def parse_settings(request: Request) -> Settings:
@@ -138,18 +80,6 @@ def parse_settings(request: Request) -> Settings:
     )
 
 
-def parse_memory_bytes(
-    request: Request | TrainEraserRequest | TrainStructuralProbeRequest | TrainLensRequest | TrainCodesRequest, most: int
-) -> int:
-    """Returns the memory that a call may take, bytes. `most` is the server's setting. Raises InvalidArgument."""
-    if not request.HasField("memory_bytes"):
-        return most
-    if not 1 <= request.memory_bytes <= most:
-        message = f"memory_bytes is {request.memory_bytes} and this server allows 1 to {most}; leave it out to take all of that"
-        raise InvalidArgument("memory_bytes", message, "MEMORY_OUT_OF_RANGE", limit=most)
-    return request.memory_bytes
-
-
 def _parts(request: Request) -> list[list[LabelledText]]:
     """Returns the texts of the three parts, checked."""
     pairs = any(span.HasField("other") for text in request.train for span in text.spans[:1])
@@ -165,20 +95,13 @@ def read_parts(
 ) -> list[list[LabelledText]]:
     """Returns the texts of all parts, by their fields, checked. `classes`: 0 for spans that have numbers. `pairs`: all spans
     have a second one, else none. Raises InvalidArgument."""
-    texts, spans = (sum(counts) for counts in (map(len, parts.values()), map(_span_count, parts.values())))
-    for what, count, most in (("texts", texts, MAX_PROBE_TEXTS), ("spans", spans, MAX_PROBE_SPANS)):
-        if count > most:
-            *first, last = parts
-            message = f"{', '.join(first)} and {last} have {count} {what} together and one call takes {most}; leave some out"
-            raise InvalidArgument("train", message, f"TOO_MANY_{what.upper()}", limit=most)
+    texts = [text for part in parts.values() for text in part]
+    check_total(parts, "texts", len(texts), MAX_PROBE_TEXTS)
+    check_total(parts, "spans", sum(len(text.spans) for text in texts), MAX_PROBE_SPANS)
     return [
         [_text(text, f"{name}[{index}]", classes, pairs=pairs) for index, text in enumerate(part)]
         for name, part in parts.items()
     ]
-
-
-def _span_count(texts: Sequence[probes_pb2.ProbeText]) -> int:
-    return sum(len(text.spans) for text in texts)
 
 
 def _text(text: probes_pb2.ProbeText, field: str, classes: int, *, pairs: bool) -> LabelledText:
@@ -212,13 +135,15 @@ def _check_values(text: probes_pb2.ProbeText, field: str, *, numbers: bool) -> N
             raise InvalidArgument(place, f"{place} is {entry.label} beside a value; leave it out", "VALUES_MIXED")
 
 
-def render_progress(progress: Progress) -> probes_pb2.ProbeProgress:
-    stage = probes_pb2.ProbeProgress.STAGE_TRAINING if progress.training else probes_pb2.ProbeProgress.STAGE_STATES
-    return probes_pb2.ProbeProgress(stage=stage, done=progress.done, total=progress.total, best_dev_accuracy=progress.accuracy)
+def render_probes(training: ProbeTraining, trained: Trained) -> Iterator[Response]:
+    """Renders the report, then the first probe of each layer if they are asked for."""
+    yield Response(report=render_report(training, trained))
+    for index in range(len(training.plan.query.layers) if training.weights else 0):
+        yield Response(weights=render_weights(training.plan, trained, index))
 
 
-def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) -> probes_pb2.ProbeReport:
-    plan, seeds, regression = planned.plan, planned.settings.seeds, planned.settings.regression
+def render_report(training: ProbeTraining, trained: Trained) -> probes_pb2.ProbeReport:
+    plan, seeds, regression = training.plan, training.settings.seeds, training.settings.regression
     classes = len(trained.confusion)
     majority = 0 if regression else int(np.bincount(plan.train.labels, minlength=classes).argmax())
     # Squared errors of standardised numbers times this are squares of the numbers' unit.
@@ -230,11 +155,7 @@ def render_report(planned: PlannedProbes, trained: Trained, model: LoadedModel) 
         majority_label=majority,
         best_layer=plan.query.layers[trained.best_layer],
         confusion=trained.confusion.ravel().tolist(),
-        hidden_size=model.encoder.shape.hidden_size,
         pooling=POOLING_NUMBERS[plan.query.pooling],
-        on_disk=trained.on_disk,
-        seconds=trained.seconds,
-        provenance=render_provenance(model),
     )
     part = plan.test if plan.test.texts else plan.dev
 
@@ -275,8 +196,11 @@ def _render_run(trained: Trained, outcome: Outcome, layer: int, group: int, seed
     )
 
 
-def render_weights(planned: PlannedProbes, trained: Trained, index: int) -> probes_pb2.ProbeWeights:
+def render_weights(plan: ProbePlan, trained: Trained, index: int) -> probes_pb2.ProbeWeights:
     """Renders the first probe of the layer with this index."""
     names = ("weights", "biases", "output_weights", "output_biases")
     tensors = {name: render_matrix(values[index]) for name, values in zip(names, trained.weights, strict=False)}
-    return probes_pb2.ProbeWeights(layer=planned.plan.query.layers[index], **tensors)
+    return probes_pb2.ProbeWeights(layer=plan.query.layers[index], **tensors)
+
+
+TRAIN_PROBE = TrainingRpc(Response, plan_probes, render_probes, best="best_dev_accuracy")

@@ -2,99 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
-from bertscope.v1 import representation_probes_pb2 as probes_pb2
 from bertscope.v1 import representation_structural_probes_pb2 as structural_pb2
 from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import TreePart, TreePlan, TreeQuery, TreeText
-from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.field_checks import TRAIN_STRUCTURAL_PROBE_SEEDS
-from bertscope_service.api.limits import (
-    MAX_PROBE_SPANS,
-    MAX_PROBE_TEXTS,
-    RequestLimits,
-)
-from bertscope_service.api.progress import progress_of
-from bertscope_service.api.provenance import render_provenance
-from bertscope_service.api.representation_probes import POOLING_NUMBERS, POOLINGS, parse_memory_bytes
+from bertscope_service.api.limits import MAX_PROBE_SPANS, MAX_PROBE_TEXTS
+from bertscope_service.api.representation_probes import POOLING_NUMBERS, POOLINGS
 from bertscope_service.api.requirements import require_states
 from bertscope_service.api.spans import check_span
+from bertscope_service.api.training import TrainingRpc, check_total
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.loaded import LoadedModel
-from bertscope_service.probing.states import StateSpace
 from bertscope_service.probing.structural import Quantity
-from bertscope_service.probing.structural_run import (
-    PartScores,
-    StructuralProgress,
-    StructuralSettings,
-    StructuralTrained,
-    StructuralTraining,
-    structural_size,
-)
+from bertscope_service.probing.structural_run import PartScores, StructuralSettings, StructuralTrained, StructuralTraining
 from bertscope_service.probing.tree_scores import TreeScore, correlated, total
 
 Request = structural_pb2.TrainStructuralProbeRequest
 Response = structural_pb2.TrainStructuralProbeResponse
-QUANTITY_NUMBERS = {one: Request.Quantity.Value(f"QUANTITY_{one.name}") for one in Quantity}
-QUANTITIES = {Request.QUANTITY_UNSPECIFIED: Quantity.DISTANCE} | {number: one for one, number in QUANTITY_NUMBERS.items()}
+QUANTITY_NUMBERS = numbers(Quantity, Request.Quantity, "QUANTITY_")
+QUANTITIES = {Request.QUANTITY_UNSPECIFIED: Quantity.DISTANCE} | members(Quantity, Request.Quantity, "QUANTITY_")
 RANK = 64
 """Rows of B unless the request has another number: in the paper, more raise its scores by little."""
 EPOCHS, PATIENCE = 40, 4
-Report = Callable[[StructuralProgress], None]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStructuralProbes:
-    """A checked TrainStructuralProbe request: its texts, how probes are trained, and the memory that it may take, bytes."""
-
-    plan: TreePlan
-    settings: StructuralSettings
-    memory_bytes: int
-
-
-async def train_structural_probe(
-    request: Request, backend: Backend, context: Context, space: StateSpace
-) -> AsyncGenerator[Response, None]:
-    """Answers TrainStructuralProbe. Raises InvalidArgument, Unsupported, Overloaded, FailedPrecondition."""
-    with backend.registry.use(request.model) as model:
-        call = Call.of(backend, model, context)
-
-        def plan(request: Request, model: LoadedModel, limits: RequestLimits) -> PlannedStructuralProbes:
-            return plan_structural_probes(request, model, limits, space.memory_bytes)
-
-        planned, conditions = await call.read(request, plan)
-        trees, encoder = planned.plan, model.encoder
-        size = structural_size(trees, encoder, planned.settings)
-        longest = max(len(tree) for part in trees.parts for tree in part.trees)
-        needed = size.bytes + max(block.step_bytes(longest) for block in size.blocks())
-        with space.hold(4 * trees.words * size.layers * size.hidden, needed, planned.memory_bytes) as on_disk:
-            found: list[StructuralTrained] = []
-
-            async def work(report: Report) -> None:
-                edits = await call.edits(conditions)
-                training = StructuralTraining(encoder, trees, planned.settings, call.bulk(), edits, report)
-                found.append(await training.run(on_disk=on_disk))
-
-            # Closed explicitly: the work of a client that is gone must not go on until garbage collection.
-            async with aclosing(progress_of(work, lambda progress: progress.training)) as reports:
-                async for progress in reports:
-                    yield Response(progress=render_progress(progress))
-            yield Response(report=await call.compute(partial(render_report, planned, found[0], model)))
-
-
-def plan_structural_probes(
-    request: Request, model: LoadedModel, limits: RequestLimits, memory_bytes: int
-) -> PlannedStructuralProbes:
-    """Plans the training. `memory_bytes` is the server's setting. Raises InvalidArgument, and Unsupported for a model that
-    shows no hidden states."""
+def plan_structural_probes(request: Request, model: LoadedModel) -> StructuralTraining:
+    """Plans the training. Raises InvalidArgument, and Unsupported for a model that shows no hidden states."""
     require_states(model)
     settings = _settings(request, model.encoder.shape.hidden_size)
     train, dev, test = _parts(request)
@@ -107,8 +47,7 @@ def plan_structural_probes(
         truncate=request.truncate,
         seed=request.seed,
     )
-    allowed = parse_memory_bytes(request, memory_bytes)
-    return PlannedStructuralProbes(TreePlan(query, model.tokenizer), settings, allowed)
+    return StructuralTraining(TreePlan(query, model.tokenizer), settings)
 
 
 def _settings(request: Request, hidden: int) -> StructuralSettings:
@@ -127,15 +66,8 @@ def _settings(request: Request, hidden: int) -> StructuralSettings:
 def _parts(request: Request) -> list[list[TreeText]]:
     """Returns the texts of the three parts, checked."""
     parts = {"train": request.train, "dev": request.dev, "test": request.test}
-    texts = sum(map(len, parts.values()))
-    words = sum(len(text.words) for part in parts.values() for text in part)
-    for what, reason, count, most in (
-        ("texts", "TOO_MANY_TEXTS", texts, MAX_PROBE_TEXTS),
-        ("words", "TOO_MANY_SPANS", words, MAX_PROBE_SPANS),
-    ):
-        if count > most:
-            message = f"train, dev and test have {count} {what} together and one call takes {most}; leave some out"
-            raise InvalidArgument("train", message, reason, limit=most)
+    check_total(parts, "texts", sum(map(len, parts.values())), MAX_PROBE_TEXTS)
+    check_total(parts, "words", sum(len(text.words) for part in parts.values() for text in part), MAX_PROBE_SPANS)
     return [[_text(text, f"{name}[{index}]") for index, text in enumerate(part)] for name, part in parts.items()]
 
 
@@ -182,17 +114,9 @@ def _heads(text: structural_pb2.TreeText, inside: Sequence[int], field: str) -> 
     return heads
 
 
-def render_progress(progress: StructuralProgress) -> structural_pb2.StructuralProbeProgress:
-    stage = probes_pb2.ProbeProgress.STAGE_TRAINING if progress.training else probes_pb2.ProbeProgress.STAGE_STATES
-    return structural_pb2.StructuralProbeProgress(
-        stage=stage, done=progress.done, total=progress.total, best_dev_loss=progress.loss
-    )
-
-
-def render_report(
-    planned: PlannedStructuralProbes, trained: StructuralTrained, model: LoadedModel
-) -> structural_pb2.StructuralProbeReport:
-    plan, settings = planned.plan, planned.settings
+def render_structural_probes(training: StructuralTraining, trained: StructuralTrained) -> Iterator[Response]:
+    """Renders the report."""
+    plan, settings = training.plan, training.settings
     distances = settings.quantity is Quantity.DISTANCE
     report = structural_pb2.StructuralProbeReport(
         train=_render_part(plan.train, distances=distances),
@@ -202,11 +126,7 @@ def render_report(
         best_layer=plan.query.layers[int(trained.best_loss[:, 0].argmin())],
         quantity=QUANTITY_NUMBERS[settings.quantity],
         rank=settings.rank,
-        hidden_size=model.encoder.shape.hidden_size,
         pooling=POOLING_NUMBERS[plan.query.pooling],
-        on_disk=trained.on_disk,
-        seconds=trained.seconds,
-        provenance=render_provenance(model),
     )
     for index, layer in enumerate(plan.query.layers):
         own = report.layers.add(layer=layer)
@@ -216,7 +136,7 @@ def render_report(
             own.probes.append(probe)
             own.projections.append(_render_run(trained, "projections", (index, which)))
             own.projections[-1].seed = seed
-    return report
+    yield Response(report=report)
 
 
 def _render_part(part: TreePart, *, distances: bool) -> structural_pb2.TreePart:
@@ -241,3 +161,6 @@ def _render_run(
         )
 
     return structural_pb2.StructuralRun(dev=score(trained.dev), test=None if trained.test is None else score(trained.test))
+
+
+TRAIN_STRUCTURAL_PROBE = TrainingRpc(Response, plan_structural_probes, render_structural_probes, best="best_dev_loss")

@@ -26,7 +26,7 @@ from bertscope_service.analyses.site_sweep import (
 )
 from bertscope_service.analyses.words import Span
 from bertscope_service.api import field_checks
-from bertscope_service.api.checks import check_numbers, read_text
+from bertscope_service.api.checks import check_numbers, read_memory_bytes, read_text
 from bertscope_service.api.enums import members, numbers
 from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.path_sweeps import check_alone, read_paths
@@ -34,7 +34,6 @@ from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_observable
 from bertscope_service.api.sites import SITES, SiteReader
 from bertscope_service.api.spans import check_span
-from bertscope_service.api.sweeps import read_memory_bytes
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_piece
 from bertscope_service.checkpoints.tokenized_text import TokenizedText

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bertscope.v1 import ablation_pb2
-from bertscope.v1.ablation_sites_pb2 import SweepSitesRequest
 
 from bertscope_service.analyses.ablation import Greedy, Order, SweepQuery, every_head, every_layer, head_count
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
-from bertscope_service.api.checks import parse_layer_heads
+from bertscope_service.api.checks import parse_layer_heads, read_memory_bytes
 from bertscope_service.api.enums import members
 from bertscope_service.api.field_checks import GREEDY_STEP
 from bertscope_service.api.intervals import METRICS, parse_bootstrap
@@ -110,16 +109,6 @@ def _existing(sets: Sequence[HeadSet], shape: Shape, model: str) -> tuple[HeadSe
     if not left:
         raise InvalidArgument("scope", f"{model} has no heads left to change; use another model", "NO_HEADS")
     return left
-
-
-def read_memory_bytes(request: ablation_pb2.SweepHeadsRequest | SweepSitesRequest, most: int) -> int:
-    """Returns the memory that a sweep may take, of at most so much. Raises InvalidArgument."""
-    if not request.HasField("memory_bytes"):
-        return most
-    if not 1 <= request.memory_bytes <= most:
-        message = f"memory_bytes is {request.memory_bytes} and this server allows 1 to {most}; leave it out to take all of that"
-        raise InvalidArgument("memory_bytes", message, "MEMORY_OUT_OF_RANGE", limit=most)
-    return request.memory_bytes
 
 
 def _greedy(given: ablation_pb2.Greedy, objective: ObjectiveQuery, sets: int) -> Greedy:

@@ -15,6 +15,7 @@ import numpy as np
 from bertscope.v1.attention_pb2 import AttentionChunk
 from bertscope.v1.inspection_pb2 import InspectionChunk
 from bertscope.v1.representation_states_pb2 import StatesChunk
+from numpy.typing import NDArray
 
 CHUNK_BYTES = 1024 * 1024
 """Size of a message's data, bytes. Larger ones travel slower over loopback: 2.6 GB/s at 1 MiB, 1.2 at 4, 0.46 at 16 (measured
@@ -42,6 +43,12 @@ def render_chunks(
         chunk = b"".join((_number(TENSOR_FIELD, index), _number(kind.OFFSET_FIELD_NUMBER, offset + begin)))
         chunk += _header(kind.DATA_FIELD_NUMBER, len(part))
         yield b"".join((_header(CHUNK_FIELD, len(chunk) + len(part)), chunk, part))
+
+
+def float_chunks(*arrays: NDArray[np.float32]) -> Iterator[tuple[int, bytes]]:
+    """Yields the float32 numbers of arrays, one after another, in parts, each behind the offset at which it begins, bytes."""
+    data = b"".join(values.astype("<f4", copy=False).tobytes() for values in arrays)
+    return ((begin, data[begin : begin + CHUNK_BYTES]) for begin in range(0, len(data), CHUNK_BYTES))
 
 
 def _number(field: int, value: int) -> bytes:

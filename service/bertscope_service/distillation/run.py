@@ -25,7 +25,7 @@ from bertscope_service.errors import FailedPrecondition
 from bertscope_service.groups import within
 from bertscope_service.models.own_thread import in_own_thread
 from bertscope_service.probing.blocks import step_tokens
-from bertscope_service.probing.work import Step, run_step, run_steps
+from bertscope_service.probing.steps import Step, StepRunner
 
 SAVE_SECONDS = 60.0
 """The file that training goes on from is written this often."""
@@ -72,9 +72,11 @@ class Distillation:
     _position: Position = field(default_factory=Position)
     _training: Training = field(init=False)
     _size: DistillationSize = field(init=False)
+    _steps: StepRunner = field(init=False)
 
     def __post_init__(self) -> None:
         self._size = DistillationSize.of(self.teacher, self.student)
+        self._steps = StepRunner(self.teacher, self.bulk)
 
     async def run(self) -> Distilled:
         """Trains the student; its model has the best weights in the end.
@@ -94,7 +96,7 @@ class Distillation:
             kept = None
         began -= self._position.seconds
         await self._train(dev, began)
-        weights = await run_step(self.bulk, self.teacher, 1, self._training.use_best)
+        weights = await self._steps.result(1, self._training.use_best)
         (_, student) = await self._evaluate([self.teacher, self.student], test)
         back = await self.bulk.compute(partial(recoveries, teacher, untrained, student))
         self._position.seconds = time.monotonic() - began
@@ -114,7 +116,7 @@ class Distillation:
             batches = islice(self.texts.batches(epoch, settings.batch_tokens), position.batch, None)
             # Read one by one: masks are drawn, off the loop, when an update needs them.
             while (batch := await self.bulk.compute(partial(next, batches, None))) is not None:
-                await run_steps(self.bulk, self.teacher, self._steps(batch, position.seen / total))
+                await self._steps.run(self._update(batch, position.seen / total))
                 before = position.seen
                 position.epoch, position.batch = epoch, position.batch + 1
                 position.seen, position.updates = before + len(batch), position.updates + 1
@@ -129,7 +131,7 @@ class Distillation:
                 self._tell(total)
             position.epoch, position.batch = epoch + 1, 0
 
-    def _steps(self, batch: Sequence[Drawn], done: float) -> Iterator[Step]:
+    def _update(self, batch: Sequence[Drawn], done: float) -> Iterator[Step]:
         """Yields the steps of an update: gradients of a few texts each, then groups of parameters."""
         training, rows = self._training, sorted(batch, key=len)
         gold = np.concatenate([row.gold for row in rows])
@@ -177,16 +179,16 @@ class Distillation:
             for part in within([self._size.products(row) for row in rows], self._size.limit):
                 yield Step(step_tokens(sum(map(self._size.products, rows[part])) // 2), partial(step, part))
 
-        await run_steps(self.bulk, self.teacher, steps())
+        await self._steps.run(steps())
         return [Scores.joined(own) for own in zip(*parts, strict=True)]
 
     async def _write(self) -> None:
-        tensors: dict[str, torch.Tensor] = await run_step(self.bulk, self.teacher, 1, self._training.saved)
+        tensors: dict[str, torch.Tensor] = await self._steps.result(1, self._training.saved)
         await in_own_thread(partial(self.saved.write, self._position, tensors))
 
     async def _step(self, work: Callable[[], None]) -> None:
         values = sum(parameter.numel() for parameter in self.student.architecture.model.parameters())
-        await run_steps(self.bulk, self.teacher, [Step(step_tokens(0, values), work)])
+        await self._steps.run([Step(step_tokens(0, values), work)])
 
     def _tell(self, total: int) -> None:
         weights = self.settings.weights

@@ -4,10 +4,9 @@ interactive rows."""
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -18,20 +17,17 @@ from bertscope_service.analyses.observers.masks import MaskObserver
 from bertscope_service.analyses.positions import PositionKind, Where
 from bertscope_service.analyses.site_changes import codes_change
 from bertscope_service.analyses.training_pieces import PiecesPlan
-from bertscope_service.checkpoints.tokenizer import TextTokenizer
-from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.edits import Edits
+from bertscope_service.encoders.base import ChangesSites, Encoder
 from bertscope_service.encoders.sites import Change, Codes, Site
-from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.engine.rows import Row
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import slices
 from bertscope_service.probing.codes import BATCH, CodesSize, CodesTraining
-from bertscope_service.probing.states import SpanStates
-from bertscope_service.probing.work import NOT_FINITE, Step, bring, each, fill, run_step, run_steps
+from bertscope_service.probing.skeleton import NOT_FINITE, TRAINING, Training
+from bertscope_service.probing.steps import Step
 
-EditsWith = Callable[..., Edits | None]
-"""Returns the edits of a call with further changes, after its own."""
+LOSSES = TRAINING + 1
+"""The stage after training: texts run with codes in place of states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +38,6 @@ class CodesSettings:
     active: int
     rate: float
     epochs: int
-
-
-@dataclass(frozen=True, slots=True)
-class CodesProgress:
-    """`done` of `total` texts were run, or epochs trained (`training`); `part` counts the stages from 0."""
-
-    part: int
-    done: int
-    total: int
-
-    @property
-    def training(self) -> bool:
-        """True while codes train."""
-        return self.part == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,66 +68,49 @@ class CodesOutcome:
     mean_active: float
     dead: int
     losses: tuple[float, float, float, float] | None
-    on_disk: bool
-    seconds: float
 
 
-@dataclass(slots=True, eq=False)
-class CodesRun:
-    """One TrainCodes call: its plan, and how it is run. `losses`: whether they can be had. `report` is told the progress."""
+class CodesRun(Training[PiecesPlan, CodesSettings, CodesOutcome]):
+    """One TrainCodes call. `weights`: whether the codes are asked for."""
 
-    encoder: Encoder
-    tokenizer: TextTokenizer
-    plan: PiecesPlan
-    settings: CodesSettings
-    losses: bool
-    bulk: BulkRunner
-    edits: EditsWith
-    report: Callable[[CodesProgress], None]
-    _states: SpanStates = field(init=False)
-    _training: CodesTraining = field(init=False)
+    _training: CodesTraining
 
-    async def run(self, *, on_disk: bool) -> CodesOutcome:
-        """Computes states, trains codes and measures them. Raises FailedPrecondition if states are not finite, or for a full
-        disk."""
-        began = time.monotonic()
-        size = codes_size(self.encoder, self.settings)
-        await self._fill(size, on_disk=on_disk)
-        await self._train(size)
+    def shape(self, encoder: Encoder) -> tuple[int, int, int]:
+        return self.plan.pieces, 1, encoder.shape.hidden_size
+
+    def size(self, encoder: Encoder) -> CodesSize:
+        """Returns the size of the training."""
+        return CodesSize(encoder.shape.hidden_size, self.settings.codes, self.settings.active, encoder.device)
+
+    def needed_bytes(self, encoder: Encoder) -> int:
+        return self.size(encoder).bytes
+
+    async def train(self) -> CodesOutcome:
+        await self.standardise(self.plan.train.pieces, self._centre)
+        size = self.size(self.encoder)
+        await self._learn(size)
         explained, active, dead = await self._measure()
-        codes = await run_step(self.bulk, self.encoder, size.update_tokens, self._read)
-        losses = await self._losses(codes) if self.losses else None
-        return CodesOutcome(codes, explained, active, dead, losses, on_disk, time.monotonic() - began)
+        codes = await self.steps.result(size.update_tokens, self._read)
+        return CodesOutcome(codes, explained, active, dead, await self._losses(codes))
 
-    async def _fill(self, size: CodesSize, *, on_disk: bool) -> None:
-        """Computes the states, which are read around the mean of those to train on, in units of the distance from it."""
-        plan, device = self.plan, self.encoder.device
-        rows = [row for part in (plan.train, plan.dev) for row in part.rows]
-        states = await self.bulk.compute(partial(SpanStates, (plan.pieces, 1, size.hidden), device, on_disk=on_disk))
-        self._states = states
-        report = partial(self._report, 0, total=len(rows))
-        await fill(states.add, self.bulk, self.encoder, rows, self.edits(), report)
-        await bring(self.bulk, self.encoder, states)
-        await each(self.bulk, self.encoder, states, slice(0, plan.train.pieces), states.measure)
+    def _centre(self, train: int) -> None:
+        """Reads states around the mean of those to train on, in units of the distance from it."""
+        states = self.states
+        states.standardise(train)
+        distance = torch.where(states.scale > 0, 1 / states.scale.double().square(), 0).sum().sqrt().clamp(min=1e-12)
+        states.scale = torch.full_like(states.scale, float(1 / distance))
 
-        def centre() -> None:
-            states.standardise(plan.train.pieces)
-            distance = torch.where(states.scale > 0, 1 / states.scale.double().square(), 0).sum().sqrt().clamp(min=1e-12)
-            states.scale = torch.full_like(states.scale, float(1 / distance))
-
-        await run_step(self.bulk, self.encoder, 1, centre)
-
-    async def _train(self, size: CodesSize) -> None:
+    async def _learn(self, size: CodesSize) -> None:
         pieces, epochs, seed = self.plan.train.pieces, self.settings.epochs, self.plan.query.seed
         generator = np.random.default_rng([seed, 2])
         steps = epochs * math.ceil(pieces / BATCH)
         make = partial(CodesTraining, size, self.settings.rate, steps, seed)
-        self._training = await run_step(self.bulk, self.encoder, size.update_tokens, make)
+        self._training = await self.steps.result(size.update_tokens, make)
         for epoch in range(epochs):
-            self._report(1, epoch, epochs)
+            self.tell(TRAINING, epoch, epochs)
             order = torch.from_numpy(generator.permutation(pieces))
-            await run_steps(self.bulk, self.encoder, (step for batch in order.split(BATCH) for step in self._steps(batch)))
-        self._report(1, epochs, epochs)
+            await self.steps.run(step for batch in order.split(BATCH) for step in self._steps(batch))
+        self.tell(TRAINING, epochs, epochs)
 
     def _steps(self, batch: torch.Tensor) -> Iterable[Step]:
         size = self._training.size
@@ -154,7 +119,7 @@ class CodesRun:
         yield Step(size.update_tokens, self._training.update)
 
     def _accumulate(self, part: torch.Tensor, pieces: int) -> None:
-        self._training.accumulate(self._states.read(part)[:, 0], pieces)
+        self._training.accumulate(self.states.read(part)[:, 0], pieces)
 
     async def _measure(self) -> tuple[float, float, int]:
         """Sets the threshold. Returns the share of variance explained and the mean number of active codes, over the dev pieces,
@@ -181,10 +146,10 @@ class CodesRun:
             sums.add_(torch.stack([part.double() for part in parts]))
 
         await self._pass(slice(0, train), compete)
-        await run_step(self.bulk, self.encoder, 1, threshold)
+        await self.steps.result(1, threshold)
         await self._pass(slice(0, train), use)
         await self._pass(slice(train, self.plan.pieces), explain)
-        (error, whole, active), alive = await run_step(self.bulk, self.encoder, 1, lambda: (sums.tolist(), int(used.sum())))
+        (error, whole, active), alive = await self.steps.result(1, lambda: (sums.tolist(), int(used.sum())))
         if not math.isfinite(error):
             raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
         explained = 1 - error / whole if whole else 0.0
@@ -196,14 +161,13 @@ class CodesRun:
 
         def step(part: slice) -> None:
             with torch.no_grad():
-                work(self._states.read(part)[:, 0])
+                work(self.states.read(part)[:, 0])
 
-        steps = (Step(2 * size.part_tokens, partial(step, part)) for part in slices(chosen, size.part))
-        await run_steps(self.bulk, self.encoder, steps)
+        await self.steps.run(Step(2 * size.part_tokens, partial(step, part)) for part in slices(chosen, size.part))
 
     def _read(self) -> TrainedCodes:
         """Returns the codes for states as they are: z and the threshold are multiplied by the distance of states."""
-        training, states = self._training, self._states
+        training, states = self._training, self.states
         distance = float(1 / states.scale[0, 0])
         encoder, biases, decoder = (
             values.detach().float().cpu().numpy() for values in (training.encoder, training.biases, training.decoder)
@@ -212,8 +176,10 @@ class CodesRun:
         return TrainedCodes(encoder, (biases * distance).astype(np.float32), training.threshold * distance, decoder, mean)
 
     async def _losses(self, codes: TrainedCodes) -> tuple[float, float, float, float] | None:
-        """Returns the losses at the masked dev pieces; None if there are none."""
-        layer, where = self.plan.query.layers[0], Where(PositionKind.NOT_SPECIAL, self.tokenizer, "layer")
+        """Returns the losses at the masked dev pieces; None if there are none, or none can be had."""
+        if not self._has_losses:
+            return None
+        layer, where = self.plan.query.layers[0], Where(PositionKind.NOT_SPECIAL, self.plan.tokenizer, "layer")
         changes: list[tuple[Change, ...]] = [
             (),
             (codes.reconstruction(layer, where),),
@@ -239,17 +205,17 @@ class CodesRun:
             async for found in results:
                 sums[rows[done][2]] -= found.asked_logs.sum(dtype=np.float64)
                 done += 1
-                self._report(2, done, len(rows))
+                self.tell(LOSSES, done, len(rows))
         pieces = sum(len(places) for places, _ in part.hidden)
         if not pieces:
             return None
         as_is, coded, mean, zero = (sums / pieces).tolist()
         return as_is, coded, mean, zero
 
-    def _report(self, part: int, done: int, total: int) -> None:
-        self.report(CodesProgress(part, done, total))
-
-
-def codes_size(encoder: Encoder, settings: CodesSettings) -> CodesSize:
-    """Returns the size of a training."""
-    return CodesSize(encoder.shape.hidden_size, settings.codes, settings.active, encoder.device)
+    @property
+    def _has_losses(self) -> bool:
+        """True if the model predicts masked pieces, and its states can be changed before the layer."""
+        encoder, layer = self.encoder, self.plan.query.layers[0]
+        last = encoder.shape.layers - 1
+        changes = isinstance(encoder, ChangesSites) and not encoder.site_refusal(Site.STATE, min(layer, last))
+        return changes and encoder.capabilities.masked_lm

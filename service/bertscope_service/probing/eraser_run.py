@@ -5,9 +5,8 @@ For a layer, the map is found, and probes are trained on states as they are, aft
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 
@@ -17,16 +16,14 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.edits import Edits
-from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import slices, step_tokens
 from bertscope_service.probing.erasers import Eraser, Moments, leace, orthogonal, random_subspace, with_probe
 from bertscope_service.probing.kinds import Size
 from bertscope_service.probing.lbfgs import LbfgsProbes
-from bertscope_service.probing.outcome import Progress, Report
-from bertscope_service.probing.states import SpanStates
+from bertscope_service.probing.sizes import states_shape
+from bertscope_service.probing.skeleton import TRAINING, Training
+from bertscope_service.probing.steps import Step
 from bertscope_service.probing.training import Settings
-from bertscope_service.probing.work import Step, run_step, run_steps, standardised_states
 
 PROBES = Settings(max_epochs=800, to_minimum=True)
 """How probes are trained: to the minimum of what scikit-learn's LogisticRegression minimises with C = 1."""
@@ -68,37 +65,27 @@ class LayerEraser:
     correct: tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErasersTrained:
-    """The result of TrainEraser: the erasers of all layers, in order."""
+class EraserTraining(Training[ProbePlan, EraserSettings, list[LayerEraser]]):
+    """One TrainEraser call, of so many classes. It finds the erasers of all layers, in order."""
 
-    layers: list[LayerEraser]
-    on_disk: bool
-    seconds: float
+    _labels: torch.Tensor
 
+    def __init__(self, plan: ProbePlan, settings: EraserSettings, *, classes: int) -> None:
+        super().__init__(plan, settings)
+        self.classes = classes
 
-@dataclass(slots=True, eq=False)
-class EraserTraining:
-    """One TrainEraser call: its plan, its number of classes, and how it is run. `report` is told the progress."""
+    def shape(self, encoder: Encoder) -> tuple[int, int, int]:
+        return states_shape(self.plan, encoder)
 
-    encoder: Encoder
-    plan: ProbePlan
-    classes: int
-    settings: EraserSettings
-    bulk: BulkRunner
-    edits: Edits | None
-    report: Report
-    _states: SpanStates = field(init=False)
-    _labels: torch.Tensor = field(init=False)
+    def needed_bytes(self, encoder: Encoder) -> int:
+        hidden, rank = encoder.shape.hidden_size, self.settings.rank
+        size = Size(3, hidden, 1, self.classes, device=encoder.device)
+        maps = 2 * 8 * len(self.plan.query.layers) * hidden * (2 * rank + 1)
+        probe = LbfgsProbes.bytes(size) + LbfgsProbes.step_bytes(size, len(self.plan.train.labels))
+        return SQUARES * 8 * hidden**2 + maps + probe
 
-    async def run(self, *, on_disk: bool) -> ErasersTrained:
-        """Computes states and finds the maps. Raises FailedPrecondition if the states are not finite, or the disk is full."""
-        began = time.monotonic()
-
-        def report(done: int, total: int) -> None:
-            self.report(Progress(training=False, done=done, total=total))
-
-        self._states = await standardised_states(self.bulk, self.encoder, self.plan, self.edits, report, on_disk=on_disk)
+    async def train(self) -> list[LayerEraser]:
+        await self.standardise(len(self.plan.train.labels))
         labels = np.concatenate([part.labels for part in self.plan.parts])
         self._labels = torch.from_numpy(labels).to(self.encoder.device)
         found = []
@@ -109,19 +96,19 @@ class EraserTraining:
             # The probe of erased states is at its minimum first; the steps of the others are one product then.
             read = await self._reader(index, [eraser, orthogonal(np.zeros((self._hidden, 0))), random])
             after, before, by_chance = await self._correct(await self._fit(read, 3, PROBES), read, self._part(2))
-            mean = await run_step(self.bulk, self.encoder, 1, partial(self._mean, index))
+            mean = await self.steps.result(1, partial(self._mean, index))
             found.append(LayerEraser(eraser, random, mean, (before, after, by_chance)))
         self._show(len(found), 0)
-        return ErasersTrained(found, on_disk, time.monotonic() - began)
+        return found
 
     @property
     def _hidden(self) -> int:
-        return int(self._states.values.shape[2])
+        return int(self.states.values.shape[2])
 
     def _show(self, layers: int, directions: int) -> None:
         most = self.settings.rank
         total = most * len(self.plan.query.layers)
-        self.report(Progress(training=True, done=most * layers + directions, total=total))
+        self.tell(TRAINING, most * layers + directions, total)
 
     def _part(self, number: int) -> slice:
         """Returns the spans of train (0), dev (1) or test (2)."""
@@ -129,18 +116,18 @@ class EraserTraining:
         return slice(ends[number], ends[number + 1])
 
     def _mean(self, index: int) -> NDArray[np.float32]:
-        return np.asarray(self._states.mean[index].cpu().numpy())
+        return np.asarray(self.states.mean[index].cpu().numpy())
 
     async def _leace(self, index: int) -> Eraser:
         """Returns the map of LEACE for the layer with this index."""
-        moments, size = Moments(self._states.mean[index], self.classes), self._size(1)
+        moments, size = Moments(self.states.mean[index], self.classes), self._size(1)
 
         def add(chosen: slice) -> None:
-            moments.add(self._states.raw(chosen, index), self._labels[chosen])
+            moments.add(self.states.raw(chosen, index), self._labels[chosen])
 
         parts = slices(self._part(0), size.surveyed)
-        await self._work(Step(step_tokens(2 * size.surveyed * size.hidden**2), partial(add, part)) for part in parts)
-        covariances = await run_step(self.bulk, self.encoder, step_tokens(0, 2 * size.hidden**2), moments.covariances)
+        await self.steps.run(Step(step_tokens(2 * size.surveyed * size.hidden**2), partial(add, part)) for part in parts)
+        covariances = await self.steps.result(step_tokens(0, 2 * size.hidden**2), moments.covariances)
         return await self.bulk.compute(partial(leace, *covariances))
 
     async def _inlp(self, index: int) -> Eraser:
@@ -154,7 +141,7 @@ class EraserTraining:
             (correct,) = await self._correct(probe, read, dev)
             if correct <= majority:
                 break
-            weights = await run_step(self.bulk, self.encoder, 1, partial(self._weights, probe, index))
+            weights = await self.steps.result(1, partial(self._weights, probe, index))
             wider = await self.bulk.compute(partial(with_probe, basis, weights, self.settings.rank))
             if wider.shape == basis.shape:
                 break
@@ -164,14 +151,14 @@ class EraserTraining:
 
     def _weights(self, probe: LbfgsProbes, index: int) -> NDArray[np.float64]:
         """Returns what a probe reads of states that are not standardised, [hidden, classes]."""
-        weights = probe.parameters[0][0, :, 0].double() * self._states.scale[index, :, None]
+        weights = probe.parameters[0][0, :, 0].double() * self.states.scale[index, :, None]
         return np.asarray(weights.cpu().numpy())
 
     async def _reader(self, index: int, erasers: Sequence[Eraser]) -> Read:
         """Returns the reader of the standardised states of a layer after each of some maps."""
 
         def place() -> list[tuple[torch.Tensor, torch.Tensor]]:
-            scale = self._states.scale[index].double()
+            scale = self.states.scale[index].double()
             inverse = torch.where(scale > 0, 1 / scale, 0)
 
             def placed(values: NDArray[np.float64], factor: torch.Tensor) -> torch.Tensor:
@@ -179,10 +166,10 @@ class EraserTraining:
 
             return [(placed(one.right, inverse).T, placed(one.left.T, scale)) for one in erasers]
 
-        maps = await run_step(self.bulk, self.encoder, self._cost(1, len(erasers)), place)
+        maps = await self.steps.result(self._cost(1, len(erasers)), place)
 
         def read(chosen: slice) -> torch.Tensor:
-            states = self._states.read(chosen, slice(index, index + 1))
+            states = self.states.read(chosen, slice(index, index + 1))
             return torch.cat([states - (states @ right) @ left for right, left in maps], dim=1)
 
         return read
@@ -201,18 +188,18 @@ class EraserTraining:
         def survey(chosen: slice) -> None:
             probe.survey(read(chosen))
 
-        probe = await run_step(self.bulk, self.encoder, step_tokens(0, size.values), make)
+        probe = await self.steps.result(step_tokens(0, size.values), make)
         if probe.surveys:
             square = count * size.hidden**2
             surveyed = self._cost(size.surveyed, count) + step_tokens(size.surveyed * square)
-            await self._work(Step(surveyed, partial(survey, part)) for part in slices(train, size.surveyed))
+            await self.steps.run(Step(surveyed, partial(survey, part)) for part in slices(train, size.surveyed))
             inverted = step_tokens(size.hidden**3)
-            await self._work(Step(inverted, partial(probe.prepare, number)) for number in range(count))
+            await self.steps.run(Step(inverted, partial(probe.prepare, number)) for number in range(count))
         tokens, more = probe.step_tokens(batch) + self._cost(batch, count), True
         while more:
-            await self._work(Step(tokens, partial(learn, part)) for part in slices(train, batch))
-            more = await run_step(self.bulk, self.encoder, probe.end_tokens, partial(probe.end_epoch, probe.best_dev))
-        await self._work([Step(step_tokens(0, size.values), probe.end)])
+            await self.steps.run(Step(tokens, partial(learn, part)) for part in slices(train, batch))
+            more = await self.steps.result(probe.end_tokens, partial(probe.end_epoch, probe.best_dev))
+        await self.steps.run([Step(step_tokens(0, size.values), probe.end)])
         return probe
 
     async def _correct(self, probes: LbfgsProbes, read: Read, part: slice) -> list[int]:
@@ -224,7 +211,7 @@ class EraserTraining:
             np.add(correct, found[:, 0].cpu().numpy(), out=correct)
 
         tokens = step_tokens(size.evaluated * size.products) + self._cost(size.evaluated, size.layers)
-        await self._work(Step(tokens, partial(count, chosen)) for chosen in slices(part, size.evaluated))
+        await self.steps.run(Step(tokens, partial(count, chosen)) for chosen in slices(part, size.evaluated))
         return list(correct.tolist())
 
     def _size(self, count: int) -> Size:
@@ -233,15 +220,3 @@ class EraserTraining:
     def _cost(self, spans: int, maps: int) -> int:
         """Returns the tokens that so many maps of so many states count as."""
         return step_tokens(2 * maps * spans * self._hidden * self.settings.rank)
-
-    async def _work(self, steps: Iterable[Step]) -> None:
-        await run_steps(self.bulk, self.encoder, steps)
-
-
-def eraser_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: EraserSettings) -> int:
-    """Returns the memory that finding the maps takes beside the states, approximately."""
-    hidden = encoder.shape.hidden_size
-    size = Size(3, hidden, 1, classes, device=encoder.device)
-    maps = 2 * 8 * len(plan.query.layers) * hidden * (2 * settings.rank + 1)
-    probe = LbfgsProbes.bytes(size) + LbfgsProbes.step_bytes(size, len(plan.train.labels))
-    return SQUARES * 8 * hidden**2 + maps + probe

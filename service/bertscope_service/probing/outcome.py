@@ -1,8 +1,7 @@
-"""The progress and the result of TrainProbe."""
+"""The result of TrainProbe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,20 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.probing.training import Score
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """`done` of `total` texts were run, or epochs trained (`training`); the best share of dev spans that is answered
-    correctly."""
-
-    training: bool
-    done: int
-    total: int
-    accuracy: float = 0.0
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,5 +46,3 @@ class Trained:
     confusion: NDArray[np.int64]
     variances: NDArray[np.float64] | None
     weights: tuple[NDArray[np.float32], ...]
-    on_disk: bool
-    seconds: float

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,45 +12,42 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.probes import ProbePlan
 from bertscope_service.encoders.base import Encoder
-from bertscope_service.encoders.edits import Edits
-from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.probing.blocks import placed, slices, step_tokens
 from bertscope_service.probing.kinds import Size, mixing_shares
-from bertscope_service.probing.outcome import Outcome, Progress, Report, Trained
-from bertscope_service.probing.sizes import probe_sizes, probes_kind
-from bertscope_service.probing.states import SpanStates
+from bertscope_service.probing.outcome import Outcome, Trained
+from bertscope_service.probing.sizes import probe_bytes, probe_sizes, probes_kind, states_shape
+from bertscope_service.probing.skeleton import TRAINING, Training
+from bertscope_service.probing.steps import Step
 from bertscope_service.probing.training import AdamProbes, Probes, Score, Settings
-from bertscope_service.probing.work import Step, each, run_step, run_steps, standardised_states
 
 SHOWN_EPOCHS = 10
 """So often are probes that go to the minimum evaluated on the dev spans, for the progress."""
 
 
-@dataclass(slots=True, eq=False)
-class ProbeTraining:
-    """One TrainProbe call: its plan, its number of classes, and how it is run. `report` is told the progress."""
+class ProbeTraining(Training[ProbePlan, Settings, Trained]):
+    """One TrainProbe call. `outputs`: its number of classes, or 1 for numbers."""
 
-    encoder: Encoder
-    plan: ProbePlan
-    classes: int
-    settings: Settings
-    bulk: BulkRunner
-    edits: Edits | None
-    report: Report
-    _states: SpanStates = field(init=False)
-    _labels: torch.Tensor = field(init=False)
-    _numbers: NDArray[Any] = field(init=False)
-    _trained: list[Probes] = field(init=False)
+    _labels: torch.Tensor
+    _numbers: NDArray[Any]
+    _trained: list[Probes]
 
-    async def run(self, *, on_disk: bool, weights: bool) -> Trained:
-        """Computes states and trains probes. Raises FailedPrecondition if the states are not finite, or the disk is full."""
-        began = time.monotonic()
+    def __init__(self, plan: ProbePlan, settings: Settings, *, outputs: int, weights: bool) -> None:
+        super().__init__(plan, settings, weights=weights)
+        self.outputs = outputs
+
+    def shape(self, encoder: Encoder) -> tuple[int, int, int]:
+        return states_shape(self.plan, encoder)
+
+    def needed_bytes(self, encoder: Encoder) -> int:
+        return probe_bytes(self.plan, encoder, self.outputs, self.settings)
+
+    def joined(self, found: NDArray[np.float32]) -> NDArray[np.float32]:
+        # Of pairs: all first spans, then all second ones, become vectors [pairs, layers, 2 hidden].
+        return np.concatenate(np.split(found, 2), axis=2) if self.plan.query.pairs else found
+
+    async def train(self) -> Trained:
         train, dev, test = (len(part.labels) for part in self.plan.parts)
-
-        def report(done: int, total: int) -> None:
-            self.report(Progress(training=False, done=done, total=total))
-
-        self._states = await standardised_states(self.bulk, self.encoder, self.plan, self.edits, report, on_disk=on_disk)
+        await self.standardise(train)
         labels = await self.bulk.compute(self._all_labels)
         self._numbers, self._labels = labels, torch.from_numpy(labels).to(self.encoder.device)
         regression = self.settings.regression
@@ -63,18 +58,18 @@ class ProbeTraining:
         best_layer = int(probes.dev.loss[:, 0].argmin())
         scored = tested or slice(train, train + dev)
         confusion = np.zeros((0, 0), np.int64) if regression else await self._confusion(scored, best_layer)
-        kept = await self._weights() if weights else ()
+        kept = await self._weights() if self.weights else ()
         mix, mixing = None, None
         if self.settings.mix:
             mix = await self._outcome(slice(train, train + dev), tested, mix=True)
-            mixing = await run_step(self.bulk, self.encoder, 1, self._mixing)
+            mixing = await self.steps.result(1, self._mixing)
         variances = self._variances(slice(train, train + dev), scored) if regression else None
-        return Trained(probes, mix, mixing, best_layer, confusion, variances, kept, on_disk, time.monotonic() - began)
+        return Trained(probes, mix, mixing, best_layer, confusion, variances, kept)
 
     async def _prepare(self, train: int) -> None:
         """Standardises all states, makes the probes, and shows them the states of training spans."""
-        await each(self.bulk, self.encoder, self._states, slice(0, self.plan.spans), self._states.settle)
-        self._states.end_settling()
+        await self.each(slice(0, self.plan.spans), self.states.settle)
+        self.states.end_settling()
         seeds = self.settings.seeds * 2
         self._trained = []
 
@@ -82,18 +77,20 @@ class ProbeTraining:
             own = seeds[size.block.groups]
             self._trained.append(probes_kind(size)(size, train, self.settings, own, self.encoder.device))
 
-        sizes = probe_sizes(self.plan, self.encoder, self.classes, self.settings)
-        await self._work(Step(step_tokens(0, size.values), partial(make, size)) for size in sizes)
+        sizes = probe_sizes(self.plan, self.encoder, self.outputs, self.settings)
+        await self.steps.run(Step(step_tokens(0, size.values), partial(make, size)) for size in sizes)
         for probes in (one for one in self._trained if one.surveys):
             size = probes.size
             square = size.layers * size.hidden**2
             parts = slices(slice(0, train), size.surveyed)
-            await self._work(Step(step_tokens(size.surveyed * square), partial(self._survey, probes, part)) for part in parts)
+            await self.steps.run(
+                Step(step_tokens(size.surveyed * square), partial(self._survey, probes, part)) for part in parts
+            )
             cost = step_tokens(size.hidden**3)
-            await self._work(Step(cost, partial(probes.prepare, layer)) for layer in range(size.layers))
+            await self.steps.run(Step(cost, partial(probes.prepare, layer)) for layer in range(size.layers))
 
     def _survey(self, probes: Probes, chosen: slice) -> None:
-        probes.survey(self._states.read(chosen, probes.size.read_layers))
+        probes.survey(self.states.read(chosen, probes.size.read_layers))
 
     def _all_labels(self) -> NDArray[Any]:
         """Returns the labels of all spans, int64 [spans, groups], or the standardised numbers, float32."""
@@ -116,11 +113,11 @@ class ProbeTraining:
         going, epoch, best = self._trained, 0, 0.0
         scores: dict[Probes, Score] = {}
         while going:
-            self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
+            self.tell(TRAINING, epoch, settings.max_epochs, best)
             chosen: Sequence[slice | torch.Tensor] = list(slices(slice(0, train), batch))
             if shuffled:
                 chosen = torch.randperm(train, generator=generator, dtype=torch.int64, device="cpu").split(batch)
-            await self._work(
+            await self.steps.run(
                 Step(probes.step_tokens(batch), partial(self._step, probes, part)) for part in chosen for probes in going
             )
             epoch, others = epoch + 1, []
@@ -129,10 +126,10 @@ class ProbeTraining:
                     scores[probes] = await self._evaluate(probes, dev)
                 best = max(best, self._accuracy(probes, scores[probes], dev))
                 end = partial(probes.end_epoch, scores[probes])
-                others += [probes] * await run_step(self.bulk, self.encoder, probes.end_tokens, end)
+                others += [probes] * await self.steps.result(probes.end_tokens, end)
             going = others
-        self.report(Progress(training=True, done=epoch, total=settings.max_epochs, accuracy=best))
-        await self._work(Step(step_tokens(0, one.size.values), one.end) for one in self._trained)
+        self.tell(TRAINING, epoch, settings.max_epochs, best)
+        await self.steps.run(Step(step_tokens(0, one.size.values), one.end) for one in self._trained)
 
     def _accuracy(self, probes: Probes, score: Score, dev: slice) -> float:
         """Returns the best share of dev spans that a probe of a block answers correctly, or R^2; control tasks don't count."""
@@ -152,7 +149,7 @@ class ProbeTraining:
             of_dev = [await self._evaluate(probes, dev) for probes in trained]
         of_test = [await self._evaluate(probes, test) for probes in trained] if test else None
         parts = [probes.size.block for probes in trained]
-        read = [await run_step(self.bulk, self.encoder, 1, partial(_gradient, probes)) for probes in trained]
+        read = [await self.steps.result(1, partial(_gradient, probes)) for probes in trained]
         gradients = [gradient for gradient in read if gradient is not None]
 
         def whole(scores: Sequence[Score]) -> Score:
@@ -177,18 +174,18 @@ class ProbeTraining:
         def step(probes: Probes, chosen: slice) -> None:
             size, own = probes.size, texts[chosen.start - part.start : chosen.stop - part.start]
             groups = max(0, len(self.settings.seeds) - size.first_group)
-            states, labels = self._states.read(chosen, size.read_layers), self._labels[chosen, size.block.groups]
+            states, labels = self.states.read(chosen, size.read_layers), self._labels[chosen, size.block.groups]
             np.add.at(found[:, size.block.layers], own, probes.hits(states, labels, groups).T.cpu().numpy())
 
         for probes in trained:
             size = probes.size
             cost = step_tokens(size.evaluated * size.products)
-            await self._work(Step(cost, partial(step, probes, chosen)) for chosen in slices(part, size.evaluated))
+            await self.steps.run(Step(cost, partial(step, probes, chosen)) for chosen in slices(part, size.evaluated))
         return found.T
 
     def _step(self, probes: Probes, chosen: slice | torch.Tensor) -> None:
         placed = chosen if isinstance(chosen, slice) else chosen.to(self._labels.device)
-        probes.step(self._states.read(chosen, probes.size.read_layers), self._labels[placed, probes.size.block.groups])
+        probes.step(self.states.read(chosen, probes.size.read_layers), self._labels[placed, probes.size.block.groups])
 
     async def _evaluate(self, probes: Probes, part: slice) -> Score:
         """Evaluates the probes of a block on the spans of a part."""
@@ -196,27 +193,27 @@ class ProbeTraining:
         score = Score(np.zeros((size.layers, size.groups), dtype=np.int64), np.zeros((size.layers, size.groups)))
 
         def step(chosen: slice) -> None:
-            states = self._states.read(chosen, size.read_layers)
+            states = self.states.read(chosen, size.read_layers)
             correct, losses = probes.evaluate(states, self._labels[chosen, size.block.groups])
             np.add(score.correct, correct.cpu().numpy(), out=score.correct)
             np.add(score.loss, losses.cpu().numpy(), out=score.loss)
 
         cost = step_tokens(size.evaluated * size.products)
-        await self._work(Step(cost, partial(step, chosen)) for chosen in slices(part, size.evaluated))
+        await self.steps.run(Step(cost, partial(step, chosen)) for chosen in slices(part, size.evaluated))
         np.divide(score.loss, part.stop - part.start, out=score.loss)
         return score
 
     async def _confusion(self, part: slice, layer: int) -> NDArray[np.int64]:
         """Counts the spans of a part by their class and the answer of the first probe of a layer."""
-        counts = np.zeros((self.classes, self.classes), dtype=np.int64)
+        counts = np.zeros((self.outputs, self.outputs), dtype=np.int64)
         probes = next(one for one in self._first() if layer < one.size.block.layers.stop)
         own = layer - probes.size.first_layer
 
         def step(chosen: slice) -> None:
-            answers = probes.answers(self._states.read(chosen, slice(layer, layer + 1)), own, 0)
+            answers = probes.answers(self.states.read(chosen, slice(layer, layer + 1)), own, 0)
             np.add.at(counts, (self._labels[chosen, 0].cpu().numpy(), answers.cpu().numpy()), 1)
 
-        await each(self.bulk, self.encoder, self._states, part, step)
+        await self.each(part, step)
         return counts
 
     def _first(self) -> list[Probes]:
@@ -230,8 +227,8 @@ class ProbeTraining:
         def step(probes: Probes) -> None:
             layers = probes.size.block.layers
             found = [values[:, :, 0].detach() for values in probes.parameters]
-            weights = found[0] * self._states.scale[layers, :, None]
-            moved = (self._states.mean[layers, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
+            weights = found[0] * self.states.scale[layers, :, None]
+            moved = (self.states.mean[layers, :, None].double() * weights.double()).sum(dim=1, keepdim=True)
             found[:2] = weights, (found[1] - moved).float()
             if self.settings.regression:
                 # A number is its mean plus its deviation times the last layer's output.
@@ -239,7 +236,7 @@ class ProbeTraining:
                 found[-2:] = found[-2] * deviation, (found[-1].double() * deviation + mean).float()
             parts.append([(own if index % 2 == 0 else own[:, 0]).cpu().numpy() for index, own in enumerate(found)])
 
-        await self._work(Step(step_tokens(0, 4 * one.size.values), partial(step, one)) for one in self._first())
+        await self.steps.run(Step(step_tokens(0, 4 * one.size.values), partial(step, one)) for one in self._first())
         return await self.bulk.compute(lambda: tuple(map(np.concatenate, zip(*parts, strict=True))))
 
     def _mixing(self) -> NDArray[np.float64]:
@@ -249,9 +246,6 @@ class ProbeTraining:
             mixing, scale = (values.detach() for values in probes.parameters[:2])
             found.append(torch.cat([scale[-1], mixing_shares(mixing, probes.size.first_layer)[-1]])[..., 0])
         return torch.cat(found, dim=1).T.double().cpu().numpy()
-
-    async def _work(self, steps: Iterable[Step]) -> None:
-        await run_steps(self.bulk, self.encoder, steps)
 
 
 def _gradient(probes: Probes) -> NDArray[np.float64] | None:

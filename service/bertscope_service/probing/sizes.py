@@ -32,9 +32,9 @@ def probe_bytes(plan: ProbePlan, encoder: Encoder, classes: int, settings: Setti
     return kept + max(probes_kind(size).step_bytes(size, items) for size in sizes)
 
 
-def state_bytes(plan: ProbePlan, encoder: Encoder) -> int:
-    """Returns the size of the states of a plan's spans, bytes."""
-    return 4 * plan.spans * len(plan.query.layers) * vector_size(plan, encoder)
+def states_shape(plan: ProbePlan, encoder: Encoder) -> tuple[int, int, int]:
+    """Returns the shape of the states of a plan's spans: spans, layers, and length."""
+    return plan.spans, len(plan.query.layers), vector_size(plan, encoder)
 
 
 def vector_size(plan: ProbePlan, encoder: Encoder) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,13 +14,11 @@ from bertscope_service.analyses.observers.lens import logits_of
 from bertscope_service.analyses.training_pieces import PiecesPlan
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.decomposition import decomposition_of
-from bertscope_service.encoders.edits import Edits
-from bertscope_service.engine.bulk import BulkRunner
 from bertscope_service.errors import FailedPrecondition
 from bertscope_service.probing.blocks import step_tokens
-from bertscope_service.probing.states import SpanStates
+from bertscope_service.probing.skeleton import NOT_FINITE, TRAINING, Training
+from bertscope_service.probing.steps import Step
 from bertscope_service.probing.tuned_lens import BATCH, COPIES, Head, LensFits, LensSize, TranslatorTraining
-from bertscope_service.probing.work import NOT_FINITE, Step, bring, fill, run_step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +31,6 @@ class TunedLensSettings:
     patience: int
 
 
-@dataclass(frozen=True, slots=True)
-class TunedLensProgress:
-    """`done` of `total` texts were run, or epochs trained (`training`); the mean of the lowest divergences so far."""
-
-    training: bool
-    done: int
-    total: int
-    divergence: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class TunedLensTrained:
     """The result of TrainLens. steps: int64 [layers], those that made the kept maps. maps: float32 [layers, hidden + 1,
@@ -54,67 +41,57 @@ class TunedLensTrained:
     steps: NDArray[np.int64]
     maps: NDArray[np.float32] | None
     epochs: int
-    on_disk: bool
-    seconds: float
 
 
-@dataclass(slots=True, eq=False)
-class TunedLensTraining:
-    """One TrainLens call: its plan, and how it is run. `report` is told the progress."""
+class TunedLensTraining(Training[PiecesPlan, TunedLensSettings, TunedLensTrained]):
+    """One TrainLens call. `weights`: whether the maps are asked for."""
 
-    encoder: Encoder
-    plan: PiecesPlan
-    settings: TunedLensSettings
-    bulk: BulkRunner
-    edits: Edits | None
-    report: Callable[[TunedLensProgress], None]
-    _states: SpanStates = field(init=False)
-    _maps: TranslatorTraining = field(init=False)
+    _maps: TranslatorTraining
 
-    async def run(self, *, on_disk: bool, weights: bool) -> TunedLensTrained:
-        """Computes states and trains maps. Raises FailedPrecondition if states or scores are not finite, or for a full disk."""
-        began, plan, device = time.monotonic(), self.plan, self.encoder.device
-        size = lens_size(plan, self.encoder)
-        shape = (plan.pieces, size.layers + 1, size.hidden)
-        self._states = await self.bulk.compute(partial(SpanStates, shape, device, on_disk=on_disk))
-        self._states.scale = torch.ones_like(self._states.scale)  # The head reads states as they are.
-        rows = [row for part in (plan.train, plan.dev) for row in part.rows]
+    def shape(self, encoder: Encoder) -> tuple[int, int, int]:
+        return self.plan.pieces, len(self.plan.query.layers), encoder.shape.hidden_size
 
-        def report(done: int) -> None:
-            self.report(TunedLensProgress(training=False, done=done, total=len(rows)))
+    def size(self, encoder: Encoder) -> LensSize:
+        """Returns the size of the training."""
+        shape = encoder.shape
+        return LensSize(len(self.plan.query.layers) - 1, shape.hidden_size, shape.vocabulary_size, encoder.device)
 
-        await fill(self._states.add, self.bulk, self.encoder, rows, self.edits, report)
-        await bring(self.bulk, self.encoder, self._states)
+    def needed_bytes(self, encoder: Encoder) -> int:
+        return self.size(encoder).bytes
+
+    async def train(self) -> TunedLensTrained:
+        size = self.size(self.encoder)
+        self.states.scale = torch.ones_like(self.states.scale)  # The head reads states as they are.
         cost = step_tokens(0, COPIES * size.layers * size.hidden**2)
-        await self._work([Step(cost, partial(self._prepare, size))])
-        await self._train()
+        await self.steps.run([Step(cost, partial(self._prepare, size))])
+        await self._learn()
         maps, before = self._maps, self._maps.before
         if before is None:
             raise RuntimeError("maps were not judged")
-        found = await run_step(self.bulk, self.encoder, 1, lambda: maps.best.cpu().numpy()) if weights else None
-        return TunedLensTrained(before, maps.after, maps.best_steps, found, maps.epoch, on_disk, time.monotonic() - began)
+        found = await self.steps.result(1, lambda: maps.best.cpu().numpy()) if self.weights else None
+        return TunedLensTrained(before, maps.after, maps.best_steps, found, maps.epoch)
 
     def _prepare(self, size: LensSize) -> None:
         head, settings = head_of(self.encoder, self.settings.normalise), self.settings
         self._maps = TranslatorTraining(size, head, self.encoder.device, settings.rate, settings.patience)
 
-    async def _train(self) -> None:
+    async def _learn(self) -> None:
         maps, train, most = self._maps, self.plan.train.pieces, self.settings.max_epochs
         generator = np.random.default_rng([self.plan.query.seed, 2])
         more = await self._judge()
         while True:
             best = float(maps.after.divergence.mean())
-            self.report(TunedLensProgress(training=True, done=maps.epoch, total=most, divergence=best))
+            self.tell(TRAINING, maps.epoch, most, best)
             if not more or maps.epoch >= most:
                 break
             order = torch.from_numpy(generator.permutation(train))
-            await self._work(step for batch in order.split(BATCH) for step in self._steps(batch))
+            await self.steps.run(step for batch in order.split(BATCH) for step in self._steps(batch))
             more = await self._judge()
 
     async def _judge(self) -> bool:
         """Judges the maps. Returns whether any may still get better."""
         judge = partial(self._maps.judge, await self._fits())
-        return await run_step(self.bulk, self.encoder, step_tokens(0, 2 * self._maps.maps.numel()), judge)
+        return await self.steps.result(step_tokens(0, 2 * self._maps.maps.numel()), judge)
 
     def _steps(self, batch: torch.Tensor) -> Iterator[Step]:
         size = self._maps.size
@@ -129,8 +106,8 @@ class TunedLensTraining:
     def _read(self, part: torch.Tensor, layers: slice) -> torch.Tensor:
         """Returns the states of some pieces in some layers, and in the last."""
         if layers.stop - layers.start == self._maps.size.layers:
-            return self._states.read(part)
-        return torch.cat((self._states.read(part, layers), self._states.read(part, slice(-1, None))), dim=1)
+            return self.states.read(part)
+        return torch.cat((self.states.read(part, layers), self.states.read(part, slice(-1, None))), dim=1)
 
     async def _fits(self) -> LensFits:
         """Returns how layers are read on the dev pieces. Raises FailedPrecondition if a divergence is not finite."""
@@ -144,18 +121,15 @@ class TunedLensTraining:
             agreeing[layers] += equal
 
         pieces = torch.arange(self.plan.train.pieces, self.plan.pieces, dtype=torch.int64, device="cpu")
-        await self._work(Step(size.part_tokens, partial(step, part, layers)) for part, layers in size.parts(pieces))
+        await self.steps.run(Step(size.part_tokens, partial(step, part, layers)) for part, layers in size.parts(pieces))
 
         def read() -> LensFits:
             return LensFits((sums / self.plan.dev.pieces).clamp(min=0).cpu().numpy(), agreeing.cpu().numpy())
 
-        fits = await run_step(self.bulk, self.encoder, 1, read)
+        fits = await self.steps.result(1, read)
         if maps.before is None and not np.isfinite(fits.divergence).all():
             raise FailedPrecondition(NOT_FINITE, "STATES_NOT_FINITE")
         return fits
-
-    async def _work(self, steps: Iterable[Step]) -> None:
-        await run_steps(self.bulk, self.encoder, steps)
 
 
 def head_of(encoder: Encoder, normalise: bool) -> Head:
@@ -171,9 +145,3 @@ def head_of(encoder: Encoder, normalise: bool) -> Head:
         return logits_of(encoder, states)
 
     return head
-
-
-def lens_size(plan: PiecesPlan, encoder: Encoder) -> LensSize:
-    """Returns the size of the training of a plan."""
-    shape = encoder.shape
-    return LensSize(len(plan.query.layers) - 1, shape.hidden_size, shape.vocabulary_size, encoder.device)

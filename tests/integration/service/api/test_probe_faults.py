@@ -56,7 +56,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
 
     async def noted(self: ProbeTraining, *given: Any) -> None:
         await prepare(self, *given)
-        found.extend((weakref.ref(self._states.values), *map(weakref.ref, self._trained)))
+        found.extend((weakref.ref(self.states.values), *map(weakref.ref, self._trained)))
 
     monkeypatch.setattr(ProbeTraining, "_prepare", noted)
     return found

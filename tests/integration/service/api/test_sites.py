@@ -16,6 +16,7 @@ from bertscope.values.vectors import tensor
 from google.protobuf.message import Message
 from numpy.typing import NDArray
 
+from tests.support import probes
 from tests.support.calls import RPCS, call, refusal
 from tests.support.harness import CALL_SECONDS, Host, refused
 from tests.support.hooked import Hooked
@@ -115,6 +116,9 @@ def test_means_and_strengths_are_those_of_reference_texts(host: Host) -> None:
     (told,) = next(one.header.provenance.site_norms for one in replies if one.HasField("header"))
     assert told == pytest.approx(norm, rel=1e-5)
     assert list(call(host, "FillMask", texts=[TEXT]).provenance.site_norms) == []
+    asked = probes.request(layers=[2], max_epochs=1, reference_texts=references, site_interventions=changes[1:])
+    (report,) = (one.report for one in host.representation.TrainProbe(asked) if one.HasField("report"))
+    assert list(report.provenance.site_norms) == [told]
 
 
 def test_attention_that_is_blocked_is_not_shown(host: Host) -> None:
