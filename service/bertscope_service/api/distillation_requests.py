@@ -13,6 +13,7 @@ from bertscope_service.api.checks import check_folder, check_model_id, read_text
 from bertscope_service.api.compression import parse_steps
 from bertscope_service.api.enums import members
 from bertscope_service.api.limits import MAX_PROBE_TEXTS, RequestLimits
+from bertscope_service.api.training import check_total
 from bertscope_service.checkpoints.steps import Int8, PruneMagnitude, Step, Untrain
 from bertscope_service.compression.plan import check_texts, plan
 from bertscope_service.distillation.plan import imitated, spell_layers
@@ -105,15 +106,13 @@ def plan_distillation(request: Request, model: LoadedModel, limits: RequestLimit
 
 def read_texts(request: Request, model: LoadedModel) -> dict[str, list[GivenText]]:
     """Returns the texts of each part, with the numbers of their labels."""
-    texts = sum(len(getattr(request, name)) for name in PARTS)
-    if texts > MAX_PROBE_TEXTS:
-        message = f"train, dev and test have {texts} texts together and one call takes {MAX_PROBE_TEXTS}; leave some out"
-        raise InvalidArgument(TRAIN, message, "TOO_MANY_TEXTS", limit=MAX_PROBE_TEXTS)
+    parts = {name: getattr(request, name) for name in PARTS}
+    check_total(parts, "texts", sum(map(len, parts.values())), MAX_PROBE_TEXTS)
     labels = model.encoder.shape.labels
     found: dict[str, list[GivenText]] = {}
-    for name in PARTS:
+    for name, part in parts.items():
         found[name] = []
-        for index, text in enumerate(getattr(request, name)):
+        for index, text in enumerate(part):
             field, label, kind = f"{name}[{index}]", -1, text.WhichOneof("gold")
             if kind and not model.encoder.capabilities.classification:
                 message = f"{field}.{kind} is for a classifier of one label, and {model.name} is none; leave it out"

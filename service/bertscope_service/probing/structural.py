@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.analyses.tree_probes import Tree
 from bertscope_service.encoders.size_limits import CPU, SizeLimits, size_limits
+from bertscope_service.probing.adam import adam_step
 from bertscope_service.probing.blocks import Block, blocks, step_tokens
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""Adam's."""
 BATCH = 20
 """Texts in a step, as in the paper's code."""
 RATE = 0.03
@@ -212,10 +211,7 @@ class StructuralProbes:
     def update(self) -> None:
         """Takes Adam's step along the gradients added."""
         self._steps += 1
-        first, second = (1 - beta**self._steps for beta in BETAS)
-        self._mean.lerp_(self._gradient, 1 - BETAS[0])
-        self._square.mul_(BETAS[1]).addcmul_(self._gradient, self._gradient, value=1 - BETAS[1])
-        self.maps.sub_(self._rate / first * self._mean / (self._square / second).sqrt_().add_(EPSILON))
+        adam_step(self.maps, self._gradient, (self._mean, self._square), self._rate, self._steps)
         self._gradient.zero_()
 
     @torch.no_grad()

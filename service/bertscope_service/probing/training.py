@@ -26,12 +26,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertscope_service.probing.adam import adam_step
 from bertscope_service.probing.blocks import step_tokens
 from bertscope_service.probing.kinds import Size, kind_of
 from bertscope_service.probing.losses import CrossEntropy, Loss, SquaredError
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""Adam's."""
 MOST = 1_000_000
 """Parameters of a block that Adam trains, unless one probe has more: a step takes some milliseconds on a CPU. The same on all
 devices, for the batch follows from it."""
@@ -202,14 +201,10 @@ class AdamProbes(Probes):
                 if penalised:
                     loss = loss + 0.5 * self._decay * values.square().sum()
             gradients = torch.autograd.grad(loss, parameters)
-        first, second = (1 - beta**self._steps for beta in BETAS)
-        shares = (self._rate / first)[:, None, :, None]
         with torch.no_grad():
             updates = zip(parameters, gradients, self._averages, self._kind.rates, strict=True)
-            for values, gradient, (mean, square), rate in updates:
-                mean.lerp_(gradient, 1 - BETAS[0])
-                square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-                values.sub_(rate * shares * mean / (square / second).sqrt_().add_(EPSILON))
+            for values, gradient, averages, rate in updates:
+                adam_step(values, gradient, averages, self._rate[:, None, :, None], self._steps, scale=rate)
 
     @torch.no_grad()
     def end_epoch(self, dev: Score) -> bool:

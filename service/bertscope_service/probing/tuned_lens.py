@@ -17,10 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertscope_service.encoders.size_limits import CPU, SizeLimits, size_limits
+from bertscope_service.probing.adam import adam_step
 from bertscope_service.probing.blocks import step_tokens
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""Adam's."""
 BATCH = 64
 """Pieces in a step."""
 COPIES = 7
@@ -126,12 +125,9 @@ class TranslatorTraining:
     @torch.no_grad()
     def update(self, layers: slice) -> None:
         """Takes Adam's step along the gradients added, for some layers; the last ones end the step."""
-        first, second = (1 - beta ** (self.steps + 1) for beta in BETAS)
-        gradient, mean, square = self._gradient[layers], self._mean[layers], self._square[layers]
-        mean.lerp_(gradient, 1 - BETAS[0])
-        square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-        self.maps[layers].sub_(self._rate[layers] / first * mean / (square / second).sqrt_().add_(EPSILON))
-        gradient.zero_()
+        averages = self._mean[layers], self._square[layers]
+        adam_step(self.maps[layers], self._gradient[layers], averages, self._rate[layers], self.steps + 1)
+        self._gradient[layers].zero_()
         self.steps += layers.stop == self.size.layers
 
     @torch.no_grad()
