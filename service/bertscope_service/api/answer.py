@@ -165,7 +165,7 @@ class Call:
         def work() -> tuple[T, Conditions]:
             check_fields(request, self.backend.limits)
             interventions = read_interventions(getattr(request, "interventions", ()), self.model)
-            changes = SiteReader(self.model, self.backend.limits, models).read(asked) if asked else ()
+            changes = SiteReader.of(self.model, self.backend.limits, models).read(asked) if asked else ()
             needed = means or interventions.needs_means or any(one.needs_references for one in changes)
             texts = getattr(request, "reference_texts", ())
             check_reference_texts(texts, needed=needed)

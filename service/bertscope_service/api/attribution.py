@@ -23,7 +23,9 @@ from bertscope_service.api.limits import RequestLimits
 from bertscope_service.api.matrices import render_matrix
 from bertscope_service.api.provenance import render_provenance
 from bertscope_service.api.requirements import require_frozen, require_gradients, require_site
-from bertscope_service.api.sites import SITES, SiteReader, read_codes
+from bertscope_service.api.site_positions import PositionReader
+from bertscope_service.api.site_vectors import read_codes
+from bertscope_service.api.sites import SITES
 from bertscope_service.api.spans import check_apart, check_span
 from bertscope_service.api.targets import parse_target, target_reader
 from bertscope_service.api.tokens import render_token
@@ -92,14 +94,14 @@ async def run_texts(call: Call, texts: Sequence[TextAttribution], model: LoadedM
 def plan_attribution(request: Request, model: LoadedModel, limits: RequestLimits) -> AttributionPlan:
     """Plans the answer. Raises InvalidArgument, and Unsupported for a model without a head that a target needs, or without
     gradients."""
-    settings = parse_settings(request, model, limits)
+    settings = parse_settings(request, model)
     inputs = [_read_input(given, f"inputs[{index}]", model, settings) for index, given in enumerate(request.inputs)]
     unit = Unit.PIECE if request.unit == attribution_pb2.ATTRIBUTION_UNIT_PIECE else Unit.WORD
     reader, tokens = target_reader(model), limits.tokens
     return AttributionPlan(inputs, unit, settings, model.tokenizer, reader, truncate=request.truncate, max_row_tokens=tokens)
 
 
-def parse_settings(request: Request, model: LoadedModel, limits: RequestLimits) -> Settings:
+def parse_settings(request: Request, model: LoadedModel) -> Settings:
     """Returns how numbers are divided. Raises InvalidArgument for settings that don't go together."""
     method = METHODS[request.method]
     if request.HasField("site"):
@@ -121,7 +123,7 @@ def parse_settings(request: Request, model: LoadedModel, limits: RequestLimits) 
         max_steps=most,
         tolerance=request.tolerance if request.HasField("tolerance") else field_checks.ATTRIBUTE_WORDS_TOLERANCE,
         interactions=request.interactions,
-        site=_read_site(request.site, model, limits) if request.HasField("site") else None,
+        site=_read_site(request.site, model) if request.HasField("site") else None,
     )
 
 
@@ -140,10 +142,10 @@ def _method_of_site(request: Request) -> Method:
     return METHODS[request.method] if request.method else Method.INTEGRATED_GRADIENTS
 
 
-def _read_site(message: attribution_pb2.AttributedSite, model: LoadedModel, limits: RequestLimits) -> SiteQuery:
+def _read_site(message: attribution_pb2.AttributedSite, model: LoadedModel) -> SiteQuery:
     site, shape = SITES[message.site], model.encoder.shape
     layers = check_numbers(message.layers, "site.layers", "layer", shape.layers, model.name)
-    where = SiteReader(model, limits, {}).where(message.positions, "site") if message.HasField("positions") else None
+    where = PositionReader(model.tokenizer).where(message.positions, "site") if message.HasField("positions") else None
     if message.HasField("codes") != (site is Site.STATE):
         told = "site.codes are the units of SITE_STATE, and of no other site; set both or neither"
         raise InvalidArgument("site.codes", told, "CHANGE_UNUSABLE")

@@ -18,7 +18,8 @@ from bertscope_service.analyses.observers.context_units import (
 )
 from bertscope_service.api.checks import check_number, check_numbers, parse_layer_heads
 from bertscope_service.api.requirements import require_observable, require_states
-from bertscope_service.api.sites import SITES, VECTOR
+from bertscope_service.api.site_vectors import VECTOR
+from bertscope_service.api.sites import SITES
 from bertscope_service.api.tensors import parse_tensor
 from bertscope_service.encoders.base import ChangesSites
 from bertscope_service.encoders.sites import Site

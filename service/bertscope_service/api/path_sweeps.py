@@ -11,7 +11,7 @@ from bertscope_service import cancellation
 from bertscope_service.analyses.site_changes import PlannedChange
 from bertscope_service.analyses.site_sweep import Units
 from bertscope_service.api.checks import check_numbers
-from bertscope_service.api.sites import SiteReader
+from bertscope_service.api.model_sites import ModelSites
 from bertscope_service.encoders.decomposition import decomposition_of
 from bertscope_service.encoders.paths import FollowsPaths, Receiver, Sender
 from bertscope_service.encoders.sites import Change, Site
@@ -29,12 +29,12 @@ def check_alone(request: sites_pb2.SweepSitesRequest) -> None:
             raise InvalidArgument(field, message, "CHANGE_UNUSABLE")
 
 
-def read_paths(paths: sites_pb2.PathScope, reader: SiteReader) -> list[Units]:
+def read_paths(paths: sites_pb2.PathScope, sites: ModelSites) -> list[Units]:
     """Returns all paths from senders to receivers, in the order of receivers' layers.
 
     Raises InvalidArgument, and Unsupported for a model whose layers can't be taken apart.
     """
-    model, shape = reader.model, reader.model.encoder.shape
+    model, shape = sites.model, sites.model.encoder.shape
     decomposition: object = decomposition_of(model.encoder)
     why: str | None = f"it runs in {model.encoder.runtime}; load it from safetensors with runtime torch"
     if isinstance(decomposition, FollowsPaths):
@@ -43,18 +43,18 @@ def read_paths(paths: sites_pb2.PathScope, reader: SiteReader) -> list[Units]:
         raise Unsupported(f"{model.name} can't follow paths: {why}", "SITE_UNSUPPORTED", model=model.name)
     senders = check_numbers(paths.sender_layers, "paths.sender_layers", "layer", shape.layers, model.name)
     receivers = check_numbers(paths.receiver_layers, "paths.receiver_layers", "layer", shape.layers + 1, model.name)
-    found = list(_paths(senders, receivers, reader))
+    found = list(_paths(senders, receivers, sites))
     if not found:
         message = "paths.receiver_layers has no layer that a sender reaches; name the sender's own, or later ones"
         raise InvalidArgument("paths.receiver_layers", message, "LAYER_OUT_OF_RANGE")
     return found
 
 
-def _paths(sender_layers: Sequence[int], receiver_layers: Sequence[int], reader: SiteReader) -> Iterator[Units]:
-    shape = reader.model.encoder.shape
+def _paths(sender_layers: Sequence[int], receiver_layers: Sequence[int], sites: ModelSites) -> Iterator[Units]:
+    shape = sites.model.encoder.shape
     heads = {layer: [Sender(layer, head) for head in shape.heads_of(layer)] for layer in sorted(sender_layers)}
     senders = [sender for layer, of_layer in heads.items() for sender in (*of_layer, Sender(layer, None))]
-    unit, size = reader.sizes(Site.HEAD_OUTPUT, "paths")
+    unit, size = sites.sizes(Site.HEAD_OUTPUT, "paths")
     for layer in sorted(receiver_layers):
         cancellation.check()
         before = [sender for sender in senders if sender.layer < layer]

@@ -88,16 +88,16 @@ def read_units(request: Request, reader: SiteReader) -> list[Units]:
 def _read_scope(scope: sites_pb2.SiteScope, field: str, request: Request, reader: SiteReader) -> Iterator[Units]:
     site, shape = SITES[scope.site], reader.model.encoder.shape
     for number, layer in enumerate(scope.layers):
-        reader.check(site, layer, f"{field}.layers[{number}]")
+        reader.sites.check(site, layer, f"{field}.layers[{number}]")
     layers = list(scope.layers or range(shape.layers))
     if scope.each == sites_pb2.SiteScope.UNITS_EACH and site is Site.STATE and request.change.HasField("codes"):
         for layer in layers:
             yield from _each_code(scope.units, f"{field}.units", request, reader, layer)
         return
-    units = reader.units(site, scope.units, f"{field}.units")
+    units = reader.sites.units(site, scope.units, f"{field}.units")
     for layer in layers:
-        reader.check(site, layer, f"{field}.layers")
-        unit_size, size = reader.sizes(site, field)
+        reader.sites.check(site, layer, f"{field}.layers")
+        unit_size, size = reader.sites.sizes(site, field)
         if scope.each != sites_pb2.SiteScope.UNITS_EACH:
             yield Units(_read_change(request, reader, site, layer, units, unit_size), size)
             continue
@@ -143,7 +143,7 @@ def plan_site_sweep(request: Request, model: LoadedModel, limits: RequestLimits,
     Raises InvalidArgument, and Unsupported for a model without a site or without the head that a target needs.
     """
     require_observable(model)
-    reader, paths = SiteReader(model, limits, {}), request.HasField("paths")
+    reader, paths = SiteReader.of(model, limits, {}), request.HasField("paths")
     if paths:
         check_alone(request)
     positions = PositionScope.TOGETHER if paths else POSITIONS[request.positions]
@@ -159,7 +159,7 @@ def plan_site_sweep(request: Request, model: LoadedModel, limits: RequestLimits,
         raise InvalidArgument("pairs[0].groups", message, "EMPTY_POSITIONS")
     return SitePlan(
         pairs,
-        read_paths(request.paths, reader) if paths else read_units(request, reader),
+        read_paths(request.paths, reader.sites) if paths else read_units(request, reader),
         positions,
         None if request.HasField("change") else DIRECTIONS[request.direction],
         read_memory_bytes(request, memory_bytes),
