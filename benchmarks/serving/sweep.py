@@ -15,8 +15,8 @@ import bertscope
 import numpy as np
 import torch
 from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import Mode, every_head
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.ablation.sweep_plan import every_head
+from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmObjective, MaskedLmQuery
 from bertscope_service.analyses.observers.predictions import GoldObserver
 from bertscope_service.checkpoints.tokenizer import TextTokenizer

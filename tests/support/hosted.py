@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from bertscope_service.ablation.evaluation import Change, Evaluation
-from bertscope_service.analyses.ablation import Metric, Mode
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.interventions import Interventions, Mode
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import (
     GoldObserver,
     GoldScores,

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
-from bertscope_service.analyses.ablation import Mode
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.encoders.base import Encoder, HeadSet
 from bertscope_service.encoders.edits import Edits

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.ablation.prefix import state_sizes
+from bertscope_service.ablation.site_plan import Pair, Units
 from bertscope_service.ablation.site_sweep import MeasuredPair, Runs, SiteSweep, Vectors
 from bertscope_service.analyses.observers.paths import PathsObserver, places_on_paths, results_of
 from bertscope_service.analyses.observers.site_vectors import SiteVectorsObserver
-from bertscope_service.analyses.site_sweep import Pair, Units
 from bertscope_service.encoders.paths import Sender
 from bertscope_service.encoders.sites import Place
 from bertscope_service.encoders.state import State

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertscope_service.ablation.prefix import Prefix, check_memory, state_sizes
+from bertscope_service.ablation.site_effects import PairValues, SiteEffect, SiteEvent, SiteStart, SiteSummary, Sums
+from bertscope_service.ablation.site_plan import Direction, Pair, SitePlan, Source, Units
 from bertscope_service.analyses.interventions import Interventions
 from bertscope_service.analyses.observers.site_vectors import SiteVectorsObserver
 from bertscope_service.analyses.observers.targets import LabelTarget, Target, WordLabelTarget
-from bertscope_service.analyses.site_effects import PairValues, SiteEffect, SiteEvent, SiteStart, SiteSummary, Sums
-from bertscope_service.analyses.site_sweep import Direction, Pair, SitePlan, Source, Units
 from bertscope_service.analyses.targets import Unresolved
 from bertscope_service.analyses.texts import check_finite
 from bertscope_service.encoders.base import Encoder

@@ -10,20 +10,9 @@ from functools import partial
 
 from bertscope_service.ablation.evaluation import Evaluation, Values
 from bertscope_service.ablation.ranking import rank_heads
-from bertscope_service.analyses.ablation import (
-    Effect,
-    Event,
-    Greedy,
-    Metric,
-    MetricEffect,
-    Order,
-    Point,
-    Start,
-    Summary,
-    SweepQuery,
-    head_count,
-)
+from bertscope_service.ablation.sweep_plan import Effect, Event, Greedy, Order, Point, Start, Summary, SweepQuery, head_count
 from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.metrics import Metric, MetricEffect
 from bertscope_service.analyses.statistics import Comparison
 from bertscope_service.encoders.base import Encoder, HeadSet
 

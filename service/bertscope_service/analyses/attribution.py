@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.candidates import Word, spell
 from bertscope_service.analyses.lens import require_entry
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.attribution import AttributionObserver, AttributionScores
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.observers.targets import EntryTarget

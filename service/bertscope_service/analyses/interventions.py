@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Mode
 from bertscope_service.encoders.base import HeadSet
 from bertscope_service.encoders.edits import Edits
 from bertscope_service.encoders.sites import Change
+
+
+class Mode(Enum):
+    """The replacement for a head's context; see bertscope.v1.HeadIntervention.Mode."""
+
+    ZERO = "zero"
+    UNIFORM = "uniform"
+    MEAN = "mean"
+    SCALE = "scale"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 from bertscope.values.bootstrap import MIN_ITEMS, mcnemar, studentized
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap, Metric, MetricEffect
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, adjusted_wald, enough_resamples
+from bertscope_service.analyses.metrics import Bootstrap, Metric, MetricEffect
 
 SHARES = (
     Metric.ACCURACY,

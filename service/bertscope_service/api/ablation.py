@@ -15,11 +15,12 @@ from bertscope.v1 import ablation_sites_pb2 as sites_pb2
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.ablation.path_sweep import PathSweep
 from bertscope_service.ablation.ranking import Ranking, rank_heads
+from bertscope_service.ablation.site_effects import SiteStart
 from bertscope_service.ablation.site_sweep import SiteSweep
 from bertscope_service.ablation.sweep import Sweep
-from bertscope_service.analyses.ablation import Effect, Event, MetricEffect, Order, Point, Start, Summary, SweepQuery
+from bertscope_service.ablation.sweep_plan import Effect, Event, Order, Point, Start, Summary, SweepQuery
+from bertscope_service.analyses.metrics import MetricEffect
 from bertscope_service.analyses.objectives.base import Objective
-from bertscope_service.analyses.site_effects import SiteStart
 from bertscope_service.api.answer import INLINE_REPLY_BYTES, Backend, Call, Context
 from bertscope_service.api.checks import check_folder, check_model_id, parse_layer_heads
 from bertscope_service.api.field_checks import check_fields

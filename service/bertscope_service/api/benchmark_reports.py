@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from bertscope.v1 import benchmark_pb2
 
-from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.api.enums import numbers
 from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, render_bootstrap
 from bertscope_service.api.model_rendering import render_applied

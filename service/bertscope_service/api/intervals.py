@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bertscope.v1 import ablation_pb2
 
-from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+from bertscope_service.analyses.metrics import Bootstrap, Metric
 from bertscope_service.api import limits as bounds
 from bertscope_service.api.enums import numbers
 from bertscope_service.errors import InvalidArgument

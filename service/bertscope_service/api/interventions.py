@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from bertscope.v1 import common_pb2
 
-from bertscope_service.analyses.ablation import Mode
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.api.checks import check_number, check_numbers
 from bertscope_service.api.enums import members

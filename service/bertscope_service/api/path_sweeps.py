@@ -8,8 +8,8 @@ import numpy as np
 from bertscope.v1 import ablation_sites_pb2 as sites_pb2
 
 from bertscope_service import cancellation
+from bertscope_service.ablation.site_plan import Units
 from bertscope_service.analyses.site_changes import PlannedChange
-from bertscope_service.analyses.site_sweep import Units
 from bertscope_service.api.checks import check_numbers
 from bertscope_service.api.model_sites import ModelSites
 from bertscope_service.encoders.decomposition import decomposition_of

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bertscope_service.ablation.evaluation import Change, Evaluation
 from bertscope_service.ablation.prefix import state_sizes
-from bertscope_service.analyses.ablation import Mode, every_head
+from bertscope_service.ablation.sweep_plan import every_head
 from bertscope_service.analyses.attribution import AttributedInput, AttributionPlan, AttributionQuery
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.observers.attribution import AttributionScores
 from bertscope_service.api.answer import Backend, Call, Context
 from bertscope_service.api.checks import read_text

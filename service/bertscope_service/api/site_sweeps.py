@@ -12,9 +12,8 @@ from bertscope.v1 import common_pb2, site_pb2
 from numpy.typing import NDArray
 
 from bertscope_service import cancellation
-from bertscope_service.analyses.site_changes import PlannedChange
-from bertscope_service.analyses.site_effects import SiteEffect, SiteEvent, SiteStart
-from bertscope_service.analyses.site_sweep import (
+from bertscope_service.ablation.site_effects import SiteEffect, SiteEvent, SiteStart
+from bertscope_service.ablation.site_plan import (
     Direction,
     MaskedQuery,
     NoiseQuery,
@@ -24,6 +23,7 @@ from bertscope_service.analyses.site_sweep import (
     SitePlan,
     Units,
 )
+from bertscope_service.analyses.site_changes import PlannedChange
 from bertscope_service.analyses.words import Span
 from bertscope_service.api import field_checks
 from bertscope_service.api.checks import check_numbers, read_memory_bytes, read_text

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bertscope.v1 import ablation_pb2
 
-from bertscope_service.analyses.ablation import Greedy, Order, SweepQuery, every_head, every_layer, head_count
+from bertscope_service.ablation.sweep_plan import Greedy, Order, SweepQuery, every_head, every_layer, head_count
 from bertscope_service.analyses.objectives.build import ObjectiveQuery
 from bertscope_service.api.checks import parse_layer_heads, read_memory_bytes
 from bertscope_service.api.enums import members

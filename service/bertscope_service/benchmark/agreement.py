@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.label_distributions import Labelling, label_observers
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.objectives.masked_lm import choose, maskable_words
 from bertscope_service.analyses.observers.reading import Reading
 from bertscope_service.analyses.texts import check_finite, masked

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.checkpoints.tokenizer import TextTokenizer, check_length
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.sequences import TokenSequence

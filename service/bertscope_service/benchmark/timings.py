@@ -17,7 +17,6 @@ import numpy as np
 from bertscope.values.bootstrap import MIN_ITEMS, student_quantile, studentized
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import (
     IntervalMethod,
     NoInterval,
@@ -25,6 +24,7 @@ from bertscope_service.analyses.intervals import (
     hybrid_wilson,
     studentized_ratio,
 )
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.statistics import Resamples
 
 MAX_BLOCKS = 256

@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.correlations import spearman_values
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.states import StatesPlan
 from bertscope_service.analyses.text_vectors import unit_vectors
 from bertscope_service.benchmark.losses import ScoredModel

@@ -8,7 +8,7 @@ import numpy as np
 from bertscope.values.bootstrap import MIN_ITEMS, studentized
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Bootstrap, Metric
+from bertscope_service.analyses.metrics import Bootstrap, Metric
 from bertscope_service.analyses.statistics import Resamples
 from bertscope_service.distillation.training import Scores
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.answer_metrics import f1, words_of_answer
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.answers import AnswerObserver
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.passages import Passage, PassageQuestion, Window, read_passages

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.encoders.observer import Observer
 from bertscope_service.encoders.sequences import TokenSequence

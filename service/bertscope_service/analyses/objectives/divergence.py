@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.label_distributions import Labelling, label_observers
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import LastStatesObserver, LossObserver, PredictionsObserver
 from bertscope_service.analyses.texts import check_finite, mask_positions, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer

@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_sigmoid
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.objectives.labelled import find_label
 from bertscope_service.analyses.objectives.token_labels import linearised
 from bertscope_service.analyses.observers.predictions import LabelSetObserver, LossObserver

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import LabelObserver, LossObserver
 from bertscope_service.analyses.texts import read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores, LossObserver
 from bertscope_service.analyses.texts import check_finite, masked, read_texts, words_of
 from bertscope_service.checkpoints.tokenized_text import TokenizedText

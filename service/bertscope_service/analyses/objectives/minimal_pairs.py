@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.masked_rows import MaskedRows, ScoredWord, Scoring, scorable_words
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import GoldScores, LossObserver
 from bertscope_service.analyses.texts import read_texts
 from bertscope_service.checkpoints.tokenized_text import TokenizedText

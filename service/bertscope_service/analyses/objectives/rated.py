@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.correlations import pearson_values, spearman_values
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.predictions import LossObserver, ValueObserver
 from bertscope_service.analyses.texts import check_finite, read_inputs
 from bertscope_service.checkpoints.tokenizer import TextTokenizer

@@ -12,9 +12,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.correlations import pearson_values, spearman_values
 from bertscope_service.analyses.layer_steps import LayerStep
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.text_vectors import plan_vectors, unit_vectors

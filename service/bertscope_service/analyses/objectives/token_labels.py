@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertscope_service.analyses.ablation import Metric
 from bertscope_service.analyses.classification import log_softmax
 from bertscope_service.analyses.label_schemes import Mention, Scheme, mentions_of, scheme_of
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.objectives.labelled import find_label
 from bertscope_service.analyses.observers.predictions import LossObserver
 from bertscope_service.analyses.observers.token_labels import TokenLabelObserver

@@ -5,8 +5,7 @@ Objectives, curves, rankings and what is refused are asked for through the serve
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.ablation import Mode
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.analyses.interventions import Interventions, Mode
 from numpy.typing import NDArray
 
 from tests.support.hosted import PLENTY, SCALE, GoldObjective, Hosted, Run, edit, running

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 from bertscope_service.ablation import evaluation as evaluation_module
-from bertscope_service.analyses.ablation import Mode, every_head
+from bertscope_service.ablation.sweep_plan import every_head
+from bertscope_service.analyses.interventions import Mode
 from bertscope_service.analyses.observers.predictions import GoldObserver, GoldScores
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import BatchEdits

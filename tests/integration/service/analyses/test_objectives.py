@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.labelled import LabelledObjective, LabelledQuery, LabelledText

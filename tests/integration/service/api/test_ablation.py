@@ -9,7 +9,7 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import representation_states_pb2 as states
 from bertscope.values.bootstrap import MIN_ITEMS
-from bertscope_service.analyses.ablation import Bootstrap, Metric
+from bertscope_service.analyses.metrics import Bootstrap, Metric
 from bertscope_service.analyses.statistics import Comparison
 from numpy.testing import assert_allclose
 from scipy.stats import binomtest

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.intervals import IntervalMethod
+from bertscope_service.analyses.metrics import Bootstrap, Metric
 from bertscope_service.analyses.objectives.base import Objective
 from bertscope_service.analyses.objectives.build import ObjectiveQuery, build_objective
 from bertscope_service.analyses.objectives.cloze_prompts import ClozePromptsQuery, Prompt

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.benchmark.build import Builder, Built, Check, library, plan_steps
 from bertscope_service.benchmark.inputs import Measurement
 from bertscope_service.benchmark.published import Published

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.ablation import Metric
+from bertscope_service.analyses.metrics import Metric
 from bertscope_service.distillation.recovery import Recovery, recovery
 from numpy.typing import NDArray
 

@@ -11,21 +11,9 @@ import pytest
 from bertscope_service.ablation import sweep as sweep_module
 from bertscope_service.ablation.evaluation import Change, Values
 from bertscope_service.ablation.sweep import Sweep, verdict
-from bertscope_service.analyses.ablation import (
-    Bootstrap,
-    Effect,
-    Event,
-    Greedy,
-    Metric,
-    MetricEffect,
-    Mode,
-    Order,
-    Point,
-    Start,
-    Summary,
-    SweepQuery,
-)
-from bertscope_service.analyses.interventions import Interventions
+from bertscope_service.ablation.sweep_plan import Effect, Event, Greedy, Order, Point, Start, Summary, SweepQuery
+from bertscope_service.analyses.interventions import Interventions, Mode
+from bertscope_service.analyses.metrics import Bootstrap, Metric, MetricEffect
 from bertscope_service.encoders.base import HeadSet, Shape
 
 pytestmark = pytest.mark.asyncio

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from bertscope.values.bootstrap import studentized
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import adjusted_wald
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.statistics import Resamples
 from numpy.typing import NDArray
 from scipy.stats import norm, t

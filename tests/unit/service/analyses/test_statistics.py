@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from bertscope.values.bootstrap import studentized
 from bertscope_service.analyses import statistics
-from bertscope_service.analyses.ablation import Bootstrap, Metric
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, adjusted_wald
+from bertscope_service.analyses.metrics import Bootstrap, Metric
 from bertscope_service.analyses.statistics import Comparison, Resamples
 from numpy.typing import NDArray
 

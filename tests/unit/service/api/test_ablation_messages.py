@@ -6,8 +6,10 @@ import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_states_pb2 as states_pb2
-from bertscope_service.analyses.ablation import Bootstrap, Effect, Metric, MetricEffect, Mode
+from bertscope_service.ablation.sweep_plan import Effect
+from bertscope_service.analyses.interventions import Mode
 from bertscope_service.analyses.masked_rows import Scoring
+from bertscope_service.analyses.metrics import Bootstrap, Metric, MetricEffect
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.analyses.objectives.minimal_pairs import MinimalPairsQuery
 from bertscope_service.analyses.objectives.similarity import SimilarityQuery

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
-from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.objectives.masked_lm import MaskedLmQuery
 from bertscope_service.api.benchmark_plan import make_questions
 from bertscope_service.api.benchmark_requests import BenchmarkQuery, parse_benchmark

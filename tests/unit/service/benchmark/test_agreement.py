@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from bertscope_service.analyses import label_distributions
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.label_distributions import Labelling
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.token_classification import ReadWords
 from bertscope_service.benchmark import agreement as module
 from bertscope_service.benchmark.agreement import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import IntervalMethod, NoInterval, hybrid_wilson, studentized_ratio
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.analyses.statistics import Resamples
 from bertscope_service.benchmark.timings import Ratio, ratio_of_means, ratio_of_proportions
 from numpy.typing import NDArray

@@ -5,8 +5,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.ablation import Bootstrap
 from bertscope_service.analyses.intervals import NoInterval
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.benchmark.timings import (
     MAX_GRID,
     Ratio,

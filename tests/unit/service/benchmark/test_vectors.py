@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bertscope_service.analyses.ablation import Bootstrap
+from bertscope_service.analyses.metrics import Bootstrap
 from bertscope_service.benchmark.vectors import Compared, VectorAgreement, nearest
 from numpy.typing import NDArray
 from scipy.stats import spearmanr

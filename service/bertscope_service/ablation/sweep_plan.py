@@ -1,4 +1,4 @@
-"""The query and the results of an ablation: the heads that are changed, their replacements, and the differences."""
+"""The plan of a sweep over heads, which are changed and how, and the events of a sweep."""
 
 from __future__ import annotations
 
@@ -7,38 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from bertscope_service.analyses.intervals import IntervalMethod, NoInterval
+from bertscope_service.analyses.interventions import Mode
+from bertscope_service.analyses.metrics import Bootstrap, Metric, MetricEffect
 from bertscope_service.encoders.base import HeadSet
-
-
-class Mode(Enum):
-    """The replacement for a head's context; see bertscope.v1.HeadIntervention.Mode."""
-
-    ZERO = "zero"
-    UNIFORM = "uniform"
-    MEAN = "mean"
-    SCALE = "scale"
-
-
-class Metric(Enum):
-    """A measure of an item; see bertscope.v1.Metric."""
-
-    LOSS = "loss"
-    ACCURACY = "accuracy"
-    RECIPROCAL_RANK = "reciprocal_rank"
-    DIVERGENCE = "divergence"
-    TOKEN_ACCURACY = "token_accuracy"
-    ENTITY_F1 = "entity_f1"
-    PEARSON = "pearson"
-    SPEARMAN = "spearman"
-    SQUARED_ERROR = "squared_error"
-    ANSWER_F1 = "answer_f1"
-    LABEL_F1 = "label_f1"
-
-    @property
-    def gain(self) -> int:
-        """+1 if higher is better, -1 if lower is."""
-        return -1 if self in (Metric.LOSS, Metric.DIVERGENCE, Metric.SQUARED_ERROR) else 1
 
 
 class Order(Enum):
@@ -47,15 +18,6 @@ class Order(Enum):
     EFFECT = "effect"
     IMPORTANCE = "importance"
     BEST_REMAINING = "best_remaining"
-
-
-@dataclass(frozen=True, slots=True)
-class Bootstrap:
-    """The parameters of an interval: number of resamples, their seed, confidence from 0 to 1."""
-
-    resamples: int = 1000
-    seed: int = 0
-    confidence: float = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +45,6 @@ class SweepQuery:
     memory_bytes: int
     greedy: Greedy | None
     done: tuple[HeadSet, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MetricEffect:
-    """The change of one metric. `low` and `high` are None where `no_interval` says why; `mcnemar_p` is None except for
-    accuracy."""
-
-    metric: Metric
-    score: float
-    difference: float
-    low: float | None
-    high: float | None
-    mcnemar_p: float | None
-    method: IntervalMethod | None = None
-    no_interval: NoInterval | None = None
 
 
 @dataclass(frozen=True, slots=True)

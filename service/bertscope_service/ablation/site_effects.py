@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from bertscope_service.ablation.site_plan import Units
 from bertscope_service.analyses.observers.targets import Scale, Target
-from bertscope_service.analyses.site_sweep import Units
 
 LEAST_DIFFERENCE = 0.05
 """Runs whose values differ by less have no ratio: it would be a division by next to nothing. Nats; of a target in another unit,
