@@ -31,7 +31,7 @@ STAGES = {True: probes_pb2.ProbeProgress.STAGE_TRAINING, False: probes_pb2.Probe
 
 @dataclass(frozen=True, slots=True)
 class TrainingRpc:
-    """What an rpc says of itself.
+    """Holds what an rpc says of itself.
 
     response: its message, an event of progress, report, or what was trained. plan: checks a request and returns its training;
     raises InvalidArgument, and Unsupported for a model without a required capability. render: makes the responses from the

@@ -1,12 +1,14 @@
 """Fixtures: one thread for all, as transformers runs beside the server, clients, and models that are warm at once."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import bertscope
 import pytest
 from bertscope_service.models import timed_runs
 
 from tests.support.harness import Host
+from tests.support.plain import Plain
 from tests.support.subjects import one_thread
 
 __all__ = ["one_thread"]
@@ -23,6 +25,16 @@ def client(host: Host) -> Iterator[bertscope.Client]:
     """Connected to the server of the fixture `host`."""
     with bertscope.Client(host.target) as connected:
         yield connected
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def plain(model: str, checkpoints: dict[str, Path]) -> Plain:
+    return Plain(checkpoints[model])
 
 
 @pytest.fixture

@@ -28,16 +28,6 @@ TEXTS = (
 PAIR = ("The unhappy player sat.", "The children replayed the song 😀, unrecognizably.")
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
-def model(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def plain(model: str, checkpoints: dict[str, Path]) -> Plain:
-    return Plain(checkpoints[model])
-
-
 def maps_of(plain: Plain, *texts: str) -> NDArray[Any]:
     """[layers, heads, tokens, tokens]"""
     return torch.cat(plain.run(*texts, output_attentions=True).attentions).numpy()  # type: ignore[no-any-return]

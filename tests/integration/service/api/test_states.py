@@ -29,16 +29,6 @@ TEXTS = (
 HALF = common_pb2.DATA_TYPE_FLOAT16
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
-def model(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def plain(model: str, checkpoints: dict[str, Path]) -> Plain:
-    return Plain(checkpoints[model])
-
-
 def states_of(plain: Plain, *texts: str) -> NDArray[Any]:
     """[layers, tokens, hidden_size]"""
     return torch.cat(plain.run(*texts, output_hidden_states=True).hidden_states).numpy()  # type: ignore[no-any-return]
