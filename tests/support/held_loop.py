@@ -38,6 +38,7 @@ class HeldLoop:
         self._collecting = self._collected = 0.0
         self._computed = 0.0
         self._stack = ""
+        self._alone = 0.0
         self.holds: list[tuple[float, str]] = []
 
     def begin(self) -> None:
@@ -67,29 +68,38 @@ class HeldLoop:
     def _beat(self) -> None:
         """Runs between callbacks: what the thread computed since the last time is some callbacks', usually one's."""
         computed = time.thread_time()
-        seconds, stack = computed - self._computed - self._collected, self._stack
-        self._computed, self._stack, self._collected = computed, "", 0.0
+        seconds, stack, alone = computed - self._computed - self._collected, self._stack, self._alone
+        self._computed, self._stack, self._collected, self._alone = computed, "", 0.0, 0.0
         self._beats += 1
-        if seconds > self._limit:
+        # Many tasks that each compute a little, one after another, hold nothing.
+        if seconds > self._limit and (alone > self._limit / 2 or not stack):
             self.holds.append((seconds, stack or "native code that never let the interpreter go"))
         if not self._ended.is_set():
             self._loop.call_later(BEAT_SECONDS, self._beat)
 
     def _look(self) -> None:
         beat, same, place, before = -1, 0, (0, 0), 0.0
+        turn: tuple[int, object] = (-1, None)
+        since = 0.0
         while not self._ended.wait(LOOK_SECONDS):
+            if self._beats != beat:  # it goes round: no need to look at its stack
+                beat, same = self._beats, 0
+                continue
             frame = sys._current_frames().get(self._thread)
             computed = time.clock_gettime(self._clock)
             if frame is None or idle(frame):
                 continue
             now = (id(frame), frame.f_lasti)
-            stays = self._beats == beat and now == place and computed - before < LOOK_SECONDS / 10
+            stays = now == place and computed - before < LOOK_SECONDS / 10
             same = same + 1 if stays else 0
             if same == WAITING_LOOKS:
                 self.holds.append((same * LOOK_SECONDS, f"waits in {told(frame)}"))
+            if turn != (self._beats, task := asyncio.current_task(self._loop)):
+                turn, since = (self._beats, task), computed
+            self._alone = max(self._alone, computed - since)
             if computed - self._computed > self._limit / 2:
                 self._stack = told(frame)
-            beat, place, before = self._beats, now, computed
+            place, before = now, computed
             del frame
 
 

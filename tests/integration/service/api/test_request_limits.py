@@ -119,7 +119,7 @@ ANALYSES, API = "bertscope_service.analyses", "bertscope_service.api"
         ("Inspect", {"maps": [{}]}, f"{ANALYSES}.inspection.MAX_MAP_BYTES", "maps", "REPLY_TOO_LARGE"),
         ("FindContexts", {}, f"{ANALYSES}.contexts.MAX_BYTES", "best", "CONTEXTS_TOO_LARGE"),
         ("ModelInfer", {}, f"{API}.inference_requests.MAX_REPLY_BYTES", "outputs", "REPLY_TOO_LARGE"),
-        ("SweepSites", NEURONS, f"{ANALYSES}.site_sweep.MAX_CHANGES", "scopes", "TOO_MANY_CHANGES"),
+        ("SweepSites", NEURONS, "bertscope_service.ablation.site_plan.MAX_CHANGES", "scopes", "TOO_MANY_CHANGES"),
         (
             "SweepHeads",
             {"objective": {"minimal_pairs": PAIRS}},
