@@ -112,7 +112,8 @@ def test_working_memory_is_the_peak_and_not_what_is_left(way: str, monkeypatch: 
             torch.zeros(32 * MEBIBYTE, dtype=torch.uint8).add_(1)
 
     found = memory.working_bytes(CPU, work)
-    assert (24 if way == "kernel" else 4) * MEBIBYTE <= found <= 80 * MEBIBYTE
+    # All that was ever taken would be 256 MiB. Other threads of the tests' process take some of the rest.
+    assert (24 if way == "kernel" else 4) * MEBIBYTE <= found <= 160 * MEBIBYTE
     assert memory.working_bytes(CPU, lambda: None) < 4 * MEBIBYTE
 
 
