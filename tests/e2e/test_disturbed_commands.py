@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.claims import STUDY, reproduction_toml
+from tests.support.claims import FORMS, STUDY, reproduction_toml
 from tests.support.disturbance import ALONE, COMMAND, during, rows_of
 from tests.support.patience import granted, wait_until
 from tests.support.process import Process
@@ -105,14 +105,7 @@ def test_a_server_that_comes_back_is_waited_for(
 COUNT = 600
 MINE = (
     STUDY
-    + reproduction_toml(
-        "forms",
-        """
-reader = "table"
-files = ["forms.csv"]
-ask = "choice"
-""",
-    )
+    + FORMS
     + reproduction_toml(
         "facts",
         """

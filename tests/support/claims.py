@@ -33,6 +33,10 @@ explained = "The likelier one."
 """
 
 
+FORMS = reproduction_toml("forms", 'reader = "table"\nfiles = ["forms.csv"]\nask = "choice"')
+"""A reproduction by a table of choices."""
+
+
 def a_test(function: Measure, name: str = "first", **changed: Any) -> ClaimTest:
     """Returns a test with a measure; its share must be above .1."""
     given: dict[str, Any] = {

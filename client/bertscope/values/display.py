@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, overload
 
-from bertscope.values.columns import Column, named
+from bertscope.values.columns import Column
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,17 +58,17 @@ class ShownAsTable:
     """The columns of whole numbers of which every one may be missing."""
 
     def _rows(self) -> Iterable[Sequence[Any]]:
-        """Returns the rows, with the values of `_table`; a result without that overrides `columns`."""
+        """Returns the rows, with the values of the declared columns; a result without these overrides `columns`."""
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Sequence[Any] | npt.NDArray[Any]]:
         """Returns the table: the values of each column, by name."""
         rows = [*self._rows()]
-        return {column.name: [row[place] for row in rows] for place, column in enumerate(self._table)}
+        return {column.name: [row[place] for row in rows] for place, column in enumerate(self.declared())}
 
     def declared(self) -> tuple[Column, ...]:
-        """Returns what is declared of the columns; no more than their names of a table whose columns differ."""
-        return self._table or named(*self.columns())
+        """Returns the declared columns; none of a result that overrides `columns`."""
+        return self._table
 
     def records(self) -> list[dict[str, Any]]:
         """Returns the rows of the table, each with its values by name."""

@@ -30,7 +30,6 @@ POOLINGS = {Request.POOLING_UNSPECIFIED: Pooling.MEAN} | {number: one for one, n
 TO_MINIMUM = {Request.ENDING_UNSPECIFIED: False, Request.ENDING_DEV: False, Request.ENDING_MINIMUM: True}
 MINIMUM_EPOCHS = 800
 """Most passes to the minimum, unless the request has another number."""
-MIN_CLASSES = 2
 
 
 def plan_probes(request: Request, model: LoadedModel) -> ProbeTraining:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex, get_args
+from typing import Any, Literal, NamedTuple, SupportsIndex, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,6 @@ from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["AlignedWords", "AlignmentScores", "GoldAlignment", "WordAlignment", "WordLink", "align_words", "score_alignments"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -23,22 +23,12 @@ from bertscope.values.labelled_texts import ProbeText, names_of
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["CodeLengthProgress", "CodeLengths", "LayerCode", "measure_code_length"]
 
 SHARES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
 """Where parts end, as shares of the texts (Voita and Titov 2020)."""
 DEV_SHARE = 0.1
 """The share of the texts that decide when training ends, and are not coded, unless others are given."""
-COLUMNS = (
-    Column("layer"),
-    Column("bits", form=",.0f"),
-    Column("compression", form=".2f"),
-    Column("control_bits", form=",.0f"),
-    Column("control_compression", form=".2f"),
-)
 
 
 @record
@@ -71,7 +61,13 @@ class CodeLengthProgress:
 class CodeLengths(ShownAsTable):
     """The lengths of the labels' codes by layer."""
 
-    _table = COLUMNS
+    _table = (
+        Column("layer"),
+        Column("bits", form=",.0f"),
+        Column("compression", form=".2f"),
+        Column("control_bits", form=",.0f"),
+        Column("control_compression", form=".2f"),
+    )
 
     layers: tuple[LayerCode, ...]
     """The codes, in ascending order of their layers."""
@@ -95,7 +91,7 @@ class CodeLengths(ShownAsTable):
 
     def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
-        return [tuple(getattr(one, column.name) for column in COLUMNS) for one in self.layers]
+        return [tuple(getattr(one, column.name) for column in self._table) for one in self.layers]
 
 
 @record

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from bertscope import Client, InvalidReply, Model
@@ -20,9 +20,6 @@ from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ContactScores", "contact_relations", "read_contacts", "score_contacts"]
 

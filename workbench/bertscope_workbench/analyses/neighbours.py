@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,10 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.messages import Numbers
-from bertscope.values.results import Provenance, TextsProgress, Token
+from bertscope.values.results import Provenance, Token
 from bertscope.values.validation import TextOrPair
 
-if TYPE_CHECKING:
-    pass
+from bertscope_workbench.analyses.streams import answers_of
 
 __all__ = ["Neighbour", "Neighbourhoods", "Occurrence", "WordNeighbours", "nearest_neighbours"]
 
@@ -274,9 +273,6 @@ def nearest_neighbours(
             if found.add(likely[states.input_index], states):
                 break
     search = found.search()
-    with closing(extract(texts, on_rejected=on_rejected)) as second:
-        for done, states in enumerate(second, start=1):
-            search.add(states)
-            if on_progress is not None:
-                on_progress(TextsProgress(done, len(texts)))
+    for states in answers_of(extract(texts, on_rejected=on_rejected), len(texts), on_progress):
+        search.add(states)
     return search.result()

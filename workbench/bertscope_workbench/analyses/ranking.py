@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope import Client, Model, PredictedValue
 from bertscope.values import validation
@@ -11,9 +11,6 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RankedCandidate", "RankedCandidates", "rank_candidates"]
 

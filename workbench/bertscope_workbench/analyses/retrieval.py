@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,6 @@ from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RetrievedSentences", "retrieve_sentences"]
 

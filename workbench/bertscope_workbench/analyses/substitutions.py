@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from bertscope import Client, InvalidArgument, Model
@@ -16,9 +16,6 @@ from bertscope.values.display import ShownAsTable, record
 from bertscope.values.results import Provenance
 from bertscope.values.validation import residues_of
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["AMINO_ACIDS", "Substitutions", "score_substitutions"]
 

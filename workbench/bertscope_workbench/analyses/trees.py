@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,10 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.messages import Numbers
-from bertscope.values.results import Provenance, TextsProgress, Token
+from bertscope.values.results import Provenance, Token
 from bertscope.values.spans import Span
 
-if TYPE_CHECKING:
-    pass
+from bertscope_workbench.analyses.streams import answers_of
 
 __all__ = ["TreeScores", "score_trees"]
 
@@ -279,23 +277,20 @@ def score_trees(
     `on_progress` and `on_rejected` are as in `score_relations`.
     """
     asked = checked_texts(texts)
-    parts: list[TreeScores] = []
-    with closing(
-        client.extract_attention(
-            [text.text for text in asked],
-            model=model,
-            layers=layers,
-            heads=heads,
-            interventions=interventions,
-            reference_texts=reference_texts,
-            on_rejected=on_rejected,
-            timeout=timeout,
-        )
-    ) as found:
-        for done, maps in enumerate(found, start=1):
-            parts = [TreeScores.merge([*parts, score_tree(asked[maps.input_index], maps, by_head=by_head)])]
-            if on_progress is not None:
-                on_progress(TextsProgress(done, len(asked)))
-    if not parts:
+    streamed = client.extract_attention(
+        [text.text for text in asked],
+        model=model,
+        layers=layers,
+        heads=heads,
+        interventions=interventions,
+        reference_texts=reference_texts,
+        on_rejected=on_rejected,
+        timeout=timeout,
+    )
+    whole: TreeScores | None = None
+    for maps in answers_of(streamed, len(asked), on_progress):
+        scores = score_tree(asked[maps.input_index], maps, by_head=by_head)
+        whole = scores if whole is None else TreeScores.merge([whole, scores])
+    if whole is None:
         raise every_text_rejected()
-    return TreeScores.merge(parts)
+    return whole

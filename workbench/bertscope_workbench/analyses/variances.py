@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +19,11 @@ from bertscope.values.all_interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.messages import Numbers
-from bertscope.values.results import Provenance, TextsProgress
+from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
 
 from bertscope_workbench.analyses.neighbours import NONE_ANSWERED, folded
-
-if TYPE_CHECKING:
-    pass
+from bertscope_workbench.analyses.streams import answers_of
 
 __all__ = ["ExplainableVariance", "WordVariance", "explainable_variance"]
 
@@ -236,21 +233,17 @@ def explainable_variance(
     """
     samples = Samples(words, seed)
     texts = validation.texts_or_pairs("inputs", inputs)
-    with closing(
-        client.extract_hidden_states(
-            texts,
-            model=model,
-            layers=layers,
-            unit="word",
-            interventions=interventions,
-            reference_texts=reference_texts,
-            truncate=truncate,
-            on_rejected=on_rejected,
-            timeout=timeout,
-        )
-    ) as found:
-        for done, states in enumerate(found, start=1):
-            samples.add(states)
-            if on_progress is not None:
-                on_progress(TextsProgress(done, len(texts)))
+    streamed = client.extract_hidden_states(
+        texts,
+        model=model,
+        layers=layers,
+        unit="word",
+        interventions=interventions,
+        reference_texts=reference_texts,
+        truncate=truncate,
+        on_rejected=on_rejected,
+        timeout=timeout,
+    )
+    for states in answers_of(streamed, len(texts), on_progress):
+        samples.add(states)
     return samples.result()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
 from bertscope.values.tensors import matrix
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["HeadRanking"]
 

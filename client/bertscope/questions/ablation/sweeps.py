@@ -20,11 +20,12 @@ import numpy.typing as npt
 from bertscope.errors import invalid_argument
 from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
 from bertscope.questions.ablation.ranking import by_layer, number_of
-from bertscope.values.display import ShownAsTable, counted, data_frame, record
+from bertscope.values.columns import Column, named
+from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.results import Provenance, stored_provenance
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["Bootstrap", "SweepStart", "SweepSummary", "SweepTable"]
 
@@ -36,8 +37,8 @@ ORDER_DIGITS = 12
 CHANGED = {"zero": "zeroed", "uniform": "made uniform", "mean": "replaced by its mean", "scale": "scaled"}
 SCOPES = {"heads": "head", "layers": "layer", "sets": "set of heads"}
 METRIC_COLUMNS = ["metric", "score", "difference", "low", "high", "mcnemar_p", "interval_method", "no_interval"]
-EFFECT_COLUMNS = ["layer", "head", "heads", *METRIC_COLUMNS]
-POINT_COLUMNS = ["removed", "share_removed", "added", *METRIC_COLUMNS]
+EFFECT_COLUMNS = named("layer", "head", "heads", *METRIC_COLUMNS)
+POINT_COLUMNS = named("removed", "share_removed", "added", *METRIC_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ class SweepTable(ShownAsTable):
     """A whole sweep: effects or, if greedy, points."""
 
     _best = "difference"
+    _whole = ("layer", "head")
 
     mode: str
     """The contribution of the changed heads: "zero", "uniform", "mean", "scale"."""
@@ -231,29 +233,24 @@ class SweepTable(ShownAsTable):
             result[layer, head] = math.nan if value is None else value
         return result
 
-    def to_pandas(self) -> pd.DataFrame:
+    def declared(self) -> tuple[Column, ...]:
+        """Returns the columns of effects, or of the points of a curve."""
+        return POINT_COLUMNS if self.points else EFFECT_COLUMNS
+
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each effect and metric: layer, head, heads ("3:1,4"), metric, score, difference, low, high,
-        mcnemar_p; for a curve, a row for each point and metric: removed, share_removed, added, metric and so on. Needs the
-        extra "pandas"."""
-        columns, rows = sweep_rows(self)
-        return data_frame(rows, columns, whole=("layer", "head"))
-
-
-def sweep_rows(table: SweepTable) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Returns columns, and a row for each effect or point and metric; needs no pandas."""
-    if table.points:
-        point_rows = [
-            (point.removed, point.share_removed, " ".join(point.names), *dataclasses.astuple(metric))
-            for point in table.points
-            for metric in point.metrics.values()
+        mcnemar_p; for a curve, a row for each point and metric: removed, share_removed, added, metric and so on."""
+        if self.points:
+            return [
+                (point.removed, point.share_removed, " ".join(point.names), *dataclasses.astuple(metric))
+                for point in self.points
+                for metric in point.metrics.values()
+            ]
+        return [
+            (effect.layer, effect.head, effect.name, *dataclasses.astuple(metric))
+            for effect in self.effects
+            for metric in effect.metrics.values()
         ]
-        return POINT_COLUMNS, point_rows
-    effect_rows = [
-        (effect.layer, effect.head, effect.name, *dataclasses.astuple(metric))
-        for effect in table.effects
-        for metric in effect.metrics.values()
-    ]
-    return EFFECT_COLUMNS, effect_rows
 
 
 def document(table: SweepTable) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Trace"]
 
@@ -39,7 +36,6 @@ SITES = {
 SAME = ("positions", "direction", "asked")
 """Attributes that parts which merge have in common."""
 MEASURED = ("count", "difference", "difference_low", "difference_high", "recovery", "recovery_low", "recovery_high")
-COLUMNS = named("site", "layer", "unit", "receiver", "position", "name", *MEASURED)
 
 
 class Baseline(NamedTuple):
@@ -55,7 +51,7 @@ class Baseline(NamedTuple):
 class Trace(ShownAsTable):
     """The effects of changing one place of a model after another, over pairs of texts. Compared by identity."""
 
-    _table = COLUMNS
+    _table = named("site", "layer", "unit", "receiver", "position", "name", *MEASURED)
     _whole = ("unit", "position")
 
     positions: str

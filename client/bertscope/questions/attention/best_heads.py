@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope.questions.attention.selection import ChosenOn, Direction, Split, percentiles
 from bertscope.questions.attention.sums import PerHead
@@ -11,9 +11,6 @@ from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Results
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["BestHead", "BestHeads"]
 

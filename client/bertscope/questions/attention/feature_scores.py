@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,6 @@ from bertscope.questions.attention.sums import HeadSums, PerHead
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FeatureScore", "FeatureScores"]
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,6 @@ from bertscope.values.display import ShownAsTable, counted, short_repr
 from bertscope.values.intervals import RESAMPLES, Interval
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["DirectedSums", "RelationScore", "RelationScores"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1.ablation_pb2 import Metric
@@ -16,18 +16,7 @@ from bertscope.values.intervals import Interval
 from bertscope.values.models import Model, read_model
 from bertscope.values.results import Provenance
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["DistillationPart", "DistillationProgress", "DistillationScores", "DistilledModel", "Recovery"]
-
-COLUMNS = (
-    Column("model", text=True),
-    Column("accuracy", form="%"),
-    Column("loss", "loss, nats", form=".3f", unit="nats"),
-    Column("agreement", "agrees", form="%"),
-    Column("divergence", "KL from teacher, nats", form=".3f", unit="nats"),
-)
 
 
 @record
@@ -99,7 +88,13 @@ class Recovery:
 class DistilledModel(ShownAsTable):
     """A model that was trained to answer as its teacher does, with scores on texts that nothing was chosen by."""
 
-    _table = COLUMNS
+    _table = (
+        Column("model", text=True),
+        Column("accuracy", form="%"),
+        Column("loss", "loss, nats", form=".3f", unit="nats"),
+        Column("agreement", "agrees", form="%"),
+        Column("divergence", "KL from teacher, nats", form=".3f", unit="nats"),
+    )
 
     model: Model
     """The new model, loaded."""

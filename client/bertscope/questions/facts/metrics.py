@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from bertscope.questions.facts.answers import FactAnswer, FactResult
 from bertscope.questions.facts.questions import FactRelation, templates_of
@@ -18,9 +18,6 @@ from bertscope.values.choices import TemplateChoice
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import wilson_interval
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FactScores", "RelationKnowledge", "Share"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
@@ -11,9 +11,6 @@ from bertscope.values.columns import named
 from bertscope.values.display import record
 from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["PredictedValue", "PredictedValues"]
 

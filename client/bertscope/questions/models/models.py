@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bertscope.v1 import common_pb2, model_pb2
 from bertscope.values import messages, validation
 from bertscope.values.display import record
 from bertscope.values.models import Model, model_name, read_model
 from bertscope.values.results import Results
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LoadProgress", "Models"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.merging import require_same, same_weights, total
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["AppliedLayer", "AppliedProbe", "ProbedSpan"]
 
@@ -64,14 +61,11 @@ class AppliedLayer:
     """Scored spans by class (row) and by answer (column), [classes, classes]."""
 
 
-COLUMNS = named("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
-
-
 @record
 class AppliedProbe(ShownAsTable):
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
 
-    _table = COLUMNS
+    _table = named("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
 
     texts: int
     """Texts that were asked about."""

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from typing import Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,6 @@ from bertscope.values.results import Provenance
 from bertscope.values.site_changes import erase
 from bertscope.values.validation import File
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["Eraser", "EraserMethod", "LayerEraser", "LinearEraser"]
 
 EraserMethod = Literal["leace", "inlp"]
@@ -35,12 +32,6 @@ FORMAT = "bertscope erasers"
 ARRAYS = ("layers", "ranks", "left", "right", "random", "means", "accuracies")
 TEXTS = ("method", "pooling", "majority_label")
 PARTS = ("train", "dev", "test")
-COLUMNS = (
-    *named("layer", "rank"),
-    Column("before", "probe before", "%"),
-    Column("after", form="%"),
-    Column("random", form="%"),
-)
 
 
 @record(eq=False)
@@ -89,7 +80,12 @@ class LayerEraser(LinearEraser):
 class Eraser(ShownAsTable):
     """The erasers of layers, which `change` makes changes for any other question of."""
 
-    _table = COLUMNS
+    _table = (
+        *named("layer", "rank"),
+        Column("before", "probe before", "%"),
+        Column("after", form="%"),
+        Column("random", form="%"),
+    )
 
     layers: Mapping[int, LayerEraser]
     """The erasers by layer, in ascending order."""

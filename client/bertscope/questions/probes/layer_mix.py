@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,19 +11,7 @@ from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["CumulativeProbe", "LayerMix"]
-
-MIX_COLUMNS = (
-    Column("layer"),
-    Column("share", form="%"),
-    Column("accuracy", "up to it", "%", ends=("low", "high")),
-    *named("low", "high"),
-    Column("gain", form="+%"),
-    Column("loss", form=".3f", unit="nats"),
-)
 
 
 @record
@@ -47,7 +35,14 @@ class LayerMix(ShownAsTable):
     """Probes that read gamma times the mean of all layers' standardised states, weighted by the softmax of a trained number a
     layer (Tenney, Das and Pavlick 2019, section 3)."""
 
-    _table = MIX_COLUMNS
+    _table = (
+        Column("layer"),
+        Column("share", form="%"),
+        Column("accuracy", "up to it", "%", ends=("low", "high")),
+        *named("low", "high"),
+        Column("gain", form="+%"),
+        Column("loss", form=".3f", unit="nats"),
+    )
 
     shares: npt.NDArray[np.float64]
     """The share of each layer in the mix of all, of each seed, [seeds, layers]; a seed's sum to 1."""

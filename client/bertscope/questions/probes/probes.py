@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,6 @@ from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LayerProbe", "Pooling", "ProbeEnding", "ProbePart", "ProbeProgress", "ProbeResult"]
 
@@ -104,23 +101,20 @@ class LayerProbe:
     0.00001 if `max_epochs` ended training."""
 
 
-COLUMNS = (
-    Column("layer"),
-    Column("accuracy", form="%", ends=("low", "high")),
-    *named("low", "high"),
-    Column("control", form="%"),
-    Column("selectivity", form="+%"),
-    Column("loss", form=".3f", unit="nats"),
-    Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
-    Column("seed_high"),
-)
-
-
 @record
 class ProbeResult(ShownAsTable):
     """Probes of all layers, beside a control task and the most frequent class."""
 
-    _table = COLUMNS
+    _table = (
+        Column("layer"),
+        Column("accuracy", form="%", ends=("low", "high")),
+        *named("low", "high"),
+        Column("control", form="%"),
+        Column("selectivity", form="+%"),
+        Column("loss", form=".3f", unit="nats"),
+        Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
+        Column("seed_high"),
+    )
 
     layers: tuple[LayerProbe, ...]
     """The probes, in ascending order of their layers."""

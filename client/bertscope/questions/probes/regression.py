@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,6 @@ from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LayerRegression", "RegressionResult"]
 
@@ -55,24 +52,21 @@ class LayerRegression:
     """The squared errors of each scored text, summed over its spans, mean over seeds, [texts], in the numbers' unit squared."""
 
 
-COLUMNS = (
-    Column("layer"),
-    Column("r_squared", "R²", ".3f", ends=("low", "high")),
-    *named("low", "high"),
-    Column("control", form=".3f"),
-    Column("selectivity", form="+.3f"),
-    Column("rmse", "error", ".4g", ends=("rmse_low", "rmse_high")),
-    *named("rmse_low", "rmse_high"),
-    Column("seed_low", "seeds", ".3f", ends=("seed_low", "seed_high")),
-    Column("seed_high"),
-)
-
-
 @record
 class RegressionResult(ShownAsTable):
     """Probes of numbers of all layers, beside a control task and the training spans' mean."""
 
-    _table = COLUMNS
+    _table = (
+        Column("layer"),
+        Column("r_squared", "R²", ".3f", ends=("low", "high")),
+        *named("low", "high"),
+        Column("control", form=".3f"),
+        Column("selectivity", form="+.3f"),
+        Column("rmse", "error", ".4g", ends=("rmse_low", "rmse_high")),
+        *named("rmse_low", "rmse_high"),
+        Column("seed_low", "seeds", ".3f", ends=("seed_low", "seed_high")),
+        Column("seed_high"),
+    )
 
     layers: tuple[LayerRegression, ...]
     """The probes, in ascending order of their layers."""

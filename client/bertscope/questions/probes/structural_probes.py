@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from bertscope.values import validation
 from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.results import Provenance
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["LayerStructuralProbe", "StructuralProbeProgress", "StructuralProbeResult", "TreePart"]
 
@@ -98,23 +95,20 @@ class LayerStructuralProbe:
     """The epoch of each seed whose map was kept, from 1."""
 
 
-COLUMNS = (
-    Column("layer"),
-    Column("score", form="%"),
-    Column("spearman", form=".3f"),
-    Column("loss", form=".3f", unit="edges"),
-    Column("control_score", form="%"),
-    Column("control_spearman", form=".3f"),
-    Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
-    Column("seed_high"),
-)
-
-
 @record
 class StructuralProbeResult(ShownAsTable):
     """Structural probes of all layers, beside random projections and a chain of words."""
 
-    _table = COLUMNS
+    _table = (
+        Column("layer"),
+        Column("score", form="%"),
+        Column("spearman", form=".3f"),
+        Column("loss", form=".3f", unit="edges"),
+        Column("control_score", form="%"),
+        Column("control_spearman", form=".3f"),
+        Column("seed_low", "seeds", "%", ends=("seed_low", "seed_high")),
+        Column("seed_high"),
+    )
 
     layers: tuple[LayerStructuralProbe, ...]
     """The probes, in ascending order of their layers."""

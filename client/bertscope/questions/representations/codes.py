@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +22,12 @@ from bertscope.values.positions import Positions, checked_positions
 from bertscope.values.validation import File
 from bertscope.values.vectors import float32s
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["CodesFit", "CodesLosses", "SparseCodes", "TrainCodesProgress"]
 
 FORMAT = "bertscope sparse codes"
 ARRAYS = ("encoder", "biases", "thresholds", "decoder", "mean")
 FIT = ("active", "mean_active", "dead", "explained")
 LOSSES = ("loss", "coded", "mean", "zero", "recovered", "recovered_from_mean")
-COLUMNS = named("layer", "codes", *FIT, *LOSSES)
 
 
 @record
@@ -116,7 +112,7 @@ class SparseCodes(ShownAsTable):
     """Sparse codes of the states x of a layer. Code c is active with a_c = z if z > threshold_c, else 0, where z = encoder_c .
     (x - mean) + bias_c; a state is nearly mean + the sum of a_c decoder_c."""
 
-    _table = COLUMNS
+    _table = named("layer", "codes", *FIT, *LOSSES)
 
     encoder: npt.NDArray[np.float32]
     """float32 [codes, hidden_size]."""

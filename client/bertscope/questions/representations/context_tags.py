@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place
@@ -16,16 +15,12 @@ from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.results import Results
 from bertscope.values.spans import Span, parts
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["TagCount", "TagCounts", "count_tags"]
 
 Tags = Sequence[Iterable[tuple[str, int, int]]] | Mapping[int, Iterable[tuple[str, int, int]]]
 """The tags of each text, (tag, start, end): by the index of the text."""
 NO_LINK = ""
 """The tag of two words without a link."""
-COLUMNS = ["unit", "of", "tag", "found", "texts", "share", "low", "high", "by_chance", "drawn", "p", "p_corrected"]
 
 
 @record
@@ -71,7 +66,7 @@ class TagCounts(Results[TagCount]):
     """Counts of tags, those that chance explains least first."""
 
     __slots__ = ()
-    _table = named(*COLUMNS)
+    _table = named("unit", "of", "tag", "found", "texts", "share", "low", "high", "by_chance", "drawn", "p", "p_corrected")
 
     def best(self) -> TagCounts:
         """Returns the first count of each unit's words, and of each head's partners."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
+from typing import Any, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from bertscope.values.merging import require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ContextUnit", "Contexts", "Place", "UnitContexts"]
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from bertscope.values.display import ShownAsTable, counted
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["GeometryDescription"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,22 +30,11 @@ from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import finite, kept_file, read_about, read_layers, read_npz, read_versions
 from bertscope.values.validation import File, TextOrPair
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["LayerFit", "TrainLensProgress", "TunedLens", "load_lens"]
 
 Request = TypeVar("Request", TrainLensRequest, TrainCodesRequest)
 FORMAT = "bertscope tuned lens"
 TEXTS = ("normalisation", "model", "weights_digest", "numbering")
-COLUMNS = (
-    Column("layer"),
-    Column("divergence_before", "KL without", form=".3f", unit="nats"),
-    Column("divergence", "KL with", form=".3f", unit="nats"),
-    Column("agreement_before", "agrees without", form="%"),
-    Column("agreement", "with", form="%"),
-    Column("steps"),
-)
 
 
 @record
@@ -87,7 +76,14 @@ class TunedLens(ShownAsTable):
     """A map for each layer, with which the masked-LM head reads its states (Belrose et al. 2023): it gets state @ matrix +
     biases."""
 
-    _table = COLUMNS
+    _table = (
+        Column("layer"),
+        Column("divergence_before", "KL without", form=".3f", unit="nats"),
+        Column("divergence", "KL with", form=".3f", unit="nats"),
+        Column("agreement_before", "agrees without", form="%"),
+        Column("agreement", "with", form="%"),
+        Column("steps"),
+    )
 
     maps: Mapping[int, npt.NDArray[np.float32]]
     """By layer (0, the embeddings, to the layers of the model less 1), [hidden_size + 1, hidden_size]: the matrix, and the
@@ -131,7 +127,7 @@ class TunedLens(ShownAsTable):
 
     def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each layer, with the values of the table's columns."""
-        return [tuple(getattr(one, column.name) for column in COLUMNS) for one in self.fits]
+        return [tuple(getattr(one, column.name) for column in self._table) for one in self.fits]
 
     def save(self, path: File) -> None:
         """Writes the lens to a file of numpy's .npz format. Raises OSError for a file that can't be written."""

@@ -21,19 +21,12 @@ from bertscope_workbench.papers.published.reproduced import Reproduced
 from bertscope_workbench.papers.published.shown import tables
 from bertscope_workbench.papers.run import ClaimsRun, Compared, run_claims
 
-from tests.support.claims import STUDY, reproduction_toml
+from tests.support.claims import FORMS, STUDY, reproduction_toml
 from tests.support.harness import Host
 
 DEFINITION = (
     STUDY
-    + reproduction_toml(
-        "forms",
-        """
-reader = "table"
-files = ["forms.csv"]
-ask = "choice"
-""",
-    )
+    + FORMS
     + reproduction_toml(
         "ranks",
         """

@@ -39,7 +39,7 @@ from bertscope_workbench.command.views.output import (
     titled,
 )
 from bertscope_workbench.command.views.progress import waiting
-from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_table
+from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_columns
 from bertscope_workbench.plots.alignment import save_alignment
 from bertscope_workbench.plots.look import Look
 from bertscope_workbench.readers.translation_files import read_gold_alignments
@@ -111,7 +111,7 @@ def align(
 
 def _write(found: AlignedWords, output: Path, pairs: int) -> None:
     if output.suffix.lower() != PHARAOH:
-        write_table(LINK_COLUMNS, [row for one in found for row in one.rows()], output)
+        write_columns(found.columns(), output)
         return
     lines = {one.index: one.pharaoh for one in found}
     with output_files.written(output) as file:

@@ -85,7 +85,7 @@ def lens(
             raise UsageError(f"--attribute {attribute!r}: name two answers, A,B")
         with to.connect(timeout) as client, waiting("attributing"):
             (added,) = client.attribute_logits(one, (words[0], words[1]), mask=mask, ablate=ablate, **asked)
-        written = out.write(LogitAttributions([added]).columns(), partial(save_attribution, added))
+        written = out.write(LogitAttributions([added]), partial(save_attribution, added))
         print_result(added, attribution_document, print_attribution, json=call.json, written=written)
         return
     refuse({"--mask": mask, "--ablate": ablate}, "goes with --attribute")

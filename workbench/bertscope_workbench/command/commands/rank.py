@@ -47,11 +47,11 @@ def rank(
     with objective.lines_named(), server.connect(call.timeout) as client:
         ranking = way.rank(client, objective, scope or "heads", model=call.model, timeout=call.timeout, **base.arguments())
     if isinstance(ranking, HeadRanking):
-        written = out.write((), partial(save_ranking, ranking))
+        written = out.write({}, partial(save_ranking, ranking))
         print_result(ranking, document, print_ranking, json=call.json, written=written)
         return
     metric = ranking.metric(way.metric)
-    written = out.write((), lambda path, **look: save_sweep(ranking, path, metric, **look))
+    written = out.write({}, lambda path, **look: save_sweep(ranking, path, metric, **look))
     show, in_json = partial(print_order, metric=metric), partial(order_document, metric=metric)
     print_result(ranking, in_json, show, json=call.json, written=written)
 

@@ -98,7 +98,7 @@ def sweep(
         else:
             sweep_view.print_sweep(console(), found, found.metric(metric), top)
     finally:  # Also when nobody reads what it prints.
-        written = drawn.write((), lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
+        written = drawn.write({}, lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
         sweep_files.write(found, output, written, quiet=call.json)
     if found.complete:
         kept.drop(output)

@@ -123,7 +123,7 @@ def trace(
         else:
             print_trace(console(), found, top)
     finally:  # Also when nobody reads what it prints.
-        written = drawn.write((), partial(save_trace, found), partial=not found.complete)
+        written = drawn.write({}, partial(save_trace, found), partial=not found.complete)
         sweep_files.write(found, output, written, quiet=call.json)
     if found.complete:
         kept.drop(output)

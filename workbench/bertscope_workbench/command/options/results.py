@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, Unpack
@@ -16,7 +16,7 @@ from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import draw, partial_name, require_plot
 from bertscope_workbench.command.views.output import console, print_json
-from bertscope_workbench.command.views.table_files import require_table, write_table
+from bertscope_workbench.command.views.table_files import require_table, write_columns
 from bertscope_workbench.plots.look import Look
 
 T = TypeVar("T")
@@ -44,25 +44,23 @@ class OutputOptions(LookOptions):
 
     def write(
         self,
-        columns: ShownAsTable | Mapping[str, Any] | Sequence[str],
+        found: ShownAsTable | Mapping[str, Any],
         save: Save | None = None,
         *,
-        rows: Iterable[Sequence[Any]] | None = None,
         partial: bool = False,
         units: Mapping[str, str] | None = None,
     ) -> list[Path]:
         """Writes the table, and with `save` the figure, under names that say so if they are `partial`. Returns their paths.
 
-        `columns` are a result, values by name, or names beside the `rows`. `units` are those of columns whose name alone
-        doesn't say it; a result has its own.
+        `found` is a result, or the values of columns by name. `units` are those of columns whose name alone doesn't say it; a
+        result has its own.
         """
         output, plot = (None if path is None else partial_name(path) if partial else path for path in (self.output, self.plot))
-        if isinstance(columns, ShownAsTable):
-            units = {column.name: column.unit for column in columns.declared() if column.unit} | dict(units or {})
-            columns = columns.columns()
         if output is not None:
-            found = zip(*columns.values(), strict=True) if isinstance(columns, Mapping) else rows or ()
-            write_table([*columns], found, output, units)
+            if isinstance(found, ShownAsTable):
+                units = {column.name: column.unit for column in found.declared() if column.unit}
+                found = found.columns()
+            write_columns(found, output, units)
         if plot is not None and save is not None:
             draw(lambda path: save(path, **self.look), plot)
         return [path for path in (output, plot) if path is not None]
@@ -79,9 +77,9 @@ class SummaryOptions:
     def __post_init__(self) -> None:
         require_table(self.summary, "--summary")
 
-    def write(self, columns: ShownAsTable | Mapping[str, Any] | Sequence[str], **more: Any) -> list[Path]:
+    def write(self, found: ShownAsTable | Mapping[str, Any], **more: Any) -> list[Path]:
         """Writes the table as `OutputOptions.write` does."""
-        return OutputOptions(output=self.summary).write(columns, **more)
+        return OutputOptions(output=self.summary).write(found, **more)
 
 
 @dataclass(frozen=True)

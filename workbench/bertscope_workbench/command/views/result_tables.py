@@ -6,18 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bertscope.values.columns import Column
+from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable
 from rich.table import Table
 
-from bertscope_workbench.command.views.output import printable, starred, table
+from bertscope_workbench.command.views.output import percent, printable, starred, table
 
 
 def result_table(
     found: ShownAsTable,
     names: Sequence[str] = (),
     *,
-    best: object = None,
+    best: int | None = None,
     headings: Mapping[str, str] | None = None,
     rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> Table:
@@ -30,9 +30,7 @@ def result_table(
     result = table([name for column in chosen for name in _names(column, (headings or {}).get(column.name, column.title))])
     for record in found.records() if rows is None else rows:
         cells = [cell for column in chosen for cell in _cells(column, record)]
-        if best is not None:
-            cells[0] = starred(record[chosen[0].name], record[chosen[0].name] if record[chosen[0].name] == best else -1)
-        result.add_row(*cells)
+        result.add_row(*(cells if best is None else [starred(record[chosen[0].name], best), *cells[1:]]))
     return result
 
 
@@ -47,14 +45,14 @@ def shown(value: Any, form: str = "") -> str:
     """Returns a value as people read it; nothing for one that there is not."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if form in ("%", "+%"):
-        return f"{100 * value:.1f} %" if form == "%" else f"{100 * value:+.1f}"
-    return f"{value:{form}}"
+    if form == "%":
+        return percent(value)
+    return f"{100 * value:+.1f}" if form == "+%" else f"{value:{form}}"
 
 
 def _shown(found: ShownAsTable) -> list[Column]:
     """Returns the columns of a table but for ends of others' intervals."""
-    columns = found.declared()
+    columns = found.declared() or named(*found.columns())
     ends = {end for column in columns for end in column.ends or () if end != column.name}
     return [column for column in columns if column.name not in ends]
 

@@ -13,7 +13,7 @@ from bertscope.questions.ablation import sweeps, traces
 from bertscope_workbench.command.views.files import partial_name, written
 from bertscope_workbench.command.views.method import with_method
 from bertscope_workbench.command.views.output import Failure, console, json_text
-from bertscope_workbench.command.views.table_files import DELIMITERS, LATEX, write_table
+from bertscope_workbench.command.views.table_files import DELIMITERS, LATEX, write_columns
 
 Kept = TypeVar("Kept", SweepTable, Trace)
 
@@ -31,8 +31,7 @@ def write_effects(table: SweepTable | Trace, path: Path) -> None:
         with written(path) as file:
             file.write(json_text(with_method(document(table))))
         return
-    columns, rows = sweeps.sweep_rows(table) if isinstance(table, SweepTable) else ([*table.columns()], [*table._rows()])
-    write_table(columns, rows, path)
+    write_columns(table.columns(), path)
 
 
 def write_partial(table: SweepTable | Trace, output: Path | None) -> tuple[list[Path], Path]:

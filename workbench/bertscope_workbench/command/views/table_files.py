@@ -49,6 +49,11 @@ def write_table(
             file.writelines(json_text(dict(zip(columns, row, strict=True)), indent=None) for row in values)
 
 
+def write_columns(columns: Mapping[str, Any], path: Path, units: Mapping[str, str] | None = None) -> None:
+    """Writes the table whose columns have these values, as `write_table` does."""
+    write_table([*columns], zip(*columns.values(), strict=True), path, units)
+
+
 def _plain(value: Any) -> Any:
     """Returns a number of numpy's as one of Python's; None for NaN."""
     if isinstance(value, np.generic):
