@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertscope.values.columns import named
+from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.intervals import Interval, share_interval
 from bertscope.values.merging import require_same, same_weights, total
@@ -65,7 +65,13 @@ class AppliedLayer:
 class AppliedProbe(ShownAsTable):
     """Kept probes on some texts. Scored spans are those whose class is among the probe's labels."""
 
-    _table = named("layer", "text", "start", "end", "segment", "words", "label", "answer", "probability")
+    _table = (
+        *named("layer", "text", "start", "end", "segment"),
+        Column("words", "word", text=True),
+        Column("label", text=True),
+        Column("answer", "class", text=True),
+        Column("probability", form="%"),
+    )
 
     texts: int
     """Texts that were asked about."""

@@ -31,7 +31,6 @@ from bertscope_workbench.command.views.output import (
     Failure,
     UsageError,
     fields_of,
-    percent,
     plural,
     print_heading,
     printable,
@@ -131,13 +130,13 @@ def print_alignments(screen: Console, found: AlignedWords) -> None:
     first = found[0]
     counts = plural(len(found), "pair"), plural(links, "link"), f"layer {first.layer}", first.method
     print_heading(screen, first.provenance.model, *counts)
-    result = table(["pair#", "source", "target", "places", "cosine#"])
-    drawn = 0
+    rows, drawn = list[list[Any]](), 0
     for one in found:
-        if result.row_count + len(one.links) > MAX_ROWS and drawn:
+        if len(rows) + len(one.links) > MAX_ROWS and drawn:
             break
-        _add_rows(result, one)
+        rows += _rows(one)
         drawn += 1
+    result = table(["pair#", "source", "target", "places", "cosine#.2f"], rows)
     screen.print(titled("words that are linked; pairs and places count from 0", result))
     if drawn < len(found):
         screen.print(f"not shown: {plural(len(found) - drawn, 'pair')} (--output has all)", style="dim")
@@ -145,10 +144,9 @@ def print_alignments(screen: Console, found: AlignedWords) -> None:
 
 def print_scores(screen: Console, scores: AlignmentScores) -> None:
     """Prints how links agree with those that people made."""
-    columns = ["links#", "sure#", "precision#", "recall#", "F1#", "error rate#"]
-    rates = [percent(rate) for rate in (scores.precision, scores.recall, scores.f1, scores.error_rate)]
-    rows = table(columns, [[str(scores.found), str(scores.sure), *rates]])
-    screen.print(titled(f"beside the links that people made, {plural(scores.pairs, 'pair')}", rows))
+    columns = ["links#", "sure#", "precision#%", "recall#%", "F1#%", "error rate#%"]
+    row = [scores.found, scores.sure, scores.precision, scores.recall, scores.f1, scores.error_rate]
+    screen.print(titled(f"beside the links that people made, {plural(scores.pairs, 'pair')}", table(columns, [row])))
 
 
 def document(found: AlignedWords, scores: AlignmentScores | None) -> dict[str, Any]:
@@ -163,13 +161,12 @@ def document(found: AlignedWords, scores: AlignmentScores | None) -> dict[str, A
     return fields_of(found[0], "provenance", "layer", "method") | {"pairs": pairs, "scores": rates}
 
 
-def _add_rows(result: Any, one: WordAlignment) -> None:
-    number = str(one.index)
-    for _, source, target, source_word, target_word, cosine in one.rows():
-        result.add_row(number, printable(source_word), printable(target_word), f"{source}-{target}", f"{cosine:.2f}")
-        number = ""
+def _rows(one: WordAlignment) -> list[list[Any]]:
+    """Returns a row for each link of a pair, and one for its words without a link; the first one has the pair's number."""
+    rows = [[None, words[0], words[1], f"{source}-{target}", cosine] for _, source, target, *words, cosine in one.rows()]
     sides = ((one.source_words, {link.source for link in one.links}), (one.target_words, {link.target for link in one.links}))
     alone = [[word for place, word in enumerate(words) if place not in linked] for words, linked in sides]
     if any(alone):
         cells = [Text("no link: ", style="dim").append_text(printable(" ".join(words))) if words else "" for words in alone]
-        result.add_row(number, *cells, "", "")
+        rows.append([None, *cells, "", ""])
+    return [[None if place else one.index, *cells] for place, (_, *cells) in enumerate(rows)]

@@ -12,20 +12,12 @@ from typing import Annotated, Any, ClassVar
 
 from bertscope import AnsweredQuestion
 from rich.console import Console
+from rich.text import Text
 
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, Numbered
-from bertscope_workbench.command.views.output import (
-    Failure,
-    UsageError,
-    bar,
-    plural,
-    printable,
-    probability,
-    table,
-    text_line,
-)
+from bertscope_workbench.command.views.output import Failure, UsageError, plural, table, text_line
 from bertscope_workbench.plots.theme import shortened
 from bertscope_workbench.readers import files
 
@@ -108,14 +100,9 @@ def fields(answer: AnsweredQuestion) -> dict[str, Any]:
 def print_answer(screen: Console, answer: AnsweredQuestion) -> None:
     """Prints the question, and a row for each span and for no answer."""
     screen.print(text_line(answer.question, shortened(answer.passage, SHOWN_PASSAGE, "...")))
-    rows = (
-        [printable(one.text), f"{one.start}-{one.end}", probability(one.probability), bar(one.probability), f"{one.score:.3f}"]
-        for one in answer.spans
-    )
-    result = table(["answer", "characters#", "probability#", "", "score#"], rows)
-    score = answer.spans[0].score + answer.no_answer_score
-    missing = answer.no_answer_probability
-    result.add_row("(no answer)", "", probability(missing), bar(missing), f"{score:.3f}", style="dim")
-    screen.print(result)
+    rows = [[one.text, f"{one.start}-{one.end}", one.probability, one.probability, one.score] for one in answer.spans]
+    missing, score = answer.no_answer_probability, answer.spans[0].score + answer.no_answer_score
+    rows.append([Text("(no answer)", style="dim"), None, missing, missing, score])
+    screen.print(table(["answer", "characters#", "probability#p", "#bar", "score#.3f"], rows))
     if answer.windows > 1:
         screen.print(f"the passage was read in {plural(answer.windows, 'window')}", style="dim")

@@ -14,8 +14,9 @@ from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import fields_of, percent, plural, printable, table, titled
+from bertscope_workbench.command.views.output import fields_of, plural, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import answering
+from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers.span_files import read_span_texts
 
 CONFUSIONS = 5
@@ -68,12 +69,13 @@ def apply_probe(
 
 def score_columns(found: AppliedProbe) -> dict[str, list[Any]]:
     """Returns the scores of each layer by name, with the interval of the accuracy; nothing if no word has a label."""
-    rows = [
-        (own.layer, found.accuracy(own.layer), *found.interval(own.layer), found.loss(own.layer))
-        for own in found.layers
-        if found.scored_spans
-    ]
+    rows = _scores(found) if found.scored_spans else []
     return {name: [row[place] for row in rows] for place, name in enumerate(("layer", "accuracy", "low", "high", "loss"))}
+
+
+def _scores(found: AppliedProbe) -> list[tuple[float, ...]]:
+    every = [own.layer for own in found.layers]
+    return [(layer, found.accuracy(layer), *found.interval(layer), found.loss(layer)) for layer in every]
 
 
 def print_applied(screen: Console, found: AppliedProbe) -> None:
@@ -92,10 +94,8 @@ def print_applied(screen: Console, found: AppliedProbe) -> None:
 
 
 def _print_scores(screen: Console, found: AppliedProbe, heading: str) -> None:
-    result = table(["layer#", "accuracy#", "95 %", "loss#"])
-    for layer in (own.layer for own in found.layers):
-        ends = " to ".join(map(percent, found.interval(layer)))
-        result.add_row(str(layer), percent(found.accuracy(layer)), ends, f"{found.loss(layer):.3f}")
+    rows = ([layer, accuracy, (low, high), loss] for layer, accuracy, low, high, loss in _scores(found))
+    result = table(["layer#", "accuracy#%", "95 %#%", "loss#.3f"], rows)
     screen.print(titled(f"{heading}, {found.scored_spans} of them scored", result))
     for own in found.layers:
         confusions = found.confusions(own.layer)[:CONFUSIONS]
@@ -105,11 +105,8 @@ def _print_scores(screen: Console, found: AppliedProbe, heading: str) -> None:
 
 
 def _print_answers(screen: Console, found: AppliedProbe, heading: str) -> None:
-    rows = (
-        [str(layer), str(text), printable(words), printable(answer), percent(share)]
-        for layer, text, _, _, _, words, _, answer, share in map(dict.values, found.records()[:MAX_SPANS])
-    )
-    screen.print(titled(heading, table(["layer#", "text#", "word", "class", "probability#"], rows)))
+    names = "layer", "text", "words", "answer", "probability"
+    screen.print(titled(heading, result_table(found, names, rows=found.records()[:MAX_SPANS])))
     hidden = len(found.layers) * len(found.spans) - MAX_SPANS
     if hidden > 0:
         screen.print(f"and {plural(hidden, 'row')} more: --output FILE writes all")
@@ -118,16 +115,9 @@ def _print_answers(screen: Console, found: AppliedProbe, heading: str) -> None:
 def document(found: AppliedProbe) -> dict[str, Any]:
     """Returns the scores and answers as one JSON document."""
     scored = bool(found.scored_spans)
-    layers = [
-        {
-            "layer": own.layer,
-            "accuracy": found.accuracy(own.layer) if scored else None,
-            "interval": found.interval(own.layer) if scored else None,
-            "loss": found.loss(own.layer) if scored else None,
-            "confusion": own.confusion.tolist(),
-        }
-        for own in found.layers
-    ]
-    model = {"model": found.provenance.model, "weights": found.provenance.weights_digest}
-    counts = {"spans": len(found.spans)} | fields_of(found, "scored_spans", "truncated_spans", "empty_spans")
-    return model | fields_of(found, "labels") | counts | {"unseen_labels": dict(found.unseen_labels), "layers": layers}
+    layers = []
+    for own, (layer, accuracy, low, high, loss) in zip(found.layers, _scores(found), strict=True):
+        scores = {"accuracy": accuracy, "interval": (low, high), "loss": loss}
+        layers.append({"layer": layer, **(scores if scored else dict.fromkeys(scores)), "confusion": own.confusion.tolist()})
+    counts: dict[str, Any] = {"spans": len(found.spans)} | fields_of(found, "scored_spans", "truncated_spans", "empty_spans")
+    return trained_document(found, "labels", **counts, unseen_labels=dict(found.unseen_labels), layers=layers)

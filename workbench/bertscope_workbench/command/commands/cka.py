@@ -6,6 +6,7 @@ from typing import Annotated
 
 from bertscope import RepresentationComparison
 from bertscope.questions.representations.comparison import comparison_document
+from bertscope.values.columns import Column
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -56,8 +57,8 @@ def print_representations(screen: Console, found: RepresentationComparison) -> N
         few = plural(found.texts - found.compared_texts, "text")
         screen.print(f"not compared, for they have fewer than four words: {few}", style="yellow")
     rows = (
-        [str(layer), *("" if math.isnan(value) else shade(f"{value:.2f}", value) for value in values)]
+        [layer, *(value if math.isnan(value) else shade(f"{value:.2f}", value) for value in values)]
         for layer, values in reversed([*zip(found.layers, found.cka().tolist(), strict=True)])
     )
-    result = table(["layer#", *(f"{layer}#" for layer in found.other_layers)], rows)
+    result = table([Column("layer"), *(Column(str(layer)) for layer in found.other_layers)], rows)
     screen.print(titled("linear CKA of the words' states, unbiased, within texts; layer 0 is the embeddings", result))

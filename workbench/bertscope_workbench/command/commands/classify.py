@@ -13,7 +13,7 @@ from rich.console import Console
 from bertscope_workbench.command.groups import Offered
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
-from bertscope_workbench.command.views.output import bar, print_cut, printable, probability, table, text_line
+from bertscope_workbench.command.views.output import print_cut, table, text_line
 
 
 def classify(
@@ -34,10 +34,8 @@ def fields(answer: ClassifiedText) -> dict[str, Any]:
 def print_answer(screen: Console, answer: ClassifiedText) -> None:
     """Prints the text, and a row for each label."""
     screen.print(text_line(answer.text, answer.text_pair))
-    rows = (
-        [printable(one.label), probability(one.probability), bar(one.probability), f"{one.logit:.3f}"] for one in answer.labels
-    )
-    screen.print(table(["label", "probability#", "", "logit#"], rows))
+    rows = ([one.label, one.probability, one.probability, one.logit] for one in answer.labels)
+    screen.print(table(["label", "probability#p", "#bar", "logit#.3f"], rows))
     if answer.multi_label:
         screen.print("each label has its own probability; they do not sum to 1", style="dim")
     print_cut(screen, answer.truncated_tokens)

@@ -17,7 +17,7 @@ from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.output import fields_of, plural, titled
+from bertscope_workbench.command.views.output import plural, titled, trained_document
 from bertscope_workbench.command.views.progress import studying
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.plots.code_length import save_code_length
@@ -70,6 +70,4 @@ def print_code_lengths(screen: Console, found: CodeLengths) -> None:
 
 def document(found: CodeLengths) -> dict[str, Any]:
     """Returns the codes as one JSON document."""
-    model = {"model": found.provenance.model, "weights": found.provenance.weights_digest}
-    numbers = fields_of(found, "labels", "spans", "left_out_spans", "parts", "uniform_bits", "best_layer")
-    return model | numbers | {"layers": found.records()}
+    return trained_document(found, "labels", "spans", "left_out_spans", "parts", "uniform_bits", "best_layer")

@@ -13,7 +13,7 @@ from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, reading, require_output
-from bertscope_workbench.command.views.output import UsageError, fields_of, percent, printable, table, titled
+from bertscope_workbench.command.views.output import UsageError, fields_of, printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers.embedded_codes import read_codes
 
@@ -92,18 +92,18 @@ def print_codes(screen: Console, found: SparseCodes) -> None:
         screen.print(printable(heading))
         return
     heading += f", trained on {fit.train_pieces} pieces, measured on {fit.dev_pieces}"
-    row = [percent(fit.explained), f"{fit.mean_active:.1f}", str(fit.dead)]
-    screen.print(titled(heading, table(["variance explained#", "active at a piece#", "dead#"], [row])))
+    row = [fit.explained, fit.mean_active, fit.dead]
+    screen.print(titled(heading, table(["variance explained#%", "active at a piece#.1f", "dead#"], [row])))
     screen.print("variance explained: of that around the mean of the pieces that codes were trained on", style="dim")
     if fit.losses is not None:
         losses = fit.losses
         rows = [
-            ["the state", f"{losses.loss:.3f}", ""],
-            ["the codes' sum", f"{losses.coded:.3f}", ""],
-            ["the mean state", f"{losses.mean:.3f}", percent(losses.recovered_from_mean)],
-            ["zeros", f"{losses.zero:.3f}", percent(losses.recovered)],
+            ["the state", losses.loss, None],
+            ["the codes' sum", losses.coded, None],
+            ["the mean state", losses.mean, losses.recovered_from_mean],
+            ["zeros", losses.zero, losses.recovered],
         ]
-        names = ["in place of the state", "loss#", "codes recover#"]
+        names = ["in place of the state", "loss#.3f", "codes recover#%"]
         screen.print(titled(f"masked-LM loss of {losses.pieces} masked pieces, nats a piece", table(names, rows)))
     if found.about:
         screen.print(printable(found.about), style="dim")

@@ -61,12 +61,10 @@ def document(found: ContactScores) -> dict[str, Any]:
 
 def print_contacts(screen: Console, found: ContactScores, top: int) -> None:
     """Prints the heads with the highest shares, and what chance would give."""
-    result = table(("layer#", "head#", "in contact#", "attended pairs#", "weight on contacts#"))
-    for layer, head in found.best(top):
-        share, weight = found.share[layer, head], found.weight_share[layer, head]
-        result.add_row(str(layer), str(head), f"{share:.1%}", str(found.attended[layer, head]), f"{weight:.1%}")
-    if result.row_count:
-        screen.print(result)
+    best = found.best(top)
+    rows = ([*place, found.share[place], found.attended[place], found.weight_share[place]] for place in best)
+    if best:
+        screen.print(table(["layer#", "head#", "in contact#.1%", "attended pairs#", "weight on contacts#.1%"], rows))
     else:
         screen.print(f"no head has a weight over {found.threshold:g} between such residues; lower --threshold")
     screen.print(

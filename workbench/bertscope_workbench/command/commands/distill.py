@@ -32,7 +32,7 @@ from bertscope_workbench.command.options.results import OutputOptions, print_res
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.models import print_models
-from bertscope_workbench.command.views.output import fields_of, percent, table, titled
+from bertscope_workbench.command.views.output import fields_of, table, titled
 from bertscope_workbench.command.views.progress import distilling
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers import files
@@ -139,16 +139,12 @@ def document(found: DistilledModel) -> dict[str, Any]:
 
 def print_distilled(screen: Console, found: DistilledModel) -> None:
     """Prints the scores of teacher and student, and how much of the loss came back."""
-    known = found.student.answers > 0
-    names = ["model", *(["accuracy", "loss"] if known else []), "agreement", "divergence"]
+    names = ["model", "accuracy", "loss", "agreement", "divergence"]
     heading = f"{found.student.predictions} predictions in {found.test.texts} texts that nothing was chosen by"
     screen.print(titled(heading, result_table(found, names)))
-    shares = []
-    for name, one in found.recoveries.items():
-        ends = "" if one.interval is None else f"{percent(one.interval.low)} to {percent(one.interval.high)}"
-        shares.append([name, percent(one.share), ends])
+    shares = [[name, one.share, one.interval] for name, one in found.recoveries.items()]
     if shares:
-        screen.print(titled("of what the untrained student lost, came back", table(["", "share#", "95 % interval#"], shares)))
+        screen.print(titled("of what the untrained student lost, came back", table(["", "share#%", "95 % interval#%"], shares)))
     if not found.best_update:
         screen.print("no evaluation on dev was better than before training: the untrained student is kept; try another --rate")
     print_models(screen, [found.model])

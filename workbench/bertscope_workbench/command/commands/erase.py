@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import Client, Eraser
+from bertscope.values.columns import Column
 from rich.console import Console
 from rich.text import Text
 
@@ -22,7 +23,7 @@ from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading, require_output
-from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled
+from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers import files
 from bertscope_workbench.readers.treebanks import ProbeTexts
@@ -116,32 +117,24 @@ def print_eraser(screen: Console, found: Eraser, parts: list[ProbeTexts], losses
     """Prints a row for each layer, and what was left out."""
     heading = f"{found.provenance.model}: {len(found.labels)} classes erased by {found.method.upper()}"
     heading += f", {plural(found.train.spans, 'word')} to train on, {plural(found.test.spans, 'word')} to test on"
-    rows = [[str(layer), str(rank), *map(percent, shares)] for layer, rank, *shares in map(dict.values, found.records())]
-    names = ["layer#", "rank#", "probe before#", "after#", "random#"]
-    if losses is not None:
-        names += ["loss erased#", "loss random#"]
-        for row, *measured in zip(rows, losses.erased, losses.random, strict=True):
-            row += ["" if one is None else f"{one:.3f}" for one in measured]
-    screen.print(titled(heading, table(names, rows)))
+    measured = [(None, None)] * len(found.layers) if losses is None else zip(losses.erased, losses.random, strict=True)
+    rows = ([*row.values(), *own] for row, own in zip(found.records(), measured, strict=True))
+    columns: list[str | Column] = [*found.declared(), "loss erased#.3f", "loss random#.3f"]
+    screen.print(titled(heading, table(columns, rows)))
     if losses is not None:
         screen.print(Text(f"masked-LM loss untouched: {losses.untouched:.3f} nats a piece"))
     screen.print(Text("layer 0 is the embeddings; random: a subspace of as many dimensions is taken away"))
     screen.print(Text("probes read standardised states"))
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(found.majority)}"))
-    print_left_out(screen, found, ("train", "dev", "test"))
+    print_left_out(screen, found)
     print_problems(screen, [problem for part in parts for problem in part.problems])
 
 
 def document(found: Eraser, losses: Losses | None = None) -> dict[str, Any]:
     """Returns the scores as one JSON document; the maps are what --save writes."""
-    columns = {**found.columns(), **({} if losses is None else losses.columns())}
-    return {
-        "model": found.provenance.model,
-        "weights": found.provenance.weights_digest,
-        "labels": list(found.labels),
-        "method": found.method,
-        "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
-        "majority": {"label": found.majority_label, "accuracy": found.majority},
-        "layers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "seconds": found.seconds,
-    }
+    majority = {"label": found.majority_label, "accuracy": found.majority}
+    shown = trained_document(found, "labels", "method", "seconds", parts="spans", majority=majority)
+    for name, values in ({} if losses is None else losses.columns()).items():
+        for row, value in zip(shown["layers"], values, strict=True):
+            row[name] = value
+    return shown

@@ -16,7 +16,16 @@ from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, PairArguments
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import UsageError, console, plural, print_json, printable, table, text_line
+from bertscope_workbench.command.views.output import (
+    UsageError,
+    console,
+    plural,
+    print_cut,
+    print_json,
+    printable,
+    table,
+    text_line,
+)
 
 
 def predict(
@@ -46,15 +55,14 @@ def predict(
 def print_value(screen: Console, answer: PredictedValue) -> None:
     """Prints the value and its text or pair in a line."""
     screen.print(Text(f"{answer.value:10.4f}  ").append_text(text_line(answer.text, answer.text_pair)))
-    if answer.truncated_tokens:
-        screen.print(f"{plural(answer.truncated_tokens, 'token')} cut away", style="yellow")
+    print_cut(screen, answer.truncated_tokens)
 
 
 def print_ranking(screen: Console, query: str, ranked: RankedCandidates) -> None:
     """Prints the query, and a row for each candidate, highest value first."""
     screen.print(printable(query))
-    rows = ([str(rank), f"{one.value:.4f}", printable(one.candidate)] for rank, one in enumerate(ranked, start=1))
-    screen.print(table(["rank#", "value#", "candidate"], rows))
+    rows = ([rank, one.value, one.candidate] for rank, one in enumerate(ranked, start=1))
+    screen.print(table(["rank#", "value#.4f", "candidate"], rows))
     cut = sum(one.truncated_tokens > 0 for one in ranked)
     if cut:
         screen.print(f"{plural(cut, 'pair')} cut to what the model reads", style="yellow")

@@ -27,6 +27,7 @@ from bertscope_workbench.command.views.output import (
     printable,
     table,
     titled,
+    trained_document,
 )
 from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
 from bertscope_workbench.command.views.progress import training
@@ -151,19 +152,19 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
     if confusions:
         names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
         screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
-    print_left_out(screen, found, ("train", "dev", "test"))
+    print_left_out(screen, found)
     print_problems(screen, problems)
 
 
 def print_models(screen: Console, models: Sequence[Any]) -> None:
     """Prints the best layer of each model, and how it does there."""
-    result = table(["model", "best layer#", "score#", "95 %", "control#", "selectivity#"])
-    for found in models:
-        (row,) = [row for row in found.records() if row["layer"] == found.best_layer]
-        layer, share, low, high, control, selectivity = [*row.values()][:6]
-        ends = "" if low is None else f"{low:.3f} to {high:.3f}"
-        scores = f"{share:.3f}", ends, "" if control is None else f"{control:.3f}"
-        result.add_row(printable(found.provenance.model), str(layer), *scores, f"{selectivity:+.3f}")
+    best = ((found, row) for found in models for row in found.records() if row["layer"] == found.best_layer)
+    rows = (
+        [found.provenance.model, layer, share, (low, high), *others[:2]]
+        for found, row in best
+        for layer, share, low, high, *others in [row.values()]
+    )
+    result = table(["model", "best layer#", "score#.3f", "95 %#.3f", "control#.3f", "selectivity#+.3f"], rows)
     screen.print(titled("the layer with the lowest loss on the dev words: accuracy, or R squared of numbers", result))
 
 
@@ -178,21 +179,8 @@ def print_mix(screen: Console, mix: LayerMix) -> None:
 
 def document(found: ProbeResult) -> dict[str, Any]:
     """Returns the scores as one JSON document."""
-    return {
-        "model": found.provenance.model,
-        "weights": found.provenance.weights_digest,
-        "labels": list(found.labels),
-        "scored": found.scored,
-        "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
-        "majority": {"label": found.majority_label, "accuracy": found.part.majority},
-        "best_layer": found.best_layer,
-        "layers": found.records(),
-        "confusion": found.confusion.tolist(),
-        "mix": None if found.mix is None else mix_document(found.mix),
-        "seconds": found.seconds,
-    }
-
-
-def mix_document(mix: LayerMix) -> dict[str, Any]:
-    """Returns the mix of layers as part of the document."""
-    return {"layers": mix.records()} | fields_of(mix, "shares", "scales", "centre_of_gravity", "expected_layer")
+    names = "labels", "scored", "best_layer", "confusion", "seconds"
+    majority = {"label": found.majority_label, "accuracy": found.part.majority}
+    mix, of_mix = found.mix, ("shares", "scales", "centre_of_gravity", "expected_layer")
+    mixed = None if mix is None else {"layers": mix.records()} | fields_of(mix, *of_mix)
+    return trained_document(found, *names, parts="spans", majority=majority, mix=mixed)

@@ -15,7 +15,7 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions, enough_left
-from bertscope_workbench.command.views.output import percent, plural, print_heading, reach, table, titled
+from bertscope_workbench.command.views.output import percent, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.plots.retrieval import save_retrieval
 
@@ -52,19 +52,19 @@ def retrieve(
 def print_retrieval(screen: Console, found: RetrievedSentences) -> None:
     """Prints a row for each layer: the share of translations found in each direction with its interval, and their mean rank."""
     print_heading(screen, found.provenance.model, plural(len(found.pairs), "pair"), truncated=found.truncated_texts)
-    result = table(
-        ["layer#", *(f"{name}#" for way in ("forward", "backward") for name in (way, "95 %", "mean 1/rank", "ties"))]
-    )
     sides = [
-        (found.accuracy(backward=back), found.intervals(backward=back), found.mean_reciprocal_rank(backward=back), ties)
+        zip(
+            found.accuracy(backward=back),
+            found.intervals(backward=back),
+            found.mean_reciprocal_rank(backward=back),
+            ties,
+            strict=True,
+        )
         for back, ties in ((False, found.forward_ties), (True, found.backward_ties))
     ]
-    for place, layer in enumerate(found.layers):
-        cells = []
-        for accuracy, intervals, reciprocal, ties in sides:
-            share = percent(float(accuracy[place]))
-            cells += [share, reach(intervals[place]), f"{reciprocal[place]:.3f}", str(ties[place])]
-        result.add_row(str(layer), *cells)
+    rows = ([layer, *forward, *backward] for layer, forward, backward in zip(found.layers, *sides, strict=True))
+    columns = [column for way in ("forward#%", "backward#%") for column in (way, "95 %#100", "mean 1/rank#.3f", "ties#")]
+    result = table(["layer#", *columns], rows)
     title = "sentences whose translation is nearest, by layer; layer 0 is the embeddings"
     screen.print(titled(f"{title}; chance {percent(found.chance)}", result))
     centred = "each language's mean is subtracted" if found.centred else "no mean is subtracted"

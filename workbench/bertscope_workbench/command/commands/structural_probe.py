@@ -17,7 +17,7 @@ from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import percent, plural, titled
+from bertscope_workbench.command.views.output import PARTS, percent, plural, titled, trained_document
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.command.views.result_tables import layer_table
 from bertscope_workbench.plots.structural_probes import save_structural_probe
@@ -96,7 +96,7 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
     screen.print(Text(f"{what}: {score} {percent(found.chain_score)}, {spearman} {found.chain_spearman:.3f}"))
     if not part.correlated_texts:
         screen.print(Text("no sentence of 5 to 50 words, which correlations are of", style="yellow"))
-    for name in ("train", "dev", "test"):
+    for name in PARTS:
         own = getattr(found, name)
         if own is not None and own.truncated_words + own.empty_words + own.texts - own.used_texts:
             counts = f"{own.truncated_words} words cut away, {own.empty_words} without a piece"
@@ -107,17 +107,5 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
 
 def document(found: StructuralProbeResult) -> dict[str, Any]:
     """Returns the scores as one JSON document."""
-    return {
-        "model": found.provenance.model,
-        "weights": found.provenance.weights_digest,
-        "quantity": found.quantity,
-        "rank": found.rank,
-        "scored": found.scored,
-        "texts": {
-            name: getattr(found, name).used_texts for name in ("train", "dev", "test") if getattr(found, name) is not None
-        },
-        "chain": {"score": found.chain_score, "spearman": found.chain_spearman},
-        "best_layer": found.best_layer,
-        "layers": found.records(),
-        "seconds": found.seconds,
-    }
+    chain = {"score": found.chain_score, "spearman": found.chain_spearman}
+    return trained_document(found, "quantity", "rank", "scored", "best_layer", "seconds", parts="used_texts", chain=chain)

@@ -14,7 +14,7 @@ from rich.console import Console
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.answering import AskedItems, AskingOptions, ItemFileOptions, TextArguments
-from bertscope_workbench.command.views.output import bar, plural, printable, probability, table, text_line
+from bertscope_workbench.command.views.output import print_cut, table, text_line
 
 
 def tag(
@@ -35,23 +35,12 @@ def print_tagged(screen: Console, answer: TaggedText, *, words: bool) -> None:
     """Prints the text, and a row for each mention; for each label of each word if `words`, or if labels make no mentions."""
     screen.print(text_line(answer.text, answer.text_pair))
     if words or answer.scheme == "none":
-        _print_words(screen, answer)
+        labels = [(place, word.text, one) for word in answer.words for place, one in enumerate(word.labels)]
+        every = (["" if place else text, one.label, *[one.probability] * 2] for place, text, one in labels)
+        screen.print(table(["word", "label", "probability#p", "#bar"], every))
     elif answer.mentions:
-        result = table(["type", "mention", "place#", "probability#", ""])
-        for one in answer.mentions:
-            shown = f"{one.start}-{one.end}", probability(one.probability), bar(one.probability)
-            result.add_row(printable(one.type), printable(one.text), *shown)
-        screen.print(result)
+        rows = ([one.type, one.text, f"{one.start}-{one.end}", *[one.probability] * 2] for one in answer.mentions)
+        screen.print(table(["type", "mention", "place#", "probability#p", "#bar"], rows))
     else:
         screen.print("no mention")
-    if answer.truncated_tokens:
-        screen.print(f"{plural(answer.truncated_tokens, 'token')} cut away", style="yellow")
-
-
-def _print_words(screen: Console, answer: TaggedText) -> None:
-    rows = (
-        [printable("" if order else word.text), printable(one.label), probability(one.probability), bar(one.probability)]
-        for word in answer.words
-        for order, one in enumerate(word.labels)
-    )
-    screen.print(table(["word", "label", "probability#", ""], rows))
+    print_cut(screen, answer.truncated_tokens)

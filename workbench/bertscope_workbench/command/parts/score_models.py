@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bertscope import ComparedSet, TextComparison
-from bertscope.questions.scores.comparison import ALL, set_columns
+from bertscope.questions.scores.comparison import set_columns
 from rich.console import Console
 
 from bertscope_workbench.command.options.models import side_by_side
@@ -14,12 +14,13 @@ from bertscope_workbench.command.parts.score_pairs import (
     UNITS,
     PairOptions,
     PairSource,
+    accuracies,
     compared,
     document,
     print_differences,
     summary_columns,
 )
-from bertscope_workbench.command.views.output import bar, plural, printable, reach, table, titled
+from bertscope_workbench.command.views.output import plural, titled
 
 
 def compare_models(
@@ -68,15 +69,6 @@ def compare_models(
 def print_models(screen: Console, models: Mapping[str, TextComparison]) -> None:
     """Prints a row for each group and model; then how each model differs from the first, pair by pair."""
     first, *others = models.values()
-    result = table(["group", "model", "pairs#", "accuracy#", "95 %#", "", "ties#", "difference, nats#"])
-    for group in (*first.groups, ALL):
-        if group == ALL and first.groups:
-            result.add_section()
-        for model, found in models.items():
-            each = found.accuracy(group)
-            name = printable(group or "all"), printable(model)
-            shares = f"{100 * each.accuracy:.1f}", reach(each.interval), bar(each.accuracy)
-            result.add_row(*name, str(each.sets), *shares, str(each.tied or ""), f"{each.mean_difference:+.2f}")
-    screen.print(titled(f"{plural(len(first.sets), 'pair')}, {first.sets[0].scoring.replace('_', '-')}", result))
+    screen.print(titled(f"{plural(len(first.sets), 'pair')}, {first.sets[0].scoring.replace('_', '-')}", accuracies(models)))
     for other in others:
         print_differences(screen, other, first)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from bertscope import BertscopeError, Client, ComparedSet, InvalidArgument, TextComparison, TextSet, TextsProgress
 from bertscope.questions.scores.comparison import ALL, group_columns, set_columns
 from rich.console import Console
+from rich.table import Table
 
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import specifications
@@ -16,7 +17,7 @@ from bertscope_workbench.command.options.results import OutputOptions, PrintedOu
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import Failure, bar, console, fields_of, plural, printable, reach, table, titled
+from bertscope_workbench.command.views.output import Failure, console, fields_of, plural, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.text_sets import save_accuracy
@@ -235,22 +236,9 @@ def document(found: TextComparison, baseline: TextComparison | None) -> dict[str
 
 def print_comparison(screen: Console, found: TextComparison, baseline: TextComparison | None, *, errors: bool = False) -> None:
     """Prints the accuracy of each group and of all sets, and how it differs from the baseline's; `errors`: also wrong sets."""
-    result = table(["group", "pairs#", "accuracy#", "95 %#", "", "ties#", "difference, nats#"])
-    for each in (*found.by_group(), found.accuracy()):
-        if each.group == ALL and found.groups:
-            result.add_section()
-        result.add_row(
-            printable(each.group or "all"),
-            str(each.sets),
-            f"{100 * each.accuracy:.1f}",
-            reach(each.interval),
-            bar(each.accuracy),
-            str(each.tied or ""),
-            f"{each.mean_difference:+.2f}",
-        )
     first = found.sets[0]
     heading = f"{first.provenance.model}: {plural(len(found.sets), 'pair')}, {first.scoring.replace('_', '-')}"
-    screen.print(titled(heading, result))
+    screen.print(titled(heading, accuracies({"": found})))
     cut = sum(one.truncated_tokens > 0 for one in found.sets)
     if cut:
         screen.print(f"pairs that were cut: {cut}", style="yellow")
@@ -260,12 +248,23 @@ def print_comparison(screen: Console, found: TextComparison, baseline: TextCompa
         _print_errors(screen, found)
 
 
+def accuracies(models: Mapping[str, TextComparison]) -> Table:
+    """Returns a row for each group and model, those of all sets last."""
+    rows: list[list[Any]] = []
+    for group in (*next(iter(models.values())).groups, ALL):
+        rows += [[]] if group == ALL and rows else []
+        for model, found in models.items():
+            each = found.accuracy(group)
+            shares = each.accuracy, each.interval, each.accuracy
+            rows.append([group or "all", model, each.sets, *shares, each.tied or "", each.mean_difference])
+    return table(["group", "model", "pairs#", "accuracy#100", "95 %#100", "#bar", "ties#", "difference, nats#+.2f"], rows)
+
+
 def _print_errors(screen: Console, found: TextComparison) -> None:
     numbers, rows = wrong_numbers(found), set_columns(found)
-    result = table(["right text", "scores higher", "difference, nats#", "group"])
-    for number in numbers[:MOST_ERRORS]:
-        right, other, groups = (printable(rows[name][number]) for name in ("right_text", "best_other", "groups"))
-        result.add_row(right, other, f"{rows['difference'][number]:+.2f}", groups)
+    names = "right_text", "best_other", "difference", "groups"
+    every = ([rows[name][number] for name in names] for number in numbers[:MOST_ERRORS])
+    result = table(["right text", "scores higher", "difference, nats#+.2f", "group"], every)
     screen.print(titled(f"{plural(len(numbers), 'pair')} of {len(found.sets)} that the model gets wrong", result))
     if len(numbers) > MOST_ERRORS:
         screen.print(f"and {len(numbers) - MOST_ERRORS} more: --errors-output FILE writes all", style="dim")
@@ -273,21 +272,12 @@ def _print_errors(screen: Console, found: TextComparison) -> None:
 
 def print_differences(screen: Console, found: TextComparison, baseline: TextComparison) -> None:
     """Prints how the accuracy of each group differs from the baseline's on the same sets."""
-    names = ["group", "accuracy#", "baseline#", "difference#", "95 %#", "won#", "lost#", "McNemar's p#"]
-    result = table(names)
+    rows: list[list[Any]] = []
     for group in (*found.groups, ALL):
-        if group == ALL and found.groups:
-            result.add_section()
+        rows += [[]] if group == ALL and rows else []
         each = found.against(baseline, group)
-        result.add_row(
-            printable(group or "all"),
-            f"{100 * each.accuracy:.1f}",
-            f"{100 * each.baseline_accuracy:.1f}",
-            f"{100 * each.difference:+.1f}",
-            reach(each.interval, "+"),
-            str(each.won),
-            str(each.lost),
-            f"< {SMALL_P}" if each.p < SMALL_P else f"{each.p:.3f}",
-        )
+        shares = each.accuracy, each.baseline_accuracy, each.difference, each.interval
+        rows.append([group or "all", *shares, each.won, each.lost, f"< {SMALL_P}" if each.p < SMALL_P else f"{each.p:.3f}"])
+    columns = ["group", "accuracy#100", "baseline#100", "difference#+%", "95 %#+%", "won#", "lost#", "McNemar's p#"]
     models = f"{found.sets[0].provenance.model} beside {baseline.sets[0].provenance.model}"
-    screen.print(titled(f"{models}, pair by pair", result))
+    screen.print(titled(f"{models}, pair by pair", table(columns, rows)))

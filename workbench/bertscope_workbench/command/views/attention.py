@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 from bertscope import AttentionMaps
+from bertscope.values.columns import Column
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.views.output import print_cut, printable, table, titled
-from bertscope_workbench.command.views.patterns import attention_patterns, entropy_nats
+from bertscope_workbench.command.views.patterns import PerHead, attention_patterns, entropy_nats
 from bertscope_workbench.plots.attention_page import name_of, place_of
 
 STRONGEST_PAIRS = 12
@@ -61,27 +62,25 @@ def layers_table(maps: AttentionMaps) -> Group:
         if maps.by_head
         else "mean at each place"
     )
-    result = table(["layer#", *(f"{name}#" for name in patterns)])
-    for index, layer in enumerate(maps.layers):
-        cells = []
-        for weights in patterns.values():
-            best = int(weights[index].argmax())
-            weight = weights[index, best]
-            cells.append(shade(f"{maps.heads[best]}  {weight:.2f}" if maps.by_head else f"{weight:.2f}", weight))
-        result.add_row(str(layer), *cells)
-    return titled(title, result)
+
+    def cell(weights: PerHead, index: int) -> Text:
+        best = int(weights[index].argmax())
+        weight = weights[index, best]
+        return shade(f"{maps.heads[best]}  {weight:.2f}" if maps.by_head else f"{weight:.2f}", weight)
+
+    rows = ([layer, *(cell(weights, index) for weights in patterns.values())] for index, layer in enumerate(maps.layers))
+    return titled(title, table([Column("layer"), *map(Column, patterns)], rows))
 
 
 def heads_table(maps: AttentionMaps) -> Group:
     """Returns, for each head of one layer, its mean weight at each place and the entropy of its rows."""
     patterns = attention_patterns(maps)
-    entropy = entropy_nats(maps)
-    title = f"layer {maps.layers[0]}: mean weight at each place"
-    result = table(["head#", *(f"{name}#" for name in patterns), "entropy, nats#"])
-    for index, head in enumerate(maps.heads):
-        weights = [values[0, index] for values in patterns.values()]
-        result.add_row(str(head), *(shade(f"{weight:.2f}", weight) for weight in weights), f"{entropy[0, index]:.2f}")
-    return titled(title, result)
+    rows = (
+        [head, *(shade(f"{values[0, index]:.2f}", values[0, index]) for values in patterns.values()), entropy]
+        for index, (head, entropy) in enumerate(zip(maps.heads, entropy_nats(maps)[0], strict=True))
+    )
+    columns = [Column("head"), *map(Column, patterns), Column("entropy, nats", form=".2f")]
+    return titled(f"layer {maps.layers[0]}: mean weight at each place", table(columns, rows))
 
 
 def map_table(maps: AttentionMaps) -> Group:
@@ -103,9 +102,9 @@ def pairs_table(maps: AttentionMaps) -> Group:
     weights = maps.attention[0, 0]
     order = np.argsort(weights, axis=None)[::-1][:STRONGEST_PAIRS]
     title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: strongest weights (the whole map is wider than the screen)"
-    texts = [printable(token.text) for token in maps.tokens]
+    texts = [token.text for token in maps.tokens]
     rows = (
-        [texts[row], str(row), texts[column], str(column), shade(f"{weights[row, column]:.2f}", float(weights[row, column]))]
+        [texts[row], row, texts[column], column, shade(f"{weights[row, column]:.2f}", float(weights[row, column]))]
         for row, column in zip(*np.unravel_index(order, weights.shape), strict=True)
     )
     return titled(title, table(["from", "#", "to", "#", "weight#"], rows))

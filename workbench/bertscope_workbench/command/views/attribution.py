@@ -40,14 +40,14 @@ def print_attribution(screen: Console, found: LogitAttribution) -> None:
 
 def layers_table(found: LogitAttribution) -> Group:
     """Returns what the heads together, the feed-forward block and the biases of each layer add, the last layer on top."""
-    result = table(["layer#", "heads#", "feed-forward#", "biases#", "sum#"])
-    result.add_row("masked-LM head", "", "", signed(found.head_biases), signed(found.head_biases))
-    for layer in reversed(range(len(found.heads))):
+    rows: list[list[Text | str]] = [["embeddings", "", "", "", signed(found.embeddings)]]
+    for layer, heads in enumerate(found.heads):
         biases = float(found.attention_biases[layer] + found.normalisation_shifts[layer])
-        parts = float(found.heads[layer].sum()), float(found.feed_forward[layer]), biases
-        result.add_row(str(layer), *map(signed, parts), signed(sum(parts)))
-    result.add_row("embeddings", "", "", "", signed(found.embeddings))
-    return titled("what each layer adds to the difference", result)
+        parts = float(heads.sum()), float(found.feed_forward[layer]), biases
+        rows.append([str(layer), *map(signed, parts), signed(sum(parts))])
+    rows.append(["masked-LM head", "", "", *[signed(found.head_biases)] * 2])
+    columns = ["layer#", "heads#", "feed-forward#", "biases#", "sum#"]
+    return titled("what each layer adds to the difference", table(columns, reversed(rows)))
 
 
 def largest_table(found: LogitAttribution) -> Group:
@@ -58,12 +58,8 @@ def largest_table(found: LogitAttribution) -> Group:
     ]
     parts += [(float(added), f"feed-forward {layer}", None) for layer, added in enumerate(found.feed_forward)]
     parts.sort(key=lambda part: -abs(part[0]))
-    ablated = ["falls without it#"] if found.ablated is not None else []
-    rows = (
-        [name, signed(added), *([Text("") if falls is None else signed(falls)] if ablated else [])]
-        for added, name, falls in parts[:SHOWN]
-    )
-    result = table(["part", "adds#", *ablated], rows)
+    rows = ([name, signed(added), falls if falls is None else signed(falls)] for added, name, falls in parts[:SHOWN])
+    result = table(["part", "adds#", "falls without it#"], rows)
     return titled(f"the {min(SHOWN, len(parts))} heads and feed-forward blocks that add most", result)
 
 

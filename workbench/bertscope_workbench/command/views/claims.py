@@ -33,21 +33,21 @@ STYLES: dict[Verdict, str] = {
 def print_claims(screen: Console, claims: Sequence[Claim]) -> None:
     """Prints the claims by section, with the names that --only takes."""
     for (section, title), own in groupby(claims, key=lambda claim: (claim.section, claim.section_title)):
-        rows = table(["claim", "the finding"], ((printable(claim.name), printable(claim.claim)) for claim in own))
+        rows = table(["claim", "the finding"], ((claim.name, claim.claim) for claim in own))
         screen.print(titled(f"{section}: {title}", rows))
 
 
 def print_studies(screen: Console, found: Mapping[str, Sequence[Claim]]) -> None:
     """Prints the shipped studies with their claims, and the data that each needs."""
-    rows = table(["study", "claim", "data (--data DIR)", "title"])
-    for name, claims in found.items():
-        for claim in claims:
-            asked = claim.reproduction
-            data = (
-                "as the measures say" if asked is None else "ships with bertscope" if asked.shipped else ", ".join(asked.files)
-            )
-            rows.add_row(*map(printable, (name, claim.name, data, claim.title)))
-    screen.print(rows)
+    rows = ([name, claim.name, _data(claim), claim.title] for name, claims in found.items() for claim in claims)
+    screen.print(table(["study", "claim", "data (--data DIR)", "title"], rows))
+
+
+def _data(claim: Claim) -> str:
+    asked = claim.reproduction
+    if asked is None:
+        return "as the measures say"
+    return "ships with bertscope" if asked.shipped else ", ".join(asked.files)
 
 
 def print_results(screen: Console, run: ClaimsRun) -> None:
@@ -65,7 +65,8 @@ def print_results(screen: Console, run: ClaimsRun) -> None:
         rows = next((each for each in tables if fits(screen, each)), None)
         if rows is None:
             columns = ["claim", *names] if len(names) > 1 else ["claim", "verdict"]
-            rows = table(columns, ([printable(run.claims[place].title), *_verdicts(run, place)] for place in places))
+            claims = [[results.claims[place] for results in run.models] for place in places]
+            rows = table(columns, ([own[0].claim.title, *(_verdict(one.verdict) for one in own)] for own in claims))
         screen.print(titled(section, rows))
         for name, results in zip(names, run.models, strict=True):
             for place in places:
@@ -95,7 +96,7 @@ def _print_reproduction(screen: Console, found: Sequence[Reproduced]) -> None:
 
 
 def _print_table(screen: Console, content: Table) -> None:
-    shown = table(content.columns, (map(printable, row) for row in content.rows[:MAX_ROWS]))
+    shown = table(content.columns, content.rows[:MAX_ROWS])
     more = len(content.rows) - MAX_ROWS
     if not fits(screen, shown) and content.columns[-1] == "source":
         _print_table(screen, Table(content.caption, content.columns[:-1], [row[:-1] for row in content.rows]))
@@ -118,10 +119,6 @@ def _has_tests(run: ClaimsRun, places: Sequence[int]) -> bool:
 
 def _section(claim: Claim) -> str:
     return f"{claim.section}: {claim.section_title}"
-
-
-def _verdicts(run: ClaimsRun, place: int) -> list[Text]:
-    return [_verdict(results.claims[place].verdict) for results in run.models]
 
 
 def _verdict(verdict: Verdict) -> Text:

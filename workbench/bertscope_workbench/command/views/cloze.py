@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from bertscope import FilledMask, FilledText
 from rich.console import Console
@@ -52,34 +51,18 @@ def _fillings(answer: FilledText) -> Table:
     """Returns the fillings, a column for each mask. Lengths are compared by the last number."""
     several = len(answer.masks) > 1
     tokens = [f"mask {number}" if several else "token" for number in range(1, len(answer.masks) + 1)]
-    result = table(["#", *tokens, "pieces#", "log probability#", "per piece#", ""])
-    for order, filling in enumerate(answer.fillings, start=1):
-        mean = filling.mean_log_probability
-        result.add_row(
-            str(order),
-            *map(printable, filling.tokens),
-            str(sum(len(span.pieces) for span in filling.spans)),
-            f"{filling.log_probability:.3f}",
-            f"{mean:.3f}",
-            bar(math.exp(mean)),
-        )
-    return result
+    rows = (
+        [order, *each.tokens, sum(len(span.pieces) for span in each.spans), each.log_probability, mean, math.exp(mean)]
+        for order, each in enumerate(answer.fillings, start=1)
+        for mean in [each.mean_log_probability]
+    )
+    return table(["#", *tokens, "pieces#", "log probability#.3f", "per piece#.3f", "#bar"], rows)
 
 
-def _predictions(mask: FilledMask) -> Any:
-    among_candidates = any(prediction.candidate_probability is not None for prediction in mask.predictions)
-    logits = any(prediction.logit is not None for prediction in mask.predictions)
-    columns = ["rank#", "token", "probability#", "", *(["among candidates#"] if among_candidates else [])]
-    columns += ["logit#"] if logits else []
-    result = table(columns)
-    for prediction in mask.predictions:
-        share = prediction.candidate_probability
-        result.add_row(
-            "" if prediction.rank is None else str(prediction.rank),
-            printable(prediction.token),
-            probability(prediction.probability),
-            bar(prediction.probability if share is None else share),
-            *([probability(share)] if share is not None else []),
-            *(["" if prediction.logit is None else f"{prediction.logit:.4f}"] if logits else []),
-        )
-    return result
+def _predictions(mask: FilledMask) -> Table:
+    rows = (
+        [each.rank, each.token, each.probability, each.probability if share is None else share, share, each.logit]
+        for each in mask.predictions
+        for share in [each.candidate_probability]
+    )
+    return table(["rank#", "token", "probability#p", "#bar", "among candidates#p", "logit#.4f"], rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bertscope import Contexts, Place, TagCounts, UnitContexts
 from rich.console import Console
 from rich.text import Text
@@ -42,22 +44,17 @@ def print_unit(screen: Console, one: UnitContexts) -> None:
     if one.best and one.unit.kind == "direction" and one.best[0].value == one.best[-1].value == 0:
         screen.print(titled(heading, Text("0 at all of them")))
         return
-    rows = [_place_row(str(rank), place) for rank, place in enumerate(one.best, start=1)]
+    rows = [[rank, *_place_cells(place)] for rank, place in enumerate(one.best, start=1)]
     tenths = [(tenth, places[len(places) // 2]) for tenth, places in enumerate(one.tenths, start=1) if places]
-    rows += [_place_row(f"tenth {tenth}", place) for tenth, place in reversed(tenths)]
-    names = ["place", f"{name}#", "word", *(["partner"] if one.unit.kind == "head" else []), "text"]
-    content = table(names, rows)
+    rows += [[f"tenth {tenth}", *_place_cells(place)] for tenth, place in reversed(tenths)]
+    content = table(["place", f"{name}#.3f", "word", "partner", "text"], rows)
     screen.print(titled(heading, content), soft_wrap=not fits(screen, content))
 
 
 def print_rows(screen: Console, found: Contexts) -> None:
-    """Prints a row for each of the first units: its best place and its mean."""
-    rows = []
-    for unit in found[:MOST_ROWS]:
-        best = unit.best[0] if unit.best else None
-        place = ["", "", Text("")] if best is None else [f"{best.value:.3f}", printable(best.word), shown(best)]
-        rows.append([str(unit.unit), f"{unit.mean:.3f}", *place])
-    screen.print(table(["unit", "mean#", "largest#", "word", "where"], rows))
+    """Prints a row for each of the first units: its mean and its best place."""
+    rows = ([str(unit.unit), unit.mean, *_place_cells(unit.best[0] if unit.best else None)] for unit in found[:MOST_ROWS])
+    screen.print(table(["unit", "mean#.3f", "largest#.3f", "word", "partner", "where"], rows))
     if len(found) > MOST_ROWS:
         screen.print(f"and {len(found) - MOST_ROWS} more units; --output writes the places of all", style="dim")
 
@@ -65,20 +62,17 @@ def print_rows(screen: Console, found: Contexts) -> None:
 def print_tags(screen: Console, counts: TagCounts) -> None:
     """Prints the tag of each unit that chance explains least, of the first units."""
     rows = []
-    best = counts.best()
-    for one in best[:MOST_ROWS]:
+    for one in counts.best()[:MOST_ROWS]:
         low, high = one.interval()
         share = f"{percent(one.share)} ({100 * low:.0f} to {100 * high:.0f})"
-        rows.append([str(one.unit), one.of, one.tag, share, percent(one.by_chance), str(one.texts), f"{one.p_corrected:.1e}"])
-    screen.print(table(["unit", "of", "tag", "share of texts#", "by chance#", "texts#", "p#"], rows))
+        rows.append([str(one.unit), one.of, one.tag, share, one.by_chance, one.texts, one.p_corrected])
+    screen.print(table(["unit", "of", "tag", "share of texts#", "by chance#%", "texts#", "p#.1e"], rows))
     note = f"p: Fisher's exact test, corrected for {len(counts)} counts (Holm); of each text one place counts"
     screen.print(Text(note, style="dim"))
 
 
-def shown(place: Place | None) -> Text:
+def in_context(place: Place) -> Text:
     """Returns a word with what stands around it."""
-    if place is None:
-        return Text("")
     text = place.text if isinstance(place.text, str) else place.text[place.span.segment]
     start, end = place.span.start, place.span.end
     before, after = text[max(0, start - CONTEXT) : start], text[end : end + CONTEXT]
@@ -89,6 +83,5 @@ def shown(place: Place | None) -> Text:
     return line
 
 
-def _place_row(name: str, place: Place) -> list[str | Text]:
-    partner = [] if place.partner is None else [printable(place.partner)]
-    return [name, f"{place.value:.3f}", printable(place.word), *partner, shown(place)]
+def _place_cells(place: Place | None) -> list[Any]:
+    return [None] * 4 if place is None else [place.value, place.word, place.partner, in_context(place)]

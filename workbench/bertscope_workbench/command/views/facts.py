@@ -1,16 +1,15 @@
 """Prints what a model knows: P@1 and P@10 by relation, the macro-average, and what was skipped."""
 
 import dataclasses
-import math
-from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from bertscope import FactAnswers, FactScores, RelationKnowledge
+from bertscope import FactAnswers, FactScores
 from bertscope.questions.facts.metrics import SHARES
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import percent, plural, print_heading, printable, reach, table, titled
+from bertscope_workbench.command.views.output import plural, print_heading, shown, table, titled
 
 REASONS = {
     "several_pieces": "no right object is a single entry of the vocabulary",
@@ -19,13 +18,13 @@ REASONS = {
     "too_long": "a question is longer than the model reads",
 }
 COLUMNS = {
-    "prior_p_at_1": "no subject#",
-    "consistency": "consistent#",
-    "consistent_p_at_1": "right in all#",
-    "same_if_negated": "same if negated#",
-    "misprimed": "misprimed#",
-    "unprimed_p_at_1": "P@1 unprimed#",
-    "primed_p_at_1": "primed#",
+    "prior_p_at_1": "no subject#%",
+    "consistency": "consistent#%",
+    "consistent_p_at_1": "right in all#%",
+    "same_if_negated": "same if negated#%",
+    "misprimed": "misprimed#%",
+    "unprimed_p_at_1": "P@1 unprimed#%",
+    "primed_p_at_1": "primed#%",
 }
 """The columns of metrics that few calls ask for."""
 
@@ -59,28 +58,23 @@ def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy
     """Prints a row for each relation and the macro-average, and what was left out."""
     counted = f"{plural(scores.facts, 'fact')} of {plural(len(scores.relations), 'relation')}"
     print_heading(screen, answers.provenance.model, counted)
-    more = [name for name in COLUMNS if any(not math.isnan(getattr(each, name)) for each in scores.relations)]
-    intervals = ["95 %#"] if scores.template != "mean" else []
-    columns = ["relation", "facts#", "P@1#", *intervals, "P@10#", *intervals, "MRR#", "among#"]
-    result = table([*columns, *(COLUMNS[name] for name in more)])
+    rows: list[list[Any]] = []
     for each in scores.relations:
-        first = [percent(each.p_at_1.value), *([reach(each.p_at_1[1:])] if intervals else [])]
-        tenth = [percent(each.p_at_10.value), *([reach(each.p_at_10[1:])] if intervals else [])]
-        rest = [percent(getattr(each, name)) for name in more]
-        among, mrr = str(each.ranked_among) if each.facts else "", _number(each.mrr)
-        result.add_row(printable(each.relation), str(each.facts), *first, *tenth, mrr, among, *rest)
+        first, tenth = ([rank.value, rank[1:] if scores.template != "mean" else None] for rank in (each.p_at_1, each.p_at_10))
+        among = each.ranked_among if each.facts else ""
+        rows.append([each.relation, each.facts, *first, *tenth, each.mrr, among, *(getattr(each, name) for name in COLUMNS)])
     if len(scores.relations) > 1:
-        blank = [""] * len(intervals)
-        means = [percent(scores.p_at_1), *blank, percent(scores.p_at_10), *blank, _number(scores.mrr), ""]
         macros = _macros(scores)
-        cells = ["mean over relations", "", *means, *(percent(macros[name]) for name in more)]
-        result.add_row(*(Text(cell, style="cyan") for cell in cells))
+        rest = [shown(macros[name], "%") for name in COLUMNS]
+        means = [shown(scores.p_at_1, "%"), "", shown(scores.p_at_10, "%"), "", shown(scores.mrr, ".3f"), "", *rest]
+        rows.append([Text(str(cell), style="cyan") for cell in ("mean over relations", "", *means)])
+    columns = ["relation", "facts#", "P@1#%", "95 %#100", "P@10#%", "95 %#100", "MRR#.3f", "among#", *COLUMNS.values()]
     by = {
         "first": "the first template",
         "best": "the template with the highest P@1 on these facts",
         "mean": "the mean over templates",
     }
-    screen.print(titled(f"right objects of rank 1, and of rank 1 to 10, by {by[scores.template]}", result))
+    screen.print(titled(f"right objects of rank 1, and of rank 1 to 10, by {by[scores.template]}", table(columns, rows)))
     for reason, number in scores.skipped.items():
         screen.print(f"skipped: {plural(number, 'fact')}: {REASONS.get(reason, reason)}", style="yellow")
     if answers.vocabulary_left_out:
@@ -92,11 +86,4 @@ def print_scores(screen: Console, answers: FactAnswers, scores: FactScores, easy
 
 
 def _macros(scores: FactScores) -> dict[str, float]:
-    def of(name: str) -> Callable[[RelationKnowledge], float]:
-        return lambda each: float(getattr(each, name))
-
-    return {name: scores.macro(of(name)) for name in SHARES}
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    return {name: scores.macro(attrgetter(name)) for name in SHARES}

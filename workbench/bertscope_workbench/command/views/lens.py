@@ -3,12 +3,13 @@
 from typing import Any
 
 from bertscope import LayerReading, LensPosition, LensText, LensTexts
+from bertscope.values.columns import Column
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.options.texts import answers_document
-from bertscope_workbench.command.views.output import bar, fits, print_cut, printable, probability, table, titled
+from bertscope_workbench.command.views.output import fits, print_cut, printable, table, titled
 
 OTHERS = 3
 """The most predictions after the first in a table of one position."""
@@ -42,7 +43,7 @@ def grid(found: LensText) -> Table:
         [str(found.layers[number]), *(_word(position.layers[number]) for position in found.positions)]
         for number in reversed(range(len(found.layers)))
     )
-    return table(["layer#", *(position.token.text for position in found.positions)], rows)
+    return table(["layer#", *(Column("", position.token.text, text=True) for position in found.positions)], rows)
 
 
 def _word(reading: LayerReading) -> Text:
@@ -54,32 +55,18 @@ def _word(reading: LayerReading) -> Text:
 
 def layers_table(position: LensPosition) -> Group:
     """Returns a row for each layer: its predictions, entropy, divergence, and the probability and rank of the candidates."""
-    scored = [*position.layers[0].candidates]
-    own = position.layers[0].own
-    names = [*([own.token] if own is not None else []), *(score.token for score in scored)]
-    others = max(0, min(OTHERS, len(position.layers[0].top) - 1))
-    result = table(["layer#", "prediction", "probability#", "", *(["then"] if others else []), "entropy#", "KL to last#"])
-    for name in names:
-        result.add_column(printable(name), justify="right")
-        result.add_column("rank", justify="right")
-    for reading in reversed(position.layers):
-        best = reading.top[0]
-        following = ", ".join(score.token for score in reading.top[1 : 1 + others])
-        cells = [cell for score in _scores(reading) for cell in score]
-        result.add_row(
-            str(reading.layer),
-            printable(best.token),
-            probability(best.probability),
-            bar(best.probability),
-            *([printable(following)] if others else []),
-            f"{reading.entropy:.3f}",
-            f"{reading.divergence:.3f}",
-            *cells,
-        )
+    followed = [*((own,) if (own := position.layers[0].own) is not None else ()), *position.layers[0].candidates]
+    names = [column for score in followed for column in (Column(score.token, score.token, "p"), "rank#")]
+    rows = []
+    for each in reversed(position.layers):
+        best, *others = each.top
+        then = ", ".join(score.token for score in others[:OTHERS])
+        rows.append([each.layer, best.token, *[best.probability] * 2, then, each.entropy, each.divergence, *_scores(each)])
+    columns = ["layer#", "prediction", "probability#p", "#bar", "then", "entropy#.3f", "KL to last#.3f", *names]
     place = f"token {position.token_index}, "
-    return titled(f"{place}{printable(position.token.text)}: entropy and divergence in nats", result)
+    return titled(f"{place}{printable(position.token.text)}: entropy and divergence in nats", table(columns, rows))
 
 
-def _scores(reading: LayerReading) -> list[tuple[str, str]]:
+def _scores(reading: LayerReading) -> list[float]:
     scores = [*([reading.own] if reading.own is not None else []), *reading.candidates]
-    return [(probability(score.probability), str(score.rank)) for score in scores]
+    return [number for score in scores for number in (score.probability, score.rank)]

@@ -4,11 +4,13 @@ import dataclasses
 import json
 import math
 import os
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
+from bertscope.values.columns import Column
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -18,6 +20,8 @@ from bertscope_workbench.command.views.method import with_method
 
 BAR_WIDTH = 20
 PIPE_WIDTH = 160
+PARTS = ("train", "dev", "test")
+"""The parts of the texts that a probe is trained on and scored on."""
 UNBOUNDED = 10_000
 """A width that no table reaches, to measure how wide one would be."""
 
@@ -66,15 +70,49 @@ def print_failure(line: str) -> None:
     sys.stderr.write(" ".join(line.split()) + "\n")
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[Any]] = ()) -> Table:
-    """Returns a table whose columns are named; a name that ends with "#" is a column of numbers. Cells are texts of rich or
-    not."""
+def table(columns: Iterable[str | Column], rows: Iterable[Sequence[Any]] = ()) -> Table:
+    """Returns a table. A column is declared, or named: "answer" is one of texts, "share#%" one of numbers in a form of `shown`.
+
+    Cells are values, or texts of rich. A column in which no row has a value is left out; an empty row is a line between rows.
+    """
+    declared = [column if isinstance(column, Column) else _named(column) for column in columns]
+    cells = [[shown(value, column.form) for value, column in zip(row, declared, strict=True)] if row else [] for row in rows]
+    filled = [place for place in range(len(declared)) if not cells or any(row and row[place] for row in cells)]
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        result.add_column(Text(column.removesuffix("#")), justify="right" if column.endswith("#") else "left", overflow="fold")
-    for row in rows:
-        result.add_row(*row)
+    for column in (declared[place] for place in filled):
+        result.add_column(Text(column.title), justify="left" if column.text else "right", overflow="fold")
+    for row in cells:
+        if row:
+            result.add_row(*(row[place] for place in filled))
+        else:
+            result.add_section()
     return result
+
+
+def shown(value: Any, form: str = "") -> Text:
+    """Returns a value as people read it; nothing for one that there is not (None, NaN); the ends of an interval in one cell.
+
+    `form` is a format (".3f"), "%" for a share in percent, "100" for one without the sign, "+%" for a difference of shares in
+    points of 100, "p" for a probability, "bar" for a share as a bar.
+    """
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, tuple):
+        return Text(" to ").join(ends) if (ends := [shown(end, form) for end in value]) and ends[0] else Text("")
+    if value is None or math.isnan(value):
+        return Text("")
+    if form in FORMS:
+        return FORMS[form](value)
+    return Text(f"{value:{form}}")
+
+
+def _named(name: str) -> Column:
+    found = NUMBERS.search(name)
+    if found is None:
+        return Column(name, name, text=True)
+    return Column(name, name[: found.start()] or " ", found[1], text=found[1] == "bar")
 
 
 def titled(title: str, content: RenderableType) -> Group:
@@ -106,6 +144,17 @@ def fields_of(found: object, *names: str) -> dict[str, Any]:
     return {name: _plain(getattr(found, name)) for name in names}
 
 
+def trained_document(found: Any, *names: str, parts: str | None = None, **more: Any) -> dict[str, Any]:
+    """Returns a result that training gave, or that applies one, in JSON types: its model, some of its attributes, of its parts
+    `train`, `dev` and `test` the number of their `parts` ("spans"), and the rows of its table as its layers."""
+    of = found.provenance
+    document = {"model": of.model, "weights": of.weights_digest, **fields_of(found, *names)}
+    if parts is not None:
+        own = {name: getattr(found, name) for name in PARTS}
+        more[parts.removeprefix("used_")] = {name: getattr(part, parts) for name, part in own.items() if part is not None}
+    return document | more | ({} if "layers" in more else {"layers": found.records()})
+
+
 def fits(screen: Console, content: Table) -> bool:
     """Returns True if the screen has room for a table without breaking its cells."""
     unbounded = screen.options.update_width(UNBOUNDED)
@@ -122,6 +171,18 @@ def bar(share: float) -> Text:
     eighths = round(max(0.0, min(1.0, share)) * BAR_WIDTH * 8)
     full, rest = divmod(eighths, 8)
     return Text("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else ""), style="cyan")
+
+
+FORMS: Mapping[str, Callable[[float], Text]] = {
+    "%": lambda share: Text(percent(share)),
+    "100": lambda share: Text(f"{100 * share:.1f}"),
+    "+%": lambda difference: Text(f"{100 * difference:+.1f}"),
+    "p": lambda value: Text(probability(value)),
+    "bar": bar,
+}
+"""Forms of numbers beside Python's."""
+NUMBERS = re.compile(rf"#({'|'.join(map(re.escape, FORMS))}|[+,]?(?:\.\d)?[efg%]?)$")
+"""Ends the name of a column of numbers, with their form."""
 
 
 def probability(value: float) -> str:
@@ -157,9 +218,9 @@ def plural(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def print_left_out(screen: Console, found: object, parts: Sequence[str]) -> None:
+def print_left_out(screen: Console, found: object) -> None:
     """Prints how many words of each part were left out."""
-    for name in parts:
+    for name in PARTS:
         own = getattr(found, name)
         if own is not None and own.truncated_spans + own.empty_spans:
             counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.output import plural, print_left_out, titled
+from bertscope_workbench.command.views.output import plural, print_left_out, titled, trained_document
 from bertscope_workbench.command.views.result_tables import layer_table
 
 
@@ -22,19 +22,10 @@ def print_regression(screen: Console, found: RegressionResult, problems: Sequenc
     same = ", on which it is scored as well" if found.scored == "dev" else ""
     screen.print(Text(f"* the least error on the dev words{same}; layer 0 is the embeddings"))
     screen.print(Text(f"error: the root of the mean square; always the training words' mean: {found.mean_rmse:.4g}"))
-    print_left_out(screen, found, ("train", "dev", "test"))
+    print_left_out(screen, found)
     print_problems(screen, problems)
 
 
 def regression_document(found: RegressionResult) -> dict[str, Any]:
     """Returns the scores as one JSON document."""
-    return {
-        "model": found.provenance.model,
-        "weights": found.provenance.weights_digest,
-        "scored": found.scored,
-        "spans": {name: getattr(found, name).spans for name in ("train", "dev", "test") if getattr(found, name) is not None},
-        "mean_rmse": found.mean_rmse,
-        "best_layer": found.best_layer,
-        "layers": found.records(),
-        "seconds": found.seconds,
-    }
+    return trained_document(found, "scored", "mean_rmse", "best_layer", "seconds", parts="spans")

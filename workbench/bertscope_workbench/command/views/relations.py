@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.analyses.trees import TreeScores
-from bertscope_workbench.command.views.output import fields_of, percent, plural, print_heading, printable, reach, table, titled
+from bertscope_workbench.command.views.output import fields_of, percent, plural, print_heading, printable, table, titled
 
 Select = Selection | RelationScores
 ARROWS = {"forward": "→", "backward": "←"}
@@ -71,16 +71,26 @@ def document(
 def print_models(screen: Console, models: Mapping[str, Sequence[BestHead]], top: int) -> None:
     """Prints a row for each relation and model, relations with most pairs first: the best head of each model."""
     names = dict.fromkeys(best.relation for heads in models.values() for best in sorted(heads, key=lambda best: -best.pairs))
-    result = table(["relation", "model", "pairs#", "head#", "", "found#", "95 %#", "best offset#", "finds#", "chance#"])
-    for relation in [*names][:top]:
-        for model, heads in models.items():
-            for best in heads:
-                if best.relation == relation:
-                    cells = percent(best.accuracy), reach(best.interval), f"{best.offset:+d}", percent(best.offset_accuracy)
-                    place = f"{best.layer}:{best.head}", ARROWS[best.direction]
-                    name, asked = printable(relation), printable(model)
-                    result.add_row(name, asked, str(best.pairs), *place, *cells, percent(best.chance))
-    screen.print(titled("the head that attends most often to the linked word most (layer:head), of each model", result))
+    columns = ["relation", "model", "pairs#", "head#", "", "found#%", "95 %#100", "best offset#+", "finds#%", "chance#%"]
+    rows = (
+        [
+            relation,
+            model,
+            best.pairs,
+            *_place(best),
+            best.accuracy,
+            best.interval,
+            best.offset,
+            best.offset_accuracy,
+            best.chance,
+        ]
+        for relation in [*names][:top]
+        for model, heads in models.items()
+        for best in heads
+        if best.relation == relation
+    )
+    title = "the head that attends most often to the linked word most (layer:head), of each model"
+    screen.print(titled(title, table(columns, rows)))
     screen.print("heads are chosen on every second text, and scored on the others", style="dim")
 
 
@@ -128,26 +138,19 @@ def print_relations(
     untrained = {each.relation: each for each in control.best_heads(direction)} if control else {}
     intervals = any(best.interval is not None for best in found)
     held_out = any(best.chosen_on != "same" for best in found)
-    columns = ["relation", "pairs#", *(["where chosen#"] if held_out else []), "head#", "", "found#"]
-    columns += ["95 % interval#"] if intervals else []
-    result = table([*columns, "best offset#", "finds#", "chance#", *(["untrained#"] if control else [])])
+    rows = []
     for best in found:
         style = "green" if best.beats_offset else "dim" if best.above_offset is not None else ""
         other = untrained.get(best.relation)
-        where = percent(best.chosen_accuracy) if best.chosen_on != "same" else ""
-        result.add_row(
-            printable(best.relation),
-            str(best.pairs),
-            *([where] if held_out else []),
-            f"{best.layer}:{best.head}",
-            ARROWS[best.direction],
-            Text(percent(best.accuracy), style=style),
-            *([reach(best.interval)] if intervals else []),
-            f"{best.offset:+d}",
-            percent(best.offset_accuracy),
-            percent(best.chance),
-            *(["" if other is None else percent(other.accuracy)] if control else []),
+        rows.append(
+            [
+                *(best.relation, best.pairs, best.chosen_accuracy if best.chosen_on != "same" else None, *_place(best)),
+                *(Text(percent(best.accuracy), style=style), best.interval, best.offset, best.offset_accuracy, best.chance),
+                other and other.accuracy,
+            ]
         )
+    columns = ["relation", "pairs#", "where chosen#%", "head#", "", "found#", "95 % interval#100"]
+    result = table([*columns, "best offset#+", "finds#%", "chance#%", "untrained#%"], rows)
     kinds = {best.chosen_on for best in found} or {"same"}
     how = TITLES[next(each for each in TITLES if each in kinds)]
     screen.print(titled(f"the head that attends most often to the linked word most (layer:head), {how}", result))
@@ -191,27 +194,20 @@ def print_features(screen: Console, scores: FeatureScores) -> None:
     """Prints a row for each feature: the head that attends most to it, and the last layer's attention from the first token."""
     _print_heading(screen, scores)
     last = scores.layers - 1
-    first_columns = [f"first token in layer {last}, mean#", "best head#", "attends#"]
-    result = table(["feature", "texts#", "mean of heads#", "best head#", "attends#", *first_columns])
+    rows = []
     for name, score in scores.features.items():
         if not score.attention.texts:
             screen.print(printable(f"no text has the feature: {name}"), style="yellow")
             continue
         attention, first = score.attention.mean(), score.from_first_special.mean()[-1:]
-        layer, head = _largest(attention)
-        cells = ["", "", ""]
-        if score.from_first_special.texts:
-            cells = [f"{first.mean():.3f}", f"{last}:{_largest(first)[1]}", f"{first.max():.3f}"]
-        result.add_row(
-            printable(name),
-            str(score.attention.texts),
-            f"{attention.mean():.3f}",
-            f"{layer}:{head}",
-            Text(f"{attention.max():.3f}", style="cyan"),
-            *cells,
-        )
+        best = "{}:{}".format(*_largest(attention)), Text(f"{attention.max():.3f}", style="cyan")
+        of_first = first.mean(), f"{last}:{_largest(first)[1]}", first.max()
+        own = of_first if score.from_first_special.texts else [None] * 3
+        rows.append([name, score.attention.texts, attention.mean(), *best, *own])
+    columns = ["feature", "texts#", "mean of heads#.3f", "best head#", "attends#"]
+    first_columns = [f"first token in layer {last}, mean#.3f", "best head#", "attends#.3f"]
     title = "attention to the token with the feature that gets most, and the first token's; means over texts (layer:head)"
-    screen.print(titled(title, result))
+    screen.print(titled(title, table([*columns, *first_columns], rows)))
     screen.print("best heads are chosen on the texts that they are scored on: in others they attend less", style="dim")
 
 
@@ -230,13 +226,13 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
         screen.print(f"texts whose links are no tree: {scores.skipped_texts}", style="yellow")
     baseline = max(scores.right_branching, scores.left_branching)
     directed, undirected = scores.directed_score(), scores.undirected_score()
-    result = table(["layer#", *(["best head#"] if scores.heads else []), "governor found#", "linked either way#"])
+    rows = []
     for index, layer in enumerate(scores.layers):
         best = int(directed[index].argmax())
         found = float(directed[index, best])
-        head = [str(scores.heads[best])] if scores.heads else []
-        style = "cyan" if found > baseline else ""
-        result.add_row(str(layer), *head, Text(percent(found), style=style), percent(float(undirected[index, best])))
+        head = scores.heads[best] if scores.heads else None
+        rows.append([layer, head, Text(percent(found), style="cyan" if found > baseline else ""), undirected[index, best]])
+    result = table(["layer#", "best head#", "governor found#", "linked either way#%"], rows)
     screen.print(titled("words whose governor is the one in the maximum spanning tree of the map", result))
     if scores.heads:
         screen.print("best heads are chosen on the texts that they are scored on: in others they find less", style="dim")
@@ -248,6 +244,10 @@ def print_trees(screen: Console, scores: TreeScores) -> None:
 def _print_heading(screen: Console, scores: RelationScores | FeatureScores) -> None:
     counts = plural(scores.texts, "text"), f"{scores.layers} x {scores.heads} heads"
     print_heading(screen, scores.provenance.model, *counts)
+
+
+def _place(best: BestHead) -> tuple[str, str]:
+    return f"{best.layer}:{best.head}", ARROWS[best.direction]
 
 
 def _best(best: BestHead | None) -> dict[str, Any] | None:

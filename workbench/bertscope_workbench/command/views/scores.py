@@ -7,8 +7,9 @@ from typing import Any
 from bertscope import ScoredText, ScoredTexts
 from bertscope.questions.scores.texts import Level
 from rich.console import Console
+from rich.table import Table
 
-from bertscope_workbench.command.views.output import bar, fields_of, plural, printable, table
+from bertscope_workbench.command.views.output import fields_of, plural, printable, table
 from bertscope_workbench.plots.theme import shortened
 
 FULL_BAR_BITS = 20.0
@@ -56,25 +57,25 @@ def print_scores(screen: Console, found: ScoredTexts, level: Level) -> None:
 
 
 def _print_texts(screen: Console, found: Sequence[ScoredText]) -> None:
-    result = table(["log-likelihood#", "pieces#", "pseudo-perplexity#", "text"])
-    for one in found:
-        numbers = f"{one.log_likelihood:.4f}", str(one.scored_pieces), f"{one.pseudo_perplexity:.3f}"
-        result.add_row(*numbers, printable(shortened(_text_of(one), MAX_TEXT, "...")))
-    screen.print(result)
+    rows = (
+        [one.log_likelihood, one.scored_pieces, one.pseudo_perplexity, shortened(_text_of(one), MAX_TEXT, "...")]
+        for one in found
+    )
+    screen.print(table(["log-likelihood#.4f", "pieces#", "pseudo-perplexity#.3f", "text"], rows))
 
 
-def _words(scored: ScoredText) -> Any:
-    result = table(["word", "surprisal, bits#", "", "pieces"])
-    for word in scored.words:
-        pieces = " ".join(piece.text for piece in word.pieces) if len(word.pieces) > 1 else ""
-        surprisal = word.surprisal_bits
-        result.add_row(printable(word.text), f"{surprisal:.2f}", bar(surprisal / FULL_BAR_BITS), printable(pieces))
-    return result
+def _words(scored: ScoredText) -> Table:
+    rows = (
+        [word.text, word.surprisal_bits, word.surprisal_bits / FULL_BAR_BITS, " ".join(pieces) if pieces[1:] else ""]
+        for word in scored.words
+        for pieces in [[piece.text for piece in word.pieces]]
+    )
+    return table(["word", "surprisal, bits#.2f", "#bar", "pieces"], rows)
 
 
-def _pieces(scored: ScoredText) -> Any:
-    rows = ([printable(one.text), f"{one.log_probability:.4f}", bar(one.surprisal / FULL_BAR_BITS)] for one in scored.pieces)
-    return table(["piece", "log-probability#", ""], rows)
+def _pieces(scored: ScoredText) -> Table:
+    rows = ([one.text, one.log_probability, one.surprisal / FULL_BAR_BITS] for one in scored.pieces)
+    return table(["piece", "log-probability#.4f", "#bar"], rows)
 
 
 def _line(scored: ScoredText) -> str:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from bertscope import HiddenStates
 from rich.console import Console
-from rich.text import Text
 
 from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.output import count, plural, print_cut, printable, table
@@ -39,14 +38,12 @@ def print_states(screen: Console, found: HiddenStates) -> None:
     shape = f"{what} {[layers, rows, *size]} {found.states.dtype.name}"
     screen.print(f"{plural(rows, found.unit)}{joined}; {shape}", style="dim")
     lengths = np.linalg.norm(found.states.astype(np.float64).reshape(layers, rows, -1), axis=2)
-    alone = rows == 1
-    result = table(["layer#", *(["length#"] if alone else ["mean length#", "shortest#", "of", "longest#", "of"])])
+    cells: list[list[Any]] = []
     for layer, values in zip(found.layers, lengths, strict=True):
-        cells: list[str | Text] = [str(layer), f"{values.mean():.2f}"]
-        for place in () if alone else (int(values.argmin()), int(values.argmax())):
-            cells += [f"{values[place]:.2f}", printable(found.tokens[place].text)]
-        result.add_row(*cells)
-    screen.print(result)
+        ends = () if rows == 1 else (int(values.argmin()), int(values.argmax()))
+        cells.append([layer, values.mean(), *(cell for end in ends for cell in (values[end], found.tokens[end].text))])
+    names = ["length#.2f"] if rows == 1 else ["mean length#.2f", "shortest#.2f", "of", "longest#.2f", "of"]
+    screen.print(table(["layer#", *names], cells))
 
 
 def print_written(screen: Console, written: WrittenStates, left_out: int) -> None:

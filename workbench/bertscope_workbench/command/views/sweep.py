@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from bertscope import CurvePoint, MetricEffect, SweepTable
@@ -11,7 +12,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import count, printable, table, titled
+from bertscope_workbench.command.views.output import count, printable, shown, table, titled
 
 MIN_NAMES, MAX_NAMES = 12, 40
 """Characters of the heads' names at a point of a curve."""
@@ -99,26 +100,16 @@ def effects_table(sweep: SweepTable, metric: str, top: int) -> Group:
     both = metric in BETTER
     first = (top + 1) // 2 if both else 0
     shown = ordered if len(ordered) <= top else [*ordered[:first], *ordered[len(ordered) - (top - first) :]]
-    tested = any(effect.metrics[metric].mcnemar_p is not None for effect in shown)
     by_layer = sweep.scope == "layers"
-    columns = [
-        "layer#" if by_layer else "heads",
-        f"{label(metric)}#",
-        *(["difference#"] if both else []),
-        interval_name(sweep),
-        *(["p#"] if tested else []),
-    ]
-    result = table(columns)
     decimals = _decimals([effect.metrics[metric] for effect in shown])
-    for index, effect in enumerate(shown if both else shown[::-1]):
-        if both and index == first and len(shown) < len(ordered):
-            result.add_row(Text(f"... {len(ordered) - len(shown)} more", style="dim"))
-        values = effect.metrics[metric]
-        result.add_row(
-            str(effect.layer) if by_layer else effect.name,
-            *_cells(values, decimals, with_difference=both),
-            *([_p(values)] if tested else []),
-        )
+    rows = [
+        [effect.layer if by_layer else effect.name, *_cells(effect.metrics[metric], decimals), effect.metrics[metric].mcnemar_p]
+        for effect in (shown if both else shown[::-1])
+    ]
+    if both and len(shown) < len(ordered):
+        rows.insert(first, [Text(f"... {len(ordered) - len(shown)} more", style="dim"), *[None] * 4])
+    columns = ["layer#" if by_layer else "heads", f"{label(metric)}#.{decimals}f", "difference#", interval_name(sweep), "p#.2g"]
+    result = table(columns, rows)
     title = "what helps most, and what hurts most" if both else "what changes most"
     if len(shown) < len(ordered):
         title += ", chosen on the items it is measured on: on others it does less"
@@ -135,15 +126,8 @@ def points_table(screen: Console, sweep: SweepTable, metric: str, top: int) -> G
     places = np.unique(np.linspace(0, len(sweep.points) - 1, max(2, top)).round().astype(int))
     points = [sweep.points[place] for place in places]
     decimals = _decimals([point.metrics[metric] for point in sweep.points])
-    columns = ["removed#", "share#", f"{label(metric)}#", "difference#", interval_name(sweep)]
-    rows = [
-        [
-            str(point.removed),
-            f"{point.share_removed:.0%}",
-            *_cells(point.metrics[metric], decimals, with_difference=True),
-        ]
-        for point in points
-    ]
+    columns = ["removed#", "share#.0%", f"{label(metric)}#.{decimals}f", "difference#", interval_name(sweep)]
+    rows = [[point.removed, point.share_removed, *_cells(point.metrics[metric], decimals)] for point in points]
     room = screen.width - screen.measure(table(columns, rows)).maximum - COLUMN_GAP
     if room >= MIN_NAMES:
         columns.append("last removed")
@@ -199,17 +183,12 @@ def _decimals(effects: Sequence[MetricEffect]) -> int:
     return min(12, max(4, 2 - math.floor(math.log10(largest)))) if largest else 4
 
 
-def _cells(effect: MetricEffect, decimals: int, *, with_difference: bool) -> list[Text | str]:
-    low, high = effect.low, effect.high
-    interval = NO_INTERVAL.get(effect.no_interval or "", "")
-    if low is not None and high is not None:
-        interval = f"{low:+.{decimals}f} to {high:+.{decimals}f}"
-    difference = [Text(f"{effect.difference:+.{decimals}f}", style=_style(effect))] if with_difference else []
-    return [f"{effect.score:.{decimals}f}", *difference, interval]
-
-
-def _p(effect: MetricEffect) -> str:
-    return "" if effect.mcnemar_p is None else f"{effect.mcnemar_p:.2g}"
+def _cells(effect: MetricEffect, decimals: int) -> list[Any]:
+    """Returns the score, the difference of a metric that has a better side, and its interval."""
+    signed = f"+.{decimals}f"
+    interval = shown((effect.low, effect.high), signed) or NO_INTERVAL.get(effect.no_interval or "", "")
+    difference = Text(f"{effect.difference:{signed}}", style=_style(effect)) if effect.metric in BETTER else None
+    return [effect.score, difference, interval]
 
 
 def _style(effect: MetricEffect) -> str:
