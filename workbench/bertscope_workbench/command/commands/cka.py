@@ -1,12 +1,10 @@
 """Show how alike the states of each two layers are, of one model or of two (linear CKA)."""
 
-import math
 from functools import partial
 from typing import Annotated
 
 from bertscope import RepresentationComparison
 from bertscope.questions.representations.comparison import comparison_document
-from bertscope.values.columns import Column
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -15,7 +13,6 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.attention import shade
 from bertscope_workbench.command.views.output import plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.plots.representation_comparison import save_representations
@@ -56,9 +53,6 @@ def print_representations(screen: Console, found: RepresentationComparison) -> N
     if found.compared_texts < found.texts:
         few = plural(found.texts - found.compared_texts, "text")
         screen.print(f"not compared, for they have fewer than four words: {few}", style="yellow")
-    rows = (
-        [layer, *(value if math.isnan(value) else shade(f"{value:.2f}", value) for value in values)]
-        for layer, values in reversed([*zip(found.layers, found.cka().tolist(), strict=True)])
-    )
-    result = table([Column("layer"), *(Column(str(layer)) for layer in found.other_layers)], rows)
+    rows = [[layer, *values] for layer, values in zip(found.layers, found.cka(), strict=True)]
+    result = table(["layer#", *(f"{layer}#shade" for layer in found.other_layers)], rows[::-1])
     screen.print(titled("linear CKA of the words' states, unbiased, within texts; layer 0 is the embeddings", result))

@@ -1,11 +1,11 @@
 """Show how alike the vectors of words are in each layer: of all words, of one text, of one word in different texts."""
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 from bertscope import GeometryDescription
 from bertscope.questions.representations.geometry import OCCURRENCES, document, frequent_words, word_columns
 from rich.console import Console
@@ -17,16 +17,14 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.parts.neighbours import NeighbourOptions, find_neighbours, print_variance
-from bertscope_workbench.command.views.output import UsageError, percent, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.parts.neighbours import NeighbourOptions, find_neighbours, print_variance, print_words
+from bertscope_workbench.command.views.output import UsageError, plural, print_heading, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.geometry import save_geometry
 
 DIMENSIONS = 3
 """The largest dimensions that are named."""
-MAX_WORDS = 20
-"""The most words that are shown, those with most vectors."""
 
 
 def geometry(
@@ -112,33 +110,17 @@ def print_geometry(screen: Console, found: GeometryDescription) -> None:
 
 def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> None:
     compared = sum(each.vectors >= OCCURRENCES for each in found.words.values())
-    columns = [
-        "layer#",
-        "of two texts#",
-        "of one text#",
-        "adjusted#",
-        *(["same word#", "adjusted#"] if compared else []),
-        "length#",
-        "largest dimensions",
-        *(["first direction#", "effective rank#"] if found.has_second_moments else []),
-    ]
-    result = table(columns)
-    shares = found.dimension_shares()
+    ranked, nothing = found.has_second_moments, np.full(len(found.layers), np.nan)
     similarities = [found.anisotropy(), found.similarity_in_texts(), found.similarity_in_texts(adjusted=True)]
-    if compared:
-        similarities += [found.self_similarity(), found.self_similarity(adjusted=True)]
-    norm, deviation = found.norm(), found.norm_deviation()
-    ranks = []
-    if found.has_second_moments:
-        spectra = zip(found.variance_shares().tolist(), found.effective_rank().tolist(), strict=True)
-        ranks = [[percent(share), f"{rank:.1f}"] for share, rank in spectra]
-    for index, layer in enumerate(found.layers):
-        largest = np.argsort(-shares[index])[: DIMENSIONS - found.has_second_moments]
-        named = ", ".join(f"{place}: {100 * shares[index, place]:.0f} %" for place in largest) if found.texts > 1 else ""
-        cells = [_cosine(float(values[index])) for values in similarities]
-        result.add_row(
-            str(layer), *cells, f"{norm[index]:.2f} ± {deviation[index]:.2f}", named, *(ranks[index] if ranks else [])
-        )
+    similarities += [found.self_similarity(), found.self_similarity(adjusted=True)] if compared else [nothing] * 2
+    lengths = (f"{norm:.2f} ± {deviation:.2f}" for norm, deviation in zip(found.norm(), found.norm_deviation(), strict=True))
+    largest = (_largest(shares, DIMENSIONS - ranked) if found.texts > 1 else "" for shares in found.dimension_shares())
+    ranks = (found.variance_shares(), found.effective_rank()) if ranked else [nothing] * 2
+    columns = ["layer#", "of two texts#.3f", "of one text#.3f", "adjusted#.3f", "same word#.3f", "adjusted#.3f", "length#"]
+    result = table(
+        [*columns, "largest dimensions", "first direction#%", "effective rank#.1f"],
+        zip(found.layers, *similarities, lengths, largest, *ranks, strict=True),
+    )
     title = f"mean cosines of two {unit}s' states (adjusted: less that of {unit}s of two texts); layer 0 is the embeddings"
     screen.print(titled(title, result))
     if found.texts > 1:
@@ -147,20 +129,10 @@ def _print_layers(screen: Console, found: GeometryDescription, unit: str) -> Non
         screen.print(f"same word: mean over {plural(compared, 'word')} of {OCCURRENCES} or more vectors", style="dim")
 
 
+def _largest(shares: npt.NDArray[np.float64], count: int) -> str:
+    return ", ".join(f"{place}: {100 * shares[place]:.0f} %" for place in np.argsort(-shares)[:count])
+
+
 def _print_words(screen: Console, found: GeometryDescription) -> None:
-    count = len(found.layers)
-    places = sorted({0, count // 2, count - 1})
-    shown = sorted(found.words.items(), key=lambda item: -item[1].vectors)[:MAX_WORDS]
-    similarities = {name: found.self_similarity(name, adjusted=True) for name, _ in shown}
-    rows = (
-        [printable(name), str(sums.vectors), *(_cosine(float(similarities[name][place])) for place in places)]
-        for name, sums in shown
-    )
-    result = table(["word", "vectors#", *(f"layer {found.layers[place]}#" for place in places)], rows)
-    screen.print(titled("mean cosine between a word's vectors, adjusted", result))
-    if len(found.words) > len(shown):
-        screen.print(f"not shown: {plural(len(found.words) - len(shown), 'word')} (--word-output has all)", style="dim")
-
-
-def _cosine(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    values = {name: [found.self_similarity(name, adjusted=True)] for name in found.words}
+    print_words(screen, found, values, ".3f", "mean cosine between a word's vectors, adjusted", "--word-output")

@@ -14,8 +14,7 @@ from bertscope_workbench.command.options.describing import DescribeOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.attention import shade
-from bertscope_workbench.command.views.output import plural, print_heading, table, titled
+from bertscope_workbench.command.views.output import plural, print_heading, shade, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.sweep import layer_grid
 from bertscope_workbench.plots.comparison import save_comparison
@@ -60,17 +59,12 @@ def print_comparison(screen: Console, comparison: AttentionComparison) -> None:
 def layers_table(comparison: AttentionComparison) -> Group:
     """Returns the means over the heads of each layer."""
     names = [name for name in SHOWN if name in comparison.differences]
-    result = table(["layer#", "cosine#", "lowest#", "divergence#", *(f"{name.replace('_', ' ')}#" for name in names)])
     cosine, divergence = comparison.cosine.mean(), comparison.divergence.mean()
-    for layer in range(comparison.layers):
-        head = int(cosine[layer].argmin())
-        result.add_row(
-            str(layer),
-            f"{cosine[layer].mean():.3f}",
-            f"{cosine[layer, head]:.3f} (head {head})",
-            f"{divergence[layer].mean():.4f}",
-            *(f"{comparison.difference(name)[layer].mean():+.3f}" for name in names),
-        )
+    lowest = (f"{layer.min():.3f} (head {layer.argmin()})" for layer in cosine)
+    means = [comparison.difference(name).mean(1) for name in names]
+    rows = zip(range(comparison.layers), cosine.mean(1), lowest, divergence.mean(1), *means, strict=True)
+    more = (f"{name.replace('_', ' ')}#+.3f" for name in names)
+    result = table(["layer#", "cosine#.3f", "lowest#", "divergence#.4f", *more], rows)
     return titled("means over the heads of a layer; differences are the second's less the first's", result)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from bertscope import AttentionDescription, Client
 from bertscope.questions.attention.description import document
+from bertscope.values.columns import Column
 from bertscope.values.validation import TextOrPair
 from rich.console import Console, Group
 from rich.text import Text
@@ -18,8 +19,7 @@ from bertscope_workbench.command.options.models import side_by_side
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.attention import shade
-from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.views.output import fits, plural, print_heading, shade, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.sweep import layer_grid
 from bertscope_workbench.plots.attention_statistics import save_description
@@ -81,20 +81,18 @@ def described(client: Client, asked: DescribeOptions, source: Source[TextOrPair]
 
 def print_models(screen: Console, models: Mapping[str, AttentionDescription]) -> None:
     """Prints a column for each model: the means of statistics over all heads, and the share of each class among all maps."""
-    heads = [f"{printable(model)}#" for model in models]
-    means, shares = table(["statistic", *heads]), table(["class", *heads])
-    for name in dict.fromkeys(name for each in models.values() for name in each.statistics):
-        values = (f"{np.nanmean(each.mean(name)):.2f}" if name in each.statistics else "" for each in models.values())
-        means.add_row(name.replace("_", " "), *values)
-    counts = [{name: int(pattern.texts.sum()) for name, pattern in each.patterns.items()} for each in models.values()]
-    for name in dict.fromkeys(name for each in counts for name in each):
-        cells = (percent(each.get(name, 0) / max(sum(each.values()), 1)) for each in counts)
-        shares.add_row(name.replace("_", " + "), *cells)
+    every = models.values()
+    statistics = dict.fromkeys(name for each in every for name in each.statistics)
+    known = ([np.nanmean(each.mean(name)) if name in each.statistics else None for each in every] for name in statistics)
+    means = [[name.replace("_", " "), *own] for name, own in zip(statistics, known, strict=True)]
+    counts = [{name: int(pattern.texts.sum()) for name, pattern in each.patterns.items()} for each in every]
+    classes = dict.fromkeys(name for each in counts for name in each)
+    of_all = ([each.get(name, 0) / max(sum(each.values()), 1) for each in counts] for name in classes)
+    shares = [[name.replace("_", " + "), *own] for name, own in zip(classes, of_all, strict=True)]
     texts = ", ".join(dict.fromkeys(plural(each.texts, "text") for each in models.values()))
-    screen.print(
-        titled(f"{texts}: means over all heads (entropies in nats, distance in tokens; --output has each head)", means)
-    )
-    screen.print(titled("classes of maps", shares))
+    title = f"{texts}: means over all heads (entropies in nats, distance in tokens; --output has each head)"
+    for heading, first, form, rows in ((title, "statistic", ".2f", means), ("classes of maps", "class", "%", shares)):
+        screen.print(titled(heading, table([first, *(Column(model, model, form) for model in models)], rows)))
 
 
 def print_description(screen: Console, description: AttentionDescription) -> None:
@@ -114,24 +112,18 @@ def print_description(screen: Console, description: AttentionDescription) -> Non
 
 def statistics_table(description: AttentionDescription, names: list[str]) -> Group:
     """Returns the mean of statistics over the heads of each layer, the head that is highest beside it."""
-    result = table(["layer#", *(f"{name.replace('_', ' ')}#" for name in names)])
-    for index, layer in enumerate(description.layers):
-        cells = []
-        for name in names:
-            values = description.mean(name)[index]
-            cell = f"{values.mean():.2f}"
-            cells.append(Text(cell) if name in SHARES else shade(cell, float(values.mean())))
-        result.add_row(str(layer), *cells)
+    rows = zip(description.layers, *(description.mean(name).mean(1) for name in names), strict=True)
+    columns = (f"{name.replace('_', ' ')}#{'.2f' if name in SHARES else 'shade'}" for name in names)
+    result = table(["layer#", *columns], rows)
     return titled("means over the heads of a layer (entropies in nats, distance in tokens; --output has each head)", result)
 
 
 def patterns_table(description: AttentionDescription) -> Group:
     """Returns the share of each class among the maps of each layer."""
-    result = table(["layer#", *(f"{name.replace('_', ' + ')}#" for name in description.patterns)])
     counts = np.stack([pattern.texts.sum(1) for pattern in description.patterns.values()])
-    shares = counts / np.maximum(counts.sum(0), 1)
-    for index, layer in enumerate(description.layers):
-        result.add_row(str(layer), *(shade(f"{100 * share:.0f} %", float(share)) for share in shares[:, index]))
+    shares = ((shade(f"{100 * share:.0f} %", float(share)) for share in own) for own in counts / np.maximum(counts.sum(0), 1))
+    rows = zip(description.layers, *shares, strict=True)
+    result = table(["layer#", *(f"{name.replace('_', ' + ')}#" for name in description.patterns)], rows)
     return titled("classes of maps", result)
 
 

@@ -9,7 +9,7 @@ from bertscope.values.validation import TextOrPair
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.analyses.neighbours import Neighbourhoods, WordNeighbours, nearest_neighbours
+from bertscope_workbench.analyses.neighbours import Neighbour, Neighbourhoods, WordNeighbours, nearest_neighbours
 from bertscope_workbench.analyses.variances import ExplainableVariance
 from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options import CallOptions
@@ -22,6 +22,7 @@ from bertscope_workbench.command.views.progress import answering
 AROUND = 30
 """Characters that are shown on either side of an occurrence."""
 MAX_WORDS = 20
+"""The most words that are shown, those with most vectors."""
 
 
 @dataclass(frozen=True)
@@ -79,23 +80,21 @@ def find_neighbours(
 
 def neighbours_document(found: Neighbourhoods) -> dict[str, Any]:
     """Returns neighbours in JSON types, a row for each."""
-    columns = found.columns()
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return fields_of(found, "layers", "texts", "searched") | {"neighbours": rows} | fields_of(found, "provenance")
+    rows = {"neighbours": found.records()}
+    return fields_of(found, "layers", "texts", "searched") | rows | fields_of(found, "provenance")
 
 
 def print_neighbours(screen: Console, found: Neighbourhoods, texts: Sequence[TextOrPair]) -> None:
     """Prints each occurrence with the words around it, and its neighbours by layer; `texts` are those of the call."""
     print_heading(screen, found.provenance.model, plural(found.texts, "text"), plural(found.searched, "word"))
     for one in found.found:
-        result = table(["layer#", "nearest words (their text): cosine"])
-        for layer, nearest in one.neighbours.items():
-            named = [
-                printable(near.occurrence.token.text).append(f" ({near.occurrence.input_index + 1}): {near.cosine:.2f}")
-                for near in nearest
-            ]
-            result.add_row(str(layer), Text(", ").join(named))
+        rows = ([layer, Text(", ").join(map(_near, nearest))] for layer, nearest in one.neighbours.items())
+        result = table(["layer#", "nearest words (their text): cosine"], rows)
         screen.print(titled(_title(one, texts), result))
+
+
+def _near(near: Neighbour) -> Text:
+    return printable(near.occurrence.token.text).append(f" ({near.occurrence.input_index + 1}): {near.cosine:.2f}")
 
 
 def _title(one: WordNeighbours, texts: Sequence[TextOrPair]) -> str:
@@ -110,16 +109,27 @@ def _title(one: WordNeighbours, texts: Sequence[TextOrPair]) -> str:
 
 def print_variance(screen: Console, found: ExplainableVariance) -> None:
     """Prints the shares of the first, middle and last layer of each word, the most frequent first."""
+    title = "share of a word's states along their first direction; adjusted: less that of as many random words"
+    values = {name: [one.shares, one.adjusted] for name, one in found.words.items()}
+    print_words(screen, found, values, "%", title, "--json")
+
+
+def print_words(
+    screen: Console,
+    found: Any,
+    values: Mapping[str, Sequence[Any]],
+    form: str,
+    title: str,
+    rest: str,
+) -> None:
+    """Prints numbers of words, those with most vectors first, in the first, middle and last layer: one by layer for each word,
+    or two, the second one adjusted. `rest` is the option that gives those of all words."""
     count = len(found.layers)
     places = sorted({0, count // 2, count - 1})
-    shown = sorted(found.words.items(), key=lambda item: -item[1].vectors)[:MAX_WORDS]
-    columns = ["word", "vectors#", *(column for place in places for column in (f"layer {found.layers[place]}#", "adjusted#"))]
-    rows = (
-        [printable(name), str(one.vectors)]
-        + [f"{100 * value:.1f} %" for place in places for value in (one.shares[place], one.adjusted[place])]
-        for name, one in shown
-    )
-    title = "share of a word's states along their first direction; adjusted: less that of as many random words"
-    screen.print(titled(title, table(columns, rows)))
-    if len(found.words) > len(shown):
-        screen.print(f"not shown: {plural(len(found.words) - len(shown), 'word')} (--json has all)", style="dim")
+    words = sorted(found.words.items(), key=lambda item: -item[1].vectors)[:MAX_WORDS]
+    rows = ([name, one.vectors, *(own[place] for place in places for own in values[name])] for name, one in words)
+    more = max(map(len, values.values()), default=1) - 1
+    columns = (column for place in places for column in (f"layer {found.layers[place]}#{form}", *[f"adjusted#{form}"] * more))
+    screen.print(titled(title, table(["word", "vectors#", *columns], rows)))
+    if len(found.words) > len(words):
+        screen.print(f"not shown: {plural(len(found.words) - len(words), 'word')} ({rest} has all)", style="dim")

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import print_cut, printable, table, titled
+from bertscope_workbench.command.views.output import print_cut, printable, shade, table, titled
 from bertscope_workbench.command.views.patterns import PerHead, attention_patterns, entropy_nats
 from bertscope_workbench.plots.attention_page import name_of, place_of
 
@@ -75,11 +75,8 @@ def layers_table(maps: AttentionMaps) -> Group:
 def heads_table(maps: AttentionMaps) -> Group:
     """Returns, for each head of one layer, its mean weight at each place and the entropy of its rows."""
     patterns = attention_patterns(maps)
-    rows = (
-        [head, *(shade(f"{values[0, index]:.2f}", values[0, index]) for values in patterns.values()), entropy]
-        for index, (head, entropy) in enumerate(zip(maps.heads, entropy_nats(maps)[0], strict=True))
-    )
-    columns = [Column("head"), *map(Column, patterns), Column("entropy, nats", form=".2f")]
+    rows = zip(maps.heads, *(values[0] for values in patterns.values()), entropy_nats(maps)[0], strict=True)
+    columns = [Column("head"), *(Column(name, form="shade") for name in patterns), Column("entropy, nats", form=".2f")]
     return titled(f"layer {maps.layers[0]}: mean weight at each place", table(columns, rows))
 
 
@@ -104,12 +101,7 @@ def pairs_table(maps: AttentionMaps) -> Group:
     title = f"{place_of(maps, maps.layers[0], maps.heads[0])}: strongest weights (the whole map is wider than the screen)"
     texts = [token.text for token in maps.tokens]
     rows = (
-        [texts[row], row, texts[column], column, shade(f"{weights[row, column]:.2f}", float(weights[row, column]))]
+        [texts[row], row, texts[column], column, weights[row, column]]
         for row, column in zip(*np.unravel_index(order, weights.shape), strict=True)
     )
-    return titled(title, table(["from", "#", "to", "#", "weight#"], rows))
-
-
-def shade(cell: str, weight: float) -> Text:
-    """Returns a number that is brighter the larger it is."""
-    return Text(cell, style="bold cyan" if weight >= 0.5 else "cyan" if weight >= 0.2 else "dim" if weight < 0.05 else "")
+    return titled(title, table(["from", "#", "to", "#", "weight#shade"], rows))

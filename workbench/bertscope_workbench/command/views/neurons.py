@@ -1,6 +1,5 @@
 """Formats attributions to neurons or heads."""
 
-import dataclasses
 from typing import Any
 
 from bertscope import NeuronAttribution
@@ -8,7 +7,7 @@ from bertscope.values.score_targets import described
 from rich.console import Console
 
 from bertscope_workbench.command.views.attribution import missed, signed
-from bertscope_workbench.command.views.output import print_cut, printable, table
+from bertscope_workbench.command.views.output import fields_of, print_cut, printable, table
 
 
 def print_neurons(screen: Console, found: NeuronAttribution) -> None:
@@ -27,4 +26,4 @@ def print_neurons(screen: Console, found: NeuronAttribution) -> None:
 
 def neurons_document(found: NeuronAttribution) -> dict[str, Any]:
     """Returns the attribution in JSON types."""
-    return {"text": found.text, "label": found.label} | found.to_row() | {"provenance": dataclasses.asdict(found.provenance)}
+    return fields_of(found, "text", "label") | found.to_row() | fields_of(found, "provenance")

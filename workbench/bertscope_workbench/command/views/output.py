@@ -93,7 +93,7 @@ def shown(value: Any, form: str = "") -> Text:
     """Returns a value as people read it; nothing for one that there is not (None, NaN); the ends of an interval in one cell.
 
     `form` is a format (".3f"), "%" for a share in percent, "100" for one without the sign, "+%" for a difference of shares in
-    points of 100, "p" for a probability, "bar" for a share as a bar.
+    points of 100, "p" for a probability, "bar" for a share as a bar, "shade" for a share that is brighter the larger it is.
     """
     if isinstance(value, Text):
         return value
@@ -173,12 +173,18 @@ def bar(share: float) -> Text:
     return Text("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else ""), style="cyan")
 
 
+def shade(cell: str, weight: float) -> Text:
+    """Returns a number that is brighter the larger it is."""
+    return Text(cell, style="bold cyan" if weight >= 0.5 else "cyan" if weight >= 0.2 else "dim" if weight < 0.05 else "")
+
+
 FORMS: Mapping[str, Callable[[float], Text]] = {
     "%": lambda share: Text(percent(share)),
     "100": lambda share: Text(f"{100 * share:.1f}"),
     "+%": lambda difference: Text(f"{100 * difference:+.1f}"),
     "p": lambda value: Text(probability(value)),
     "bar": bar,
+    "shade": lambda weight: shade(f"{weight:.2f}", weight),
 }
 """Forms of numbers beside Python's."""
 NUMBERS = re.compile(rf"#({'|'.join(map(re.escape, FORMS))}|[+,]?(?:\.\d)?[efg%]?)$")

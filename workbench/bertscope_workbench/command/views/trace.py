@@ -1,9 +1,11 @@
 """Prints a trace: layers by positions with the strongest places marked, or the strongest paths, heads or neurons."""
 
 import math
+from collections.abc import Callable
+from operator import attrgetter
 
 import numpy as np
-from bertscope import SiteEffect, Trace
+from bertscope import Trace
 from bertscope.questions.ablation.traces import SITES, heading
 from rich.console import Console, Group
 from rich.table import Table
@@ -47,47 +49,45 @@ def _map(screen: Console, found: Trace, site: str, what: str) -> Group:
     most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     known = np.where(np.isnan(values), 0.0, np.abs(values))
     marked = set(np.argsort(-known, axis=None, kind="stable")[:MARKED].tolist())
+    unit = "share of the other run's answer" if what == "recovery" else "difference of the score"
+    title = f"{SITES.get(site, site)}: {unit}"
+    size = len(found.names)
+    grid = _grid(found, lambda row, column: _cell(float(values[row, column]), most, row * size + column in marked), 5)
+    if fits(screen, grid):
+        return titled(f"{title} (the strongest marked *)", grid)
+    narrow = _grid(found, lambda row, column: _digit(float(values[row, column]), most))
+    return titled(f"{title} (9: {most:.2f})", narrow)
+
+
+def _grid(found: Trace, cell: Callable[[int, int], Text], width: int | None = None) -> Table:
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
     grid.add_column(Text("layer"))
     for layer in found.layers:
-        grid.add_column(str(layer), justify="right", no_wrap=True, min_width=5)
+        grid.add_column(str(layer), justify="right", no_wrap=True, min_width=width)
     for column, name in enumerate(found.names):
-        cells = [
-            _cell(float(values[row, column]), most, row * len(found.names) + column in marked) for row in range(len(values))
-        ]
-        grid.add_row(_cut(name), *cells)
-    unit = "share of the other run's answer" if what == "recovery" else "difference of the score"
-    title = f"{SITES.get(site, site)}: {unit} (the strongest marked *)"
-    if fits(screen, grid):
-        return titled(title, grid)
-    narrow = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
-    narrow.add_column(Text("layer"))
-    for layer in found.layers:
-        narrow.add_column(str(layer), justify="right", no_wrap=True)
-    for column, name in enumerate(found.names):
-        narrow.add_row(_cut(name), *(_digit(float(values[row, column]), most) for row in range(len(values))))
-    return titled(f"{title.partition(' (')[0]} (9: {most:.2f})", narrow)
+        grid.add_row(_cut(name), *(cell(row, column) for row in range(len(found.layers))))
+    return grid
 
 
 def _list(found: Trace, what: str, top: int) -> Group:
     """Returns the strongest places with the intervals of their means over pairs."""
     shown = strongest(found, top)
-    intervals = [effect.interval(what) for effect in shown]
     many = len(found.pairs) > 1
     chosen = "" if len(shown) == len(found.effects) else f", of {count(len(found.effects))}"
     chosen += "; chosen on the pairs that they are measured on" if chosen and many else ""
-    columns = ["place", f"{what}#", *(["95 % interval"] if any(intervals) else []), *(["pairs#"] if many else [])]
-    result = table(columns)
-    for effect, ends in zip(shown, intervals, strict=True):
-        value: float = getattr(effect, what)
-        spread = [""] if any(intervals) and ends is None else [f"{ends.low:+.2f} to {ends.high:+.2f}"] if ends else []
-        number = Text(f"{value:+.3f}", style=_style(value))
-        result.add_row(printable(place_name(found, effect)), number, *spread, *([str(_pairs(effect, what))] if many else []))
+    of = attrgetter("ratios" if what == "recovery" else "count")
+    values = [(effect, float(getattr(effect, what))) for effect in shown]
+    rows = (
+        [
+            place_name(found, effect),
+            Text(f"{value:+.3f}", style=_style(value)),
+            effect.interval(what),
+            of(effect) if many else None,
+        ]
+        for effect, value in values
+    )
+    result = table(["place", f"{what}#", "95 % interval#+.2f", "pairs#"], rows)
     return titled(f"the {len(shown)} strongest{chosen}", result)
-
-
-def _pairs(effect: SiteEffect, what: str) -> int:
-    return effect.ratios if what == "recovery" else effect.count
 
 
 def _cell(value: float, most: float, marked: bool) -> Text:

@@ -1,6 +1,5 @@
 """Formats attributions to words: the text in two colours with a signed number under each word; and as JSON."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from bertscope_workbench.command.views.attribution import missed
 from bertscope_workbench.command.views.attribution import signed as coloured
-from bertscope_workbench.command.views.output import print_cut, printable, table, titled
+from bertscope_workbench.command.views.output import fields_of, print_cut, printable, table, titled
 from bertscope_workbench.plots.words_html import shown_parts, signed, sum_line
 
 SHOWN = 10
@@ -26,12 +25,9 @@ FAINT = 0.05
 
 def document(found: WordAttribution) -> dict[str, Any]:
     """Returns the attribution in JSON types, with a record for each word."""
-    columns = {name: values for name, values in WordAttributions([found]).columns().items() if name != "text"}
-    words = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    words = [{name: value for name, value in row.items() if name != "text"} for row in WordAttributions([found]).records()]
     row = {name: value for name, value in found.to_row().items() if name not in ("words", "values", "low", "high")}
-    return (
-        {"text": found.text, "label": found.label} | row | {"words": words, "provenance": dataclasses.asdict(found.provenance)}
-    )
+    return fields_of(found, "text", "label") | row | {"words": words} | fields_of(found, "provenance")
 
 
 def print_attribution(screen: Console, found: WordAttribution) -> None:
@@ -92,10 +88,7 @@ def _interactions(found: WordAttribution) -> Any:
     """Returns the pairs of words that do most together, of either sign, strongest first."""
     values = np.asarray(found.interactions)
     pairs = sorted(zip(*np.triu_indices(len(values), 1), strict=True), key=lambda pair: -abs(values[pair]))[:SHOWN]
-    rows = (
-        [printable(found.words[one]), printable(found.words[other]), coloured(float(values[one, other]))]
-        for one, other in pairs
-    )
+    rows = ([found.words[one], found.words[other], coloured(float(values[one, other]))] for one, other in pairs)
     return titled(
         f"the {len(pairs)} pairs of words that do most together, over what each does alone",
         table(["word", "word", "adds#"], rows),
