@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +15,7 @@ from bertscope.rpc.splitting import OnRejected, located
 from bertscope.values import validation
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, record
+from bertscope.values.documents import fields_of
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
@@ -101,16 +101,8 @@ class RetrievedSentences(ShownAsTable):
 def retrieval_document(found: RetrievedSentences) -> dict[str, Any]:
     """Returns the result in JSON types. "nearest" has, for each layer and direction, the index of the nearest sentence to each
     of `pairs`."""
-    return {
-        "provenance": asdict(found.provenance),
-        "pairs": list(found.pairs),
-        "truncated_texts": found.truncated_texts,
-        "pooling": found.pooling,
-        "centred": found.centred,
-        "chance": found.chance,
-        "layers": found.records(),
-        "nearest": {"forward": found.forward.tolist(), "backward": found.backward.tolist()},
-    }
+    names = "provenance", "pairs", "truncated_texts", "pooling", "centred", "chance"
+    return fields_of(found, *names) | {"layers": found.records(), "nearest": fields_of(found, "forward", "backward")}
 
 
 def parallel_sentences(sources: Iterable[str], targets: Iterable[str]) -> tuple[list[str], list[str]]:

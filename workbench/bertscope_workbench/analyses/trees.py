@@ -13,7 +13,7 @@ from bertscope import Client, Model
 from bertscope.errors import invalid_argument
 from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
-from bertscope.questions.attention.sums import Counts, PerHead, divided
+from bertscope.questions.attention.sums import Counts, PerHead, divided, head_columns
 from bertscope.rpc.async_many_texts import OnTexts, every_text_rejected
 from bertscope.rpc.splitting import OnRejected
 from bertscope.values import validation
@@ -117,18 +117,12 @@ class TreeScores(ShownAsTable):
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each map: layer, head (missing for the mean over heads), texts, words, directed, undirected,
         right_branching, left_branching, branching_undirected."""
-        layer, head = np.indices(self.directed.shape).reshape(2, -1)
-        return {
-            "layer": np.array(self.layers)[layer],
-            "head": np.array(self.heads or [None], object)[head],
-            "texts": np.full(layer.size, self.texts),
-            "words": np.full(layer.size, self.words),
-            "directed": self.directed_score().reshape(-1),
-            "undirected": self.undirected_score().reshape(-1),
-            "right_branching": np.full(layer.size, self.right_branching),
-            "left_branching": np.full(layer.size, self.left_branching),
-            "branching_undirected": np.full(layer.size, self.branching_undirected),
-        }
+        branching = {name: getattr(self, name) for name in ("right_branching", "left_branching", "branching_undirected")}
+        scores = {"directed": self.directed_score(), "undirected": self.undirected_score()}
+        shape = len(self.layers), len(self.heads) or 1
+        found = head_columns(shape, {}, texts=self.texts, words=self.words, **scores, **branching)
+        heads = np.array(self.heads or [None], object)[found["head"]]
+        return found | {"layer": np.array(self.layers)[found["layer"]], "head": heads}
 
 
 def score_tree(text: RelationText, maps: AttentionMaps, *, by_head: bool) -> TreeScores:

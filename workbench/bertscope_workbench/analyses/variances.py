@@ -18,6 +18,7 @@ from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
+from bertscope.values.documents import fields_of
 from bertscope.values.messages import Numbers
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
@@ -105,17 +106,9 @@ class ExplainableVariance(ShownAsTable):
 
 def variance_document(found: ExplainableVariance) -> dict[str, Any]:
     """Returns the shares in JSON types."""
-    words = [
-        {
-            "word": name,
-            "vectors": each.vectors,
-            "sampled": each.sampled,
-            "shares": each.shares.tolist(),
-            "baseline": each.baseline.tolist(),
-        }
-        for name, each in found.words.items()
-    ]
-    return {"baseline": found.baseline.tolist(), "baseline_vectors": found.baseline_vectors, "words": words}
+    names = "vectors", "sampled", "shares", "baseline"
+    words = [{"word": name, **fields_of(each, *names)} for name, each in found.words.items()]
+    return fields_of(found, "baseline", "baseline_vectors") | {"words": words}
 
 
 class Reservoir:

@@ -22,6 +22,7 @@ from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricE
 from bertscope.questions.ablation.ranking import by_layer, number_of
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, counted, record
+from bertscope.values.documents import document_of, fields_of
 from bertscope.values.results import Provenance, stored_provenance
 
 if TYPE_CHECKING:
@@ -255,22 +256,9 @@ class SweepTable(ShownAsTable):
 
 def document(table: SweepTable) -> dict[str, Any]:
     """Returns the sweep in JSON types."""
-    return {
-        "complete": table.complete,
-        "interrupted": table.interrupted,
-        "resumed": table.resumed,
-        "mode": table.mode,
-        "scope": table.scope,
-        "factor": table.factor,
-        "confidence": table.confidence,
-        "resamples": table.resamples,
-        "seed": table.seed,
-        "asked": dict(table.asked),
-        "start": dataclasses.asdict(table.start),
-        "effects": [{"layer": effect.layer, "head": effect.head, **dataclasses.asdict(effect)} for effect in table.effects],
-        "points": list(map(dataclasses.asdict, table.points)),
-        "summary": dataclasses.asdict(table.summary),
-    }
+    names = "complete", "interrupted", "resumed", "mode", "scope", "factor", "confidence", "resamples", "seed", "asked", "start"
+    effects = [{"layer": effect.layer, "head": effect.head, **document_of(effect)} for effect in table.effects]
+    return fields_of(table, *names) | {"effects": effects} | fields_of(table, "points", "summary")
 
 
 def table_of(values: Mapping[str, Any]) -> SweepTable:

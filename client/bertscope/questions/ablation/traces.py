@@ -19,6 +19,7 @@ from bertscope.questions.ablation.site_effects import WHAT, PathReceiver, SiteEf
 from bertscope.questions.ablation.traced_values import PairValues
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.documents import document_of
 from bertscope.values.intervals import Interval
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance, Token, stored_provenance
@@ -231,20 +232,12 @@ def heading(found: Trace) -> list[str]:
 def document(found: Trace) -> dict[str, Any]:
     """Returns the trace in JSON types, with the means beside the sums."""
     effects = [
-        dataclasses.asdict(effect)
+        document_of(effect)
         | {name: None if math.isnan(getattr(effect, name)) else getattr(effect, name) for name in WHAT}
         | {f"{name}_interval": effect.interval(name) for name in WHAT}
         for effect in found.effects
     ]
-    whole = {each.name: getattr(found, each.name) for each in dataclasses.fields(found)}
-    pairs = [dataclasses.asdict(pair) for pair in found.pairs]
-    return whole | {
-        "target": found.target,
-        "pairs": pairs,
-        "effects": effects,
-        "provenance": dataclasses.asdict(found.provenance),
-        "asked": dict(found.asked),
-    }
+    return {**document_of(found), "target": found.target, "effects": effects}
 
 
 def trace_of(values: Mapping[str, Any]) -> Trace:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import InvalidReply
 from bertscope.questions.attention.description import STATISTIC, STATISTICS
-from bertscope.questions.attention.sums import HeadSums, PerHead, head_sums
+from bertscope.questions.attention.sums import HeadSums, PerHead, head_columns, head_sums, mean_columns, mean_document
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.documents import fields_of
 from bertscope.values.merging import added, added_by_name, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
@@ -94,24 +93,15 @@ class AttentionComparison(ShownAsTable):
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each head: layer, head, texts; cosine and divergence, and the difference of each statistic
         ("entropy"), each with its standard error ("cosine_error")."""
-        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
-        columns: dict[str, npt.NDArray[Any]] = {"layer": layer, "head": head, "texts": np.full(layer.size, self.texts)}
-        for name, sums in _numbers(self).items():
-            columns[name] = sums.mean().reshape(-1)
-            columns[f"{name}_error"] = sums.standard_error().reshape(-1)
-        return columns
+        return head_columns((self.layers, self.heads), {}, texts=self.texts, **mean_columns(_numbers(self)))
 
 
 def comparison_document(comparison: AttentionComparison) -> dict[str, Any]:
     """Returns the comparison in JSON types: arrays are [layers, heads]."""
-    counts = {name: getattr(comparison, name) for name in ("layers", "heads", "texts", "tokens", "truncated_texts")}
-    numbers = {
-        name: {"texts": sums.texts, "mean": sums.mean().tolist(), "standard_error": sums.standard_error().tolist()}
-        for name, sums in _numbers(comparison).items()
-    }
+    numbers = {name: mean_document(sums) for name, sums in _numbers(comparison).items()}
     similarity = {name: numbers.pop(name) for name in ("cosine", "divergence")}
-    sources = {name: dataclasses.asdict(getattr(comparison, name)) for name in ("provenance", "other_provenance")}
-    return counts | similarity | {"differences": numbers} | sources
+    counts = fields_of(comparison, "layers", "heads", "texts", "tokens", "truncated_texts")
+    return counts | similarity | {"differences": numbers} | fields_of(comparison, "provenance", "other_provenance")
 
 
 def _numbers(comparison: AttentionComparison) -> dict[str, HeadSums]:

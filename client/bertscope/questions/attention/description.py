@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +12,19 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply
 from bertscope.questions.attention.head_distances import HeadDistances
 from bertscope.questions.attention.quantities import check_quantity
-from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_sums
+from bertscope.questions.attention.sums import (
+    Counts,
+    HeadSums,
+    PerHead,
+    divided,
+    head_columns,
+    head_sums,
+    mean_columns,
+    mean_document,
+)
 from bertscope.v1 import attention_statistics_pb2 as statistics_pb2
 from bertscope.values.display import ShownAsTable, counted, short_repr
+from bertscope.values.documents import fields_of
 from bertscope.values.merging import added, added_by_name, counts, numbers, require_same, same_weights
 from bertscope.values.messages import enum_name, read
 from bertscope.values.results import Provenance
@@ -149,40 +158,27 @@ class AttentionDescription(ShownAsTable):
         """Returns a row for each head: layer, head, texts; each statistic and its standard error ("entropy", "entropy_error");
         the share of texts of each class ("share_vertical"), the mean score of each pattern ("score_vertical"), and the class of
         most texts ("pattern")."""
-        layer, head = np.indices((len(self.layers), self.heads)).reshape(2, -1)
-        columns: dict[str, npt.NDArray[Any]] = {
-            "layer": np.array(self.layers)[layer],
-            "head": head,
-            "texts": np.full(layer.size, self.texts),
-        }
-        for name in self.statistics:
-            columns[name] = self.mean(name).reshape(-1)
-            columns[f"{name}_error"] = self.standard_error(name).reshape(-1)
-        columns |= {f"share_{name}": self.pattern_share(name).reshape(-1) for name in self.patterns}
-        columns |= {f"score_{name}": self.pattern_score(name).reshape(-1) for name in self.patterns}
-        return columns | {"pattern": self.majority().reshape(-1)}
+        shares = {f"share_{name}": self.pattern_share(name) for name in self.patterns}
+        scores = {f"score_{name}": self.pattern_score(name) for name in self.patterns}
+        shape = len(self.layers), self.heads
+        found = head_columns(
+            shape, {}, texts=self.texts, **mean_columns(self.statistics), **shares, **scores, pattern=self.majority()
+        )
+        return found | {"layer": np.array(self.layers)[found["layer"]]}
 
 
 def document(description: AttentionDescription) -> dict[str, Any]:
     """Returns the description in JSON types: arrays are [layers, heads]."""
     distances = description.head_distances
     return {
-        "quantity": description.quantity,
-        "layers": list(description.layers),
-        "heads": description.heads,
-        "texts": description.texts,
-        "tokens": description.tokens,
-        "truncated_texts": description.truncated_texts,
-        "statistics": {
-            name: {"texts": sums.texts, "mean": sums.mean().tolist(), "standard_error": sums.standard_error().tolist()}
-            for name, sums in description.statistics.items()
-        },
+        **fields_of(description, "quantity", "layers", "heads", "texts", "tokens", "truncated_texts"),
+        "statistics": {name: mean_document(sums) for name, sums in description.statistics.items()},
         "patterns": {
             name: {"texts": pattern.texts.tolist(), "score": pattern.scores.mean().tolist()}
             for name, pattern in description.patterns.items()
         },
         "head_divergences": None if distances is None else distances.divergences().tolist(),
-        "provenance": dataclasses.asdict(description.provenance),
+        **fields_of(description, "provenance"),
     }
 
 

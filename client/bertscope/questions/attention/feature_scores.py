@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from bertscope.questions.attention.sums import HeadSums, PerHead
+from bertscope.questions.attention.sums import HeadSums, PerHead, head_columns, joined, mean_columns
 from bertscope.values.display import ShownAsTable, counted, record
 from bertscope.values.merging import added_by_name, require_same, same_weights
 from bertscope.values.results import Provenance
@@ -88,18 +87,14 @@ class FeatureScores(ShownAsTable):
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each feature, layer and head: feature, layer, head, texts, attention, attention_error,
         from_first_special, from_first_special_error, where errors are standard errors."""
-        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
-        parts: list[dict[str, npt.NDArray[Any]]] = [
-            {
-                "feature": np.full(layer.size, name, object),
-                "layer": layer,
-                "head": head,
-                "texts": np.full(layer.size, score.attention.texts),
-                "attention": score.attention.mean().reshape(-1),
-                "attention_error": score.attention.standard_error().reshape(-1),
-                "from_first_special": score.from_first_special.mean().reshape(-1),
-                "from_first_special_error": score.from_first_special.standard_error().reshape(-1),
-            }
-            for name, score in self.features.items()
-        ]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+        return joined(
+            [
+                head_columns(
+                    (self.layers, self.heads),
+                    {"feature": name},
+                    texts=score.attention.texts,
+                    **mean_columns({"attention": score.attention, "from_first_special": score.from_first_special}),
+                )
+                for name, score in self.features.items()
+            ]
+        )

@@ -22,7 +22,7 @@ from bertscope.questions.attention.selection import (
     TextScore,
     percentiles,
 )
-from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided
+from bertscope.questions.attention.sums import Counts, HeadSums, PerHead, divided, head_columns, joined
 from bertscope.values.display import ShownAsTable, counted, short_repr
 from bertscope.values.intervals import RESAMPLES, Interval
 from bertscope.values.merging import added_by_name, require_same, same_weights
@@ -286,26 +286,24 @@ class RelationScores(ShownAsTable):
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Returns a row for each relation, direction, layer and head: relation, direction, layer, head, pairs, accuracy,
         chance, offset, offset_accuracy, percentile, largest_weight, largest_weight_by_chance."""
-        layer, head = np.indices((self.layers, self.heads)).reshape(2, -1)
-        parts: list[dict[str, npt.NDArray[Any]]] = [
-            {
-                "relation": np.full(layer.size, relation.relation, object),
-                "direction": np.full(layer.size, direction, object),
-                "layer": layer,
-                "head": head,
-                "pairs": np.full(layer.size, relation.pairs),
-                "accuracy": relation.accuracy(direction).reshape(-1),
-                "chance": relation.chance(direction).reshape(-1),
-                "offset": np.full(layer.size, relation.best_offset if direction == "forward" else -relation.best_offset),
-                "offset_accuracy": np.full(layer.size, relation.offset_accuracy),
-                "percentile": relation.percentile(direction).reshape(-1),
-                "largest_weight": relation.largest_weight(direction).reshape(-1),
-                "largest_weight_by_chance": relation.largest_weight_by_chance(direction).reshape(-1),
-            }
-            for relation in self.relations.values()
-            for direction in DIRECTIONS
-        ]
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+        return joined(
+            [
+                head_columns(
+                    (self.layers, self.heads),
+                    {"relation": relation.relation, "direction": direction},
+                    pairs=relation.pairs,
+                    accuracy=relation.accuracy(direction),
+                    chance=relation.chance(direction),
+                    offset=relation.best_offset if direction == "forward" else -relation.best_offset,
+                    offset_accuracy=relation.offset_accuracy,
+                    percentile=relation.percentile(direction),
+                    largest_weight=relation.largest_weight(direction),
+                    largest_weight_by_chance=relation.largest_weight_by_chance(direction),
+                )
+                for relation in self.relations.values()
+                for direction in DIRECTIONS
+            ]
+        )
 
 
 def _share(found: Iterable[int], splits: Iterable[Split]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,34 @@ class HeadSums:
 
     def __add__(self, other: HeadSums) -> HeadSums:
         return HeadSums(self.texts + other.texts, self.sums + other.sums, self.squares + other.squares)
+
+
+def head_columns(shape: tuple[int, int], given: Mapping[str, Any], **numbers: Any) -> dict[str, npt.NDArray[Any]]:
+    """Returns a row for each layer and head: what is `given`, layer, head, and numbers, [layers, heads] or the same for all."""
+    layer, head = np.indices(shape)
+    return {
+        name: np.broadcast_to(np.asarray(value, object if isinstance(value, str) else None), shape).reshape(-1)
+        for name, value in ({**given, "layer": layer, "head": head} | numbers).items()
+    }
+
+
+def mean_columns(sums: Mapping[str, HeadSums]) -> dict[str, PerHead]:
+    """Returns the means and their standard errors as columns, "name" and "name_error"."""
+    return {
+        column: values
+        for name, own in sums.items()
+        for column, values in ((name, own.mean()), (f"{name}_error", own.standard_error()))
+    }
+
+
+def mean_document(sums: HeadSums) -> dict[str, Any]:
+    """Returns the texts, the means and their standard errors in JSON types."""
+    return {"texts": sums.texts, "mean": sums.mean().tolist(), "standard_error": sums.standard_error().tolist()}
+
+
+def joined(parts: Sequence[Mapping[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
+    """Returns tables with the same columns one below the other; nothing without a table."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in (parts[0] if parts else ())}
 
 
 def divided(sums: npt.NDArray[Any], number: float) -> PerHead:

@@ -9,7 +9,8 @@ from bertscope.errors import InvalidReply
 from bertscope.rpc.pacing import text_work
 from bertscope.v1 import question_answering_pb2 as answering_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.messages import Asked, provenance, read
 from bertscope.values.results import Provenance, Results
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["AnswerSpan", "AnsweredQuestion", "AnsweredQuestions"]
-
-ANSWER_COLUMNS = ["question", "order", "answer", "start", "end", "score", "probability", "no_answer_score", "windows"]
 
 QuestionOnPassage = tuple[str, str]
 """A question, and the passage that may answer it."""
@@ -95,7 +94,7 @@ class AnsweredQuestion:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each span; columns as `AnsweredQuestions.to_pandas`."""
-        return _table([self])
+        return AnsweredQuestions([self]).to_pandas()
 
 
 class AnsweredQuestions(Results[AnsweredQuestion]):
@@ -103,10 +102,19 @@ class AnsweredQuestions(Results[AnsweredQuestion]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named("question", "order", "answer", "start", "end", "score", "probability", "no_answer_score", "windows")
+
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each span: question, order (1 is the best), answer, start, end, score, probability,
-        no_answer_score, windows. Needs the extra "pandas"."""
-        return _table(self)
+        no_answer_score, windows."""
+        return [
+            (
+                *(result.question, order, span.text, span.start, span.end, span.score, span.probability),
+                *(result.no_answer_score, result.windows),
+            )
+            for result in self
+            for order, span in enumerate(result.spans, start=1)
+        ]
 
 
 def question_work(asked: answering_pb2.Question) -> float:
@@ -162,16 +170,3 @@ def _answered(asked: answering_pb2.Question, result: answering_pb2.AnsweredQuest
         ),
         provenance=source,
     )
-
-
-def _table(results: Iterable[AnsweredQuestion]) -> pd.DataFrame:
-    """Returns a row for each span."""
-    rows = [
-        (
-            *(result.question, order, span.text, span.start, span.end, span.score, span.probability),
-            *(result.no_answer_score, result.windows),
-        )
-        for result in results
-        for order, span in enumerate(result.spans, start=1)
-    ]
-    return data_frame(rows, ANSWER_COLUMNS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from bertscope.errors import InvalidReply
 from bertscope.v1 import classification_pb2, common_pb2
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.lazy import ReadOnUse, made
 from bertscope.values.messages import provenance, texts_of
 from bertscope.values.results import Provenance, Results
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ClassifiedText", "ClassifiedTexts", "LabelPrediction"]
-
-LABEL_COLUMNS = ["text", "text_pair", "order", "label", "index", "probability", "logit"]
 
 
 @record
@@ -79,7 +78,7 @@ class ClassifiedText(ReadOnUse):
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each label; columns as `ClassifiedTexts.to_pandas`."""
-        return _table([self])
+        return ClassifiedTexts([self]).to_pandas()
 
 
 class ClassifiedTexts(Results[ClassifiedText]):
@@ -87,10 +86,15 @@ class ClassifiedTexts(Results[ClassifiedText]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """Returns a row for each label: text, text_pair, order (1 is the likeliest), label, index, probability, logit. Needs
-        the extra "pandas"."""
-        return _table(self)
+    _table = named("text", "text_pair", "order", "label", "index", "probability", "logit")
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Returns a row for each label: text, text_pair, order (1 is the likeliest), label, index, probability, logit."""
+        return [
+            (result.text, result.text_pair, order, label.label, label.index, label.probability, label.logit)
+            for result in self
+            for order, label in enumerate(result.labels, start=1)
+        ]
 
 
 def read_classified_texts(
@@ -118,13 +122,3 @@ def read_classified_texts(
 def label_prediction(message: classification_pb2.LabelPrediction) -> LabelPrediction:
     """Returns one label."""
     return made(LabelPrediction, label=message.label, index=message.index, probability=message.probability, logit=message.logit)
-
-
-def _table(results: Iterable[ClassifiedText]) -> pd.DataFrame:
-    """Returns a row for each label."""
-    rows = [
-        (result.text, result.text_pair, order, label.label, label.index, label.probability, label.logit)
-        for result in results
-        for order, label in enumerate(result.labels, start=1)
-    ]
-    return data_frame(rows, LABEL_COLUMNS)

@@ -9,7 +9,8 @@ from bertscope.errors import InvalidReply, invalid_argument
 from bertscope.questions.labels.classification import LabelPrediction, label_prediction
 from bertscope.v1 import classification_pb2, common_pb2
 from bertscope.values import validation
-from bertscope.values.display import data_frame, record
+from bertscope.values.columns import named
+from bertscope.values.display import record
 from bertscope.values.labelled_texts import AskedText, ProbeText, UnlabelledText
 from bertscope.values.messages import Asked, enum_name, provenance, text_input, texts_of
 from bertscope.values.results import Provenance, Results
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Mention", "TaggedText", "TaggedTexts", "TaggedWord"]
-
-WORD_COLUMNS = ["text", "word", "start", "end", "segment", "order", "label", "index", "probability", "logit"]
 
 ToTag = TextOrPair | UnlabelledText | ProbeText
 """A text or a pair, whose words are the tokenizer's own, or a text with marked words."""
@@ -102,7 +101,7 @@ class TaggedText:
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a row for each label of each word; columns as `TaggedTexts.to_pandas`."""
-        return _table([self])
+        return TaggedTexts([self]).to_pandas()
 
 
 class TaggedTexts(Results[TaggedText]):
@@ -110,10 +109,28 @@ class TaggedTexts(Results[TaggedText]):
 
     __slots__ = ()
 
-    def to_pandas(self) -> pd.DataFrame:
+    _table = named("text", "word", "start", "end", "segment", "order", "label", "index", "probability", "logit")
+
+    def _rows(self) -> list[tuple[Any, ...]]:
         """Returns a row for each label of each word: text, its number from 0, word, start, end, segment, order (1 is the
-        likeliest), label, index, probability, logit. Needs the extra "pandas"."""
-        return _table(self)
+        likeliest), label, index, probability, logit."""
+        return [
+            (
+                number,
+                word.text,
+                word.start,
+                word.end,
+                word.segment,
+                order,
+                label.label,
+                label.index,
+                label.probability,
+                label.logit,
+            )
+            for number, result in enumerate(self)
+            for word in result.words
+            for order, label in enumerate(word.labels, start=1)
+        ]
 
 
 def asked_words(inputs: ToTag | Iterable[ToTag]) -> Asked[classification_pb2.TaggedInput]:
@@ -172,14 +189,3 @@ def _place(texts: tuple[str, str], span: common_pb2.CharacterSpan) -> tuple[str,
     if span.segment > 1 or span.end > len(texts[span.segment]):
         raise InvalidReply(f"the server answered a word that ends at {span.end}, after the end of its text")
     return texts[span.segment][span.start : span.end], span.start, span.end, span.segment
-
-
-def _table(results: Iterable[TaggedText]) -> pd.DataFrame:
-    """Returns a row for each label of each word."""
-    rows = [
-        (number, word.text, word.start, word.end, word.segment, order, label.label, label.index, label.probability, label.logit)
-        for number, result in enumerate(results)
-        for word in result.words
-        for order, label in enumerate(word.labels, start=1)
-    ]
-    return data_frame(rows, WORD_COLUMNS)

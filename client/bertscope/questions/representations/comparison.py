@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from bertscope.errors import InvalidReply
 from bertscope.v1 import representation_geometry_pb2 as geometry_pb2
 from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.documents import fields_of
 from bertscope.values.merging import added, numbers, require_same, same_weights
 from bertscope.values.messages import read
 from bertscope.values.results import Provenance
@@ -114,18 +114,9 @@ class RepresentationComparison(ShownAsTable):
 
 def comparison_document(comparison: RepresentationComparison) -> dict[str, Any]:
     """Returns the comparison in JSON types; "cka" is [layers, other_layers], null where there is none."""
-    counts = (
-        "layers",
-        "other_layers",
-        "texts",
-        "compared_texts",
-        "compared_words",
-        "tokens",
-        "truncated_texts",
-        "interventions",
-    )
-    sources = {name: dataclasses.asdict(getattr(comparison, name)) for name in ("provenance", "other_provenance")}
-    return {name: getattr(comparison, name) for name in counts} | {"cka": comparison.cka().tolist()} | sources
+    counts = "layers", "other_layers", "texts", "compared_texts", "compared_words", "tokens", "truncated_texts", "interventions"
+    sources = fields_of(comparison, "provenance", "other_provenance")
+    return fields_of(comparison, *counts) | {"cka": comparison.cka().tolist()} | sources
 
 
 def read_comparison(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
 from bertscope.values.display import ShownAsTable, counted
+from bertscope.values.documents import document_of, fields_of
 from bertscope.values.merging import added, require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.validation import TextOrPair
@@ -299,22 +300,14 @@ def word_columns(description: GeometryDescription) -> dict[str, npt.NDArray[Any]
 
 def document(description: GeometryDescription) -> dict[str, Any]:
     """Returns the description in JSON types."""
-    columns = {name: values.tolist() for name, values in description.columns().items() if name != "vectors"}
-    return {
-        "texts": description.texts,
-        "compared_texts": description.compared_texts,
-        "tokens": description.tokens,
-        "truncated_texts": description.truncated_texts,
-        "vectors": description.vectors,
-        "pieces": description.pieces,
-        "layers": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "words": [
-            {
-                "word": name,
-                "vectors": sums.vectors,
-                "self_similarity": description.self_similarity(name).tolist() if sums.vectors > 1 else None,
-            }
-            for name, sums in description.words.items()
-        ],
-        "provenance": dataclasses.asdict(description.provenance),
+    counts = "texts", "compared_texts", "tokens", "truncated_texts", "vectors", "pieces"
+    layers = [{name: document_of(value) for name, value in row.items() if name != "vectors"} for row in description.records()]
+    similarities = {
+        name: description.self_similarity(name).tolist() if sums.vectors > 1 else None
+        for name, sums in description.words.items()
     }
+    words = [
+        {"word": name, "vectors": sums.vectors, "self_similarity": similarities[name]}
+        for name, sums in description.words.items()
+    ]
+    return fields_of(description, *counts) | {"layers": layers, "words": words} | fields_of(description, "provenance")

@@ -3,10 +3,10 @@
 SimAlign (Jalili Sabet et al. 2020). Give tokenised sentences.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from bertscope.values.documents import document_of, fields_of
 from rich.console import Console
 from rich.text import Text
 
@@ -27,16 +27,7 @@ from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import (
-    Failure,
-    UsageError,
-    fields_of,
-    plural,
-    print_heading,
-    printable,
-    table,
-    titled,
-)
+from bertscope_workbench.command.views.output import Failure, UsageError, plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_columns
 from bertscope_workbench.plots.alignment import save_alignment
@@ -157,7 +148,7 @@ def document(found: AlignedWords, scores: AlignmentScores | None) -> dict[str, A
         | {"links": [dict(zip(names, row[1:], strict=True)) for row in one.rows()]}
         for one in found
     ]
-    rates = None if scores is None else asdict(scores) | fields_of(scores, "precision", "recall", "f1", "error_rate")
+    rates = None if scores is None else document_of(scores) | fields_of(scores, "precision", "recall", "f1", "error_rate")
     return fields_of(found[0], "provenance", "layer", "method") | {"pairs": pairs, "scores": rates}
 
 

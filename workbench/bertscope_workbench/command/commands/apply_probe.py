@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bertscope import AppliedProbe, load_probe
+from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import fields_of, plural, printable, table, titled, trained_document
+from bertscope_workbench.command.views.output import plural, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers.span_files import read_span_texts

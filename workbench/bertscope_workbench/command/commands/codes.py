@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import SparseCodes
+from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -13,7 +14,7 @@ from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, reading, require_output
-from bertscope_workbench.command.views.output import UsageError, fields_of, printable, table, titled
+from bertscope_workbench.command.views.output import UsageError, printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers.embedded_codes import read_codes
 

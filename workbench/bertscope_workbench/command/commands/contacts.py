@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.analyses.contacts import (
@@ -21,7 +22,7 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.output import fields_of, plural, table
+from bertscope_workbench.command.views.output import plural, table
 
 
 def contacts(

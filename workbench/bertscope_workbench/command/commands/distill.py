@@ -15,12 +15,12 @@ Examples:
   bertscope distill --model sst2 --steps layers=0+1+2 --train train.tsv --labelled --hard 0.5 --name fast --folder /models/fast
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 from bertscope import DistilledModel, LabelledTexts
 from bertscope.values.choices import StateLoss
+from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -32,7 +32,7 @@ from bertscope_workbench.command.options.results import OutputOptions, print_res
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views.files import reading
 from bertscope_workbench.command.views.models import print_models
-from bertscope_workbench.command.views.output import fields_of, table, titled
+from bertscope_workbench.command.views.output import table, titled
 from bertscope_workbench.command.views.progress import distilling
 from bertscope_workbench.command.views.result_tables import result_table
 from bertscope_workbench.readers import files
@@ -126,15 +126,13 @@ def _texts(path: Path | None, limit: int | None, *, labelled: bool) -> Any:
 
 def document(found: DistilledModel) -> dict[str, Any]:
     """Returns the scores in JSON types."""
-    models = {name: asdict(getattr(found, name)) for name in ("teacher", "untrained", "student")}
-    parts = {name: asdict(getattr(found, name)) for name in ("train", "dev", "test")}
+    models, parts = fields_of(found, "teacher", "untrained", "student"), fields_of(found, "train", "dev", "test")
     shares = {
         name: {"share": one.share, "low": one.interval and one.interval.low, "high": one.interval and one.interval.high}
         for name, one in found.recoveries.items()
     }
-    about = fields_of(found, "updates", "best_update", "untrained_dev_loss", "best_dev_loss", "seconds", "resumed")
-    layers = list(found.teacher_layers)
-    return {"model": found.model.name, **models, "recovered": shares, "texts": parts, "teacher_layers": layers, **about}
+    names = "teacher_layers", "updates", "best_update", "untrained_dev_loss", "best_dev_loss", "seconds", "resumed"
+    return {"model": found.model.name, **models, "recovered": shares, "texts": parts, **fields_of(found, *names)}
 
 
 def print_distilled(screen: Console, found: DistilledModel) -> None:

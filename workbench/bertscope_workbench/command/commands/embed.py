@@ -4,10 +4,10 @@ With --output, a row for each text of a file is written as it comes, its vector 
 with a file that was cut short.
 """
 
-import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 from bertscope import EmbeddedText
+from bertscope.values.documents import document_of
 from rich.console import Console
 
 from bertscope_workbench.command.groups import Offered, option
@@ -31,12 +31,7 @@ def embed(
 ) -> None:
     asked = AskedItems(to, given, file, call)
     own = {"pooling": pooling, "normalize": normalize, "truncate": call.truncate}
-    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, fields, **own)
-
-
-def fields(answer: EmbeddedText) -> dict[str, Any]:
-    """Returns an answer in JSON types."""
-    return dataclasses.asdict(answer) | {"vector": answer.vector.tolist()}
+    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, document_of, **own)
 
 
 def print_answer(screen: Console, answer: EmbeddedText) -> None:

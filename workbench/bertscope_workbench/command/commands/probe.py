@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult
+from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
 
@@ -20,7 +21,6 @@ from bertscope_workbench.command.options.sources import print_problems
 from bertscope_workbench.command.views.files import kept, reading, require_output
 from bertscope_workbench.command.views.output import (
     Failure,
-    fields_of,
     percent,
     plural,
     print_left_out,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from bertscope import HeadRanking, SweepTable
+from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
 
@@ -19,7 +20,7 @@ from bertscope_workbench.command.options.ranking import RankingOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import UsageError, fields_of, print_heading, titled
+from bertscope_workbench.command.views.output import UsageError, print_heading, titled
 from bertscope_workbench.command.views.sweep import layer_grid, print_left_out, print_sweep
 from bertscope_workbench.plots.sweeps import save_ranking, save_sweep
 

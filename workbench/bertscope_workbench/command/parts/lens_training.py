@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from bertscope import TunedLens, load_lens
+from bertscope.values.documents import fields_of
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.views.files import kept, reading, require_output
-from bertscope_workbench.command.views.output import fields_of, printable, titled
+from bertscope_workbench.command.views.output import printable, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.command.views.result_tables import result_table
 

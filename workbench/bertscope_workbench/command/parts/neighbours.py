@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
+from bertscope.values.documents import fields_of
 from bertscope.values.validation import TextOrPair
 from rich.console import Console
 from rich.text import Text
@@ -16,7 +17,7 @@ from bertscope_workbench.command.options import CallOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.output import fields_of, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.views.output import plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import answering
 
 AROUND = 30

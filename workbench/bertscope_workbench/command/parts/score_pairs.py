@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from bertscope import BertscopeError, Client, ComparedSet, InvalidArgument, TextComparison, TextSet, TextsProgress
 from bertscope.questions.scores.comparison import ALL, group_columns, set_columns
+from bertscope.values.documents import document_of, fields_of
 from rich.console import Console
 from rich.table import Table
 
@@ -17,7 +18,7 @@ from bertscope_workbench.command.options.results import OutputOptions, PrintedOu
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.sources import Source
 from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import Failure, console, fields_of, plural, table, titled
+from bertscope_workbench.command.views.output import Failure, console, plural, table, titled
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.table_files import require_table
 from bertscope_workbench.plots.text_sets import save_accuracy
@@ -214,23 +215,17 @@ def summary_columns(
 
 def document(found: TextComparison, baseline: TextComparison | None) -> dict[str, Any]:
     """Returns the accuracies and the sets in JSON types; the provenance, which sets share, once."""
-    result: dict[str, Any] = fields_of(found.sets[0], "provenance", "scoring") | {
-        "accuracy": dataclasses.asdict(found.accuracy()),
-        "groups": [dataclasses.asdict(group) for group in found.by_group()],
-        "sets": [
-            {name: value for name, value in dataclasses.asdict(one).items() if name not in ("provenance", "scoring")}
-            | {"difference": one.difference}
-            for one in found.sets
-        ],
+    shared = "provenance", "scoring"
+    own = [field.name for field in dataclasses.fields(ComparedSet) if field.name not in shared]
+    result: dict[str, Any] = fields_of(found.sets[0], *shared) | {
+        "accuracy": document_of(found.accuracy()),
+        "groups": document_of(found.by_group()),
+        "sets": [fields_of(one, *own, "difference") for one in found.sets],
     }
     if baseline is not None:
-        result["baseline"] = {
-            "provenance": dataclasses.asdict(baseline.sets[0].provenance),
-            "differences": [
-                dataclasses.asdict(each) | {"difference": each.difference}
-                for each in (found.against(baseline, group) for group in (ALL, *found.groups))
-            ],
-        }
+        both = (found.against(baseline, group) for group in (ALL, *found.groups))
+        differences = [{**document_of(each), "difference": each.difference} for each in both]
+        result["baseline"] = fields_of(baseline.sets[0], "provenance") | {"differences": differences}
     return result
 
 

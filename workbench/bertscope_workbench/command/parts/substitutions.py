@@ -5,13 +5,14 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.analyses.substitutions import Substitutions, score_substitutions
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.results import PrintedOutputOptions, print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.output import UsageError, fields_of, plural, table, titled
+from bertscope_workbench.command.views.output import UsageError, plural, table, titled
 from bertscope_workbench.plots.substitutions import save_substitutions
 
 LEAST_SHOWN = 1e-4

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from bertscope import AttentionMaps
 from bertscope.values.columns import Column
+from bertscope.values.documents import fields_of
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -23,12 +24,8 @@ MIN_CELL = 3
 
 def document(maps: AttentionMaps) -> dict[str, Any]:
     """Returns the maps in JSON types; weights are rounded to 7 digits, about the precision of float32."""
-    fields = {field.name: getattr(maps, field.name) for field in dataclasses.fields(maps) if field.name != "input_index"}
-    return fields | {
-        "tokens": [dataclasses.asdict(token) for token in maps.tokens],
-        "attention": np.round(maps.attention.astype(np.float64), 7).tolist(),
-        "provenance": dataclasses.asdict(maps.provenance),
-    }
+    names = [field.name for field in dataclasses.fields(maps) if field.name not in ("input_index", "attention")]
+    return {**fields_of(maps, *names), "attention": np.round(maps.attention.astype(np.float64), 7).tolist()}
 
 
 def print_maps(screen: Console, maps: AttentionMaps) -> None:

@@ -1,11 +1,11 @@
 """Formats attributions of logits as tables and as JSON."""
 
-import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 from bertscope import LogitAttribution
+from bertscope.values.documents import document_of
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -17,10 +17,8 @@ SHOWN = 10
 
 def attribution_document(found: LogitAttribution) -> dict[str, Any]:
     """Returns the terms in JSON types; arrays are [layers, heads] or [layers]."""
-    fields = dataclasses.asdict(found)
-    arrays = {name: value.tolist() for name, value in fields.items() if isinstance(value, np.ndarray)}
     correlation = {} if found.ablated is None else {"correlation": found.correlation()}
-    return fields | arrays | {"total": found.total} | correlation
+    return {**document_of(found), "total": found.total} | correlation
 
 
 def print_attribution(screen: Console, found: LogitAttribution) -> None:

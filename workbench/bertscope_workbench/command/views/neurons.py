@@ -3,11 +3,12 @@
 from typing import Any
 
 from bertscope import NeuronAttribution
+from bertscope.values.documents import fields_of
 from bertscope.values.score_targets import described
 from rich.console import Console
 
 from bertscope_workbench.command.views.attribution import missed, signed
-from bertscope_workbench.command.views.output import fields_of, print_cut, printable, table
+from bertscope_workbench.command.views.output import print_cut, printable, table
 
 
 def print_neurons(screen: Console, found: NeuronAttribution) -> None:

@@ -1,6 +1,5 @@
 """Prints the command's output: tables for people, one JSON document for machines, one line for a failure."""
 
-import dataclasses
 import json
 import math
 import os
@@ -11,6 +10,7 @@ from typing import Any
 
 import typer
 from bertscope.values.columns import Column
+from bertscope.values.documents import fields_of
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -139,11 +139,6 @@ def text_line(text: str, pair: str | None = None) -> Text:
     return line if pair is None else line.append(" / ", style="dim").append_text(printable(pair))
 
 
-def fields_of(found: object, *names: str) -> dict[str, Any]:
-    """Returns attributes of a result in JSON types: arrays as lists, records as objects."""
-    return {name: _plain(getattr(found, name)) for name in names}
-
-
 def trained_document(found: Any, *names: str, parts: str | None = None, **more: Any) -> dict[str, Any]:
     """Returns a result that training gave, or that applies one, in JSON types: its model, some of its attributes, of its parts
     `train`, `dev` and `test` the number of their `parts` ("spans"), and the rows of its table as its layers."""
@@ -231,12 +226,6 @@ def print_left_out(screen: Console, found: object) -> None:
         if own is not None and own.truncated_spans + own.empty_spans:
             counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
             screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    return value.tolist() if hasattr(value, "tolist") else dict(value) if isinstance(value, Mapping) else value
 
 
 def _finite(value: Any) -> Any:

@@ -8,13 +8,15 @@ import numpy as np
 from bertscope import BestHead, Direction, FeatureScores, RelationScores
 from bertscope.questions.attention.selection import DIRECTIONS, ChosenOn, Selection
 from bertscope.questions.attention.sums import PerHead
+from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.analyses.trees import TreeScores
-from bertscope_workbench.command.views.output import fields_of, percent, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.views.output import percent, plural, print_heading, printable, table, titled
 
 Select = Selection | RelationScores
+OF_HEADS = ("accuracy", "chance", "largest_weight", "largest_weight_by_chance")
 ARROWS = {"forward": "→", "backward": "←"}
 
 
@@ -45,21 +47,11 @@ def document(
     document = fields_of(scores, "layers", "heads", "texts") | {
         "relations": [
             {
-                "relation": relation.relation,
-                "pairs": relation.pairs,
-                "skipped_pairs": relation.skipped_pairs,
+                **fields_of(relation, "relation", "pairs", "skipped_pairs"),
                 "offsets": [{"offset": offset, "pairs": pairs} for offset, pairs in relation.offsets.items()],
                 "best": _best(best.get(relation.relation)),
                 **({"control": _best(untrained.get(relation.relation))} if control else {}),
-                **{
-                    each: {
-                        "accuracy": relation.accuracy(each).tolist(),
-                        "chance": relation.chance(each).tolist(),
-                        "largest_weight": relation.largest_weight(each).tolist(),
-                        "largest_weight_by_chance": relation.largest_weight_by_chance(each).tolist(),
-                    }
-                    for each in DIRECTIONS
-                },
+                **{each: {name: getattr(relation, name)(each).tolist() for name in OF_HEADS} for each in DIRECTIONS},
             }
             for relation in scores.relations.values()
         ],
@@ -253,8 +245,8 @@ def _place(best: BestHead) -> tuple[str, str]:
 def _best(best: BestHead | None) -> dict[str, Any] | None:
     if best is None:
         return None
-    values = dataclasses.asdict(best) | {"beats_offset": best.beats_offset}
-    return {name: value for name, value in values.items() if name != "relation"}
+    names = [field.name for field in dataclasses.fields(best) if field.name != "relation"]
+    return fields_of(best, *names, "beats_offset")
 
 
 def _largest(values: PerHead) -> tuple[int, int]:

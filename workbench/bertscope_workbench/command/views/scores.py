@@ -6,10 +6,11 @@ from typing import Any
 
 from bertscope import ScoredText, ScoredTexts
 from bertscope.questions.scores.texts import Level
+from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.table import Table
 
-from bertscope_workbench.command.views.output import fields_of, plural, printable, table
+from bertscope_workbench.command.views.output import plural, printable, table
 from bertscope_workbench.plots.theme import shortened
 
 FULL_BAR_BITS = 20.0
@@ -20,17 +21,14 @@ MAX_TEXT = 90
 
 def document(found: ScoredTexts) -> dict[str, Any]:
     """Returns the scores in JSON types; the provenance, which they share, once."""
-    results = []
-    for scored in found:
-        result = dataclasses.asdict(scored) | {"pseudo_perplexity": scored.pseudo_perplexity}
-        del result["provenance"], result["scoring"]
-        result["words"] = [
-            {"text": word.text, "start": word.start, "end": word.end, "segment": word.segment}
-            | {"log_probability": word.log_probability, "surprisal_bits": word.surprisal_bits}
-            for word in scored.words
-        ]
-        results.append(result)
-    how = fields_of(found[0], "provenance", "scoring") if found else {"provenance": None, "scoring": None}
+    shared = "provenance", "scoring"
+    own = [field.name for field in dataclasses.fields(ScoredText) if field.name not in shared]
+    of_word = "text", "start", "end", "segment", "log_probability", "surprisal_bits"
+    results = [
+        {**fields_of(scored, *own, "pseudo_perplexity"), "words": [fields_of(word, *of_word) for word in scored.words]}
+        for scored in found
+    ]
+    how = fields_of(found[0], *shared) if found else dict.fromkeys(shared)
     return how | fields_of(found, "log_likelihood", "scored_pieces", "pseudo_perplexity") | {"results": results}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from bertscope import HiddenStates
+from bertscope.values.documents import fields_of
 from rich.console import Console
 
 from bertscope_workbench.command.options.texts import answers_document
@@ -18,12 +19,8 @@ def document(found: list[HiddenStates]) -> dict[str, Any]:
 
 
 def _fields(text: HiddenStates) -> dict[str, Any]:
-    fields = {field.name: getattr(text, field.name) for field in dataclasses.fields(text) if field.name != "input_index"}
-    return fields | {
-        "tokens": [dataclasses.asdict(token) for token in text.tokens],
-        "states": np.round(text.states.astype(np.float64), 7).tolist(),
-        "provenance": dataclasses.asdict(text.provenance),
-    }
+    names = [field.name for field in dataclasses.fields(text) if field.name not in ("input_index", "states")]
+    return {**fields_of(text, *names), "states": np.round(text.states.astype(np.float64), 7).tolist()}
 
 
 def print_states(screen: Console, found: HiddenStates) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from bertscope import WordAttribution
 from bertscope.questions.attribution.words import WordAttributions
+from bertscope.values.documents import fields_of
 from bertscope.values.score_targets import described
 from rich.console import Console
 from rich.text import Text
 
 from bertscope_workbench.command.views.attribution import missed
 from bertscope_workbench.command.views.attribution import signed as coloured
-from bertscope_workbench.command.views.output import fields_of, print_cut, printable, table, titled
+from bertscope_workbench.command.views.output import print_cut, printable, table, titled
 from bertscope_workbench.plots.words_html import shown_parts, signed, sum_line
 
 SHOWN = 10
