@@ -10,7 +10,8 @@ import pytest
 from bertscope.questions.representations.lens import asked_readings, read_lens_texts
 from bertscope.v1 import common_pb2
 from bertscope.v1 import representation_lens_pb2 as lens
-from bertscope_workbench.command.views.lens import document, print_lens
+from bertscope_workbench.command.options.texts import answers_document as document
+from bertscope_workbench.command.views.lens import print_lens
 from bertscope_workbench.plots.lens_html import lens_html
 
 from tests.support.broken_replies import refusals

@@ -8,7 +8,7 @@ from bertscope.questions.attribution.neuron_replies import read_neurons, with_si
 from bertscope.questions.attribution.requests import attribute_words_request
 from bertscope.v1 import attribution_pb2 as attribution
 from bertscope.v1 import common_pb2
-from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
+from bertscope_workbench.command.views.attribution import neurons_document, print_neurons
 
 from tests.support.broken_replies import refusals
 from tests.support.stored_outputs import printed

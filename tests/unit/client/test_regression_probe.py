@@ -12,7 +12,7 @@ from bertscope.questions.probes.regression_replies import RegressionAssembler
 from bertscope.questions.probes.requests import train_probe_request
 from bertscope.v1 import representation_probes_pb2 as probes
 from bertscope.values.vectors import tensor
-from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
+from bertscope_workbench.command.commands.probe import print_regression, regression_document
 from bertscope_workbench.plots.probes import plot_regression_probe
 
 from tests.support.stored_outputs import printed

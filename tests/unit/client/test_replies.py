@@ -14,9 +14,10 @@ from bertscope.questions.labels.classification import read_classified_texts
 from bertscope.questions.models.models import Models, read_load_event
 from bertscope.rpc import channel, health
 from bertscope.v1 import classification_pb2, common_pb2, model_pb2
+from bertscope.values.documents import document_of as document
 from bertscope.values.messages import token
 from bertscope.values.models import Model, read_model
-from bertscope_workbench.command.views.models import document, print_models
+from bertscope_workbench.command.views.models import print_models
 from rich.console import Console
 
 from tests.support.broken_replies import refusals

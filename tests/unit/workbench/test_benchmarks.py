@@ -12,7 +12,6 @@ from bertscope.questions.benchmark import replies
 from bertscope.v1 import benchmark_pb2, common_pb2, compression_pb2, model_pb2
 from bertscope.values.models import read_model
 from bertscope_workbench.command.commands import compress
-from bertscope_workbench.command.views import benchmark as benchmark_view
 from bertscope_workbench.command.views import benchmark_files, benchmark_sheets, benchmark_shown, models
 from bertscope_workbench.command.views.benchmark_files import document, html_page
 from bertscope_workbench.command.views.benchmark_verdict import model_verdicts, verdict
@@ -45,7 +44,7 @@ BUSY = "other processes took 63 % of the processor"
 
 
 def shown(measured: BenchmarkReport | StudyTable, width: int = 120) -> str:
-    return printed(benchmark_view.print_benchmark, measured, width=width)
+    return printed(benchmark_shown.print_benchmark, measured, width=width)
 
 
 def model(**fields: object) -> model_pb2.Model:

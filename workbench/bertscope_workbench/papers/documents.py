@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bertscope import __version__
+from bertscope.values.documents import document_of, fields_of, finite
 from bertscope.values.models import short_name
 
 from bertscope_workbench.papers.claim import Claim
@@ -67,38 +68,29 @@ def _own_method(name: str) -> Method:
 
 
 def _model(results: ModelResults) -> dict[str, Any]:
-    found = multiplicity(results.claims)
     return {
         "name": short_name(results.model),
         "facts": model_facts(results.model),
         "weights": results.model.weights_digest,
-        "runtime": results.model.runtime,
-        "precision": results.model.precision,
-        "step": results.step,
-        "asked": dict(results.asked),
-        "by_chance": {**vars(found), "lost": [*found.lost]},
+        **fields_of(results.model, "runtime", "precision"),
+        **fields_of(results, "step", "asked"),
+        "by_chance": document_of(multiplicity(results.claims)),
     }
 
 
 def _claim(run: ClaimsRun, place: int, claim: Claim) -> dict[str, Any]:
     judged = [results.claims[place] for results in run.models]
+    of_test = "name", "measured", "unit", "control", "holds", "threshold", "reason", "commands"
+    tests = [
+        {**fields_of(test, *of_test), "results": [result_document(each.tests[number_of]) for each in judged]}
+        for number_of, test in enumerate(claim.tests)
+    ]
     return {
-        **{name: getattr(claim, name) for name in ("name", "section", "section_title", "title", "claim", "explained", "paper")},
-        "learned": claim.learned,
+        **fields_of(claim, "name", "section", "section_title", "title", "claim", "explained", "paper", "learned"),
         "rule": claim.verdict,
         "verdicts": [each.verdict for each in judged],
-        "published": [dict(vars(each)) for each in claim.published],
-        "tests": [
-            {
-                **{
-                    name: getattr(test, name)
-                    for name in ("name", "measured", "unit", "control", "holds", "threshold", "reason")
-                },
-                "commands": [*test.commands],
-                "results": [result_document(each.tests[number_of]) for each in judged],
-            }
-            for number_of, test in enumerate(claim.tests)
-        ],
+        "published": document_of(claim.published),
+        "tests": tests,
         "found": claim.found,
         "reproduction": [_reproduced(each.reproduced) for each in judged if each.reproduced is not None],
     }
@@ -107,29 +99,18 @@ def _claim(run: ClaimsRun, place: int, claim: Claim) -> dict[str, Any]:
 def _reproduced(found: Reproduced) -> dict[str, Any]:
     """Returns the figures of a reproduction of one model: all of them, published ones beside the model's, and the differences
     from the baseline."""
+    published = [{**document_of(each.published), "here": each.value, "verdict": each.verdict} for each in found.compared]
     return {
         "model": short_name(found.model),
-        "verdict": found.verdict,
-        "why": found.why,
-        "asked": found.asked,
+        **fields_of(found, "verdict", "why", "asked"),
         "data": found.questions.read.files,
         "skipped": [*found.questions.read.skipped.lines(), *found.skipped.lines()],
-        "figures": [_numbers(vars(each)) for each in found.figures],
-        "published": [
-            {**_numbers(vars(each.published)), "here": number(each.value), "verdict": each.verdict} for each in found.compared
-        ],
+        "figures": finite(document_of(found.figures)),
+        "published": finite(published),
         "baseline": found.baseline,
-        "differences": [
-            _numbers(vars(each) | {"interval": each.interval and [each.interval.low, each.interval.high]})
-            for each in found.differences
-        ],
+        "differences": finite(document_of(found.differences)),
         "seconds": round(found.seconds, 2),
     }
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns values as JSON has them, numbers that are not finite as None."""
-    return {name: number(value) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def _figure_rows(results: ModelResults, judged: JudgedClaim) -> list[list[Any]]:

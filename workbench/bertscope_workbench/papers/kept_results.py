@@ -14,6 +14,7 @@ from typing import Any
 from bertscope import FailedPrecondition, Model, __version__
 from bertscope.errors import CLIENT_SIDE, invalid_argument
 from bertscope.questions.ablation.resumption import json_digest
+from bertscope.values.documents import fields_of, finite
 from bertscope.values.models import short_name
 
 from bertscope_workbench.papers.asking import Asking
@@ -180,16 +181,8 @@ def result_document(result: JudgedTest) -> dict[str, Any]:
     }
     if found is None:
         return document
-    numbers = {name: number(getattr(found, name)) for name in ("value", "difference", "low", "high")}
-    return document | {
-        **numbers,
-        "control": None if found.control is None else number(found.control),
-        "items": found.items,
-        "data": found.data,
-        "interval": found.interval,
-        "notes": [*found.notes],
-        "picture": picture_document(found.picture),
-    }
+    names = "value", "difference", "low", "high", "control", "items", "data", "interval", "notes"
+    return {**document, **finite(fields_of(found, *names)), "picture": picture_document(found.picture)}
 
 
 def read_result(test: ClaimTest, row: Mapping[str, Any]) -> JudgedTest:

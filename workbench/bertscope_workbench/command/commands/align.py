@@ -26,7 +26,7 @@ from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.translations import TranslationOptions
 from bertscope_workbench.command.views import files as output_files
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError, plural, print_heading, printable, table, titled
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.table_files import TABLE_FORMATS, require_table, write_columns
@@ -71,10 +71,7 @@ def align(
     if plot is None and pair is not None:
         raise UsageError("--pair goes with --plot")
     source = file.source()
-    people = None
-    if gold is not None:
-        with reading(gold):
-            people = read_gold_alignments(gold, limit=file.limit)
+    people = None if gold is None else read_file(gold, lambda gold: read_gold_alignments(gold, limit=file.limit))
     if people is not None and len(people) != len(source.items):
         raise Failure(f"{gold} has {len(people)} lines for {len(source.items)} pairs; write one for each, blank if it has none")
     if (pair or 0) >= len(source.items):

@@ -13,8 +13,8 @@ from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, SummaryOptions, print_result
-from bertscope_workbench.command.options.sources import Source
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.options.sources import source_of
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import plural, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import answering
 from bertscope_workbench.command.views.result_tables import result_table
@@ -48,11 +48,8 @@ def apply_probe(
     summary: SummaryOptions,
     call: options.CallOptions,
 ) -> None:
-    with reading(probe):
-        kept = load_probe(probe)
-    with reading(texts):
-        read = read_span_texts(texts, label, limit=limit)
-    source = Source(read, [f"{texts}, line {line}" for line in read.lines], [str(problem) for problem in read.problems])
+    kept = read_file(probe, load_probe)
+    source = source_of(texts, lambda: read_span_texts(texts, label, limit=limit))
     with to.connect(call.timeout) as client, source.some_left(), answering("classifying") as show:
         found = client.apply_probe(
             kept,

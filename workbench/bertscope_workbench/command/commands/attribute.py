@@ -22,7 +22,7 @@ from bertscope_workbench.command.options.answering import AskedItems, AskingOpti
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_written
 from bertscope_workbench.command.options.targets import TargetOptions
-from bertscope_workbench.command.views.neurons import neurons_document, print_neurons
+from bertscope_workbench.command.views.attribution import neurons_document, print_neurons
 from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.command.views.word_attribution import document, print_attribution

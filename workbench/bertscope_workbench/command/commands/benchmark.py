@@ -23,8 +23,7 @@ from bertscope_workbench.command.options.benchmark import MeasuringOptions, Mode
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views import benchmark as benchmark_view
-from bertscope_workbench.command.views import benchmark_files, progress
+from bertscope_workbench.command.views import benchmark_files, benchmark_shown, progress
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.output import UsageError, console, print_json
 from bertscope_workbench.plots.benchmark import save_benchmark
@@ -136,7 +135,7 @@ def print_measured(
         if json:
             print_json(benchmark_files.document(measured))
         else:
-            benchmark_view.print_benchmark(console(), measured)
+            benchmark_shown.print_benchmark(console(), measured)
     finally:
         for path in output:
             benchmark_files.write(measured, path)

@@ -4,10 +4,10 @@ Many texts are answered in groups as they come; with --json, one that is refused
 a row for each text of a file is written as it comes, and --resume goes on with a file that was cut short.
 """
 
-import dataclasses
 from typing import Annotated, Any
 
 from bertscope import ClassifiedText
+from bertscope.values.documents import document_of
 from rich.console import Console
 
 from bertscope_workbench.command.groups import Offered
@@ -22,13 +22,11 @@ def classify(
     file: Annotated[ItemFileOptions, Offered(file='Classify a file: column "text", maybe "text_pair", or .txt.')],
     call: CallOptions,
 ) -> None:
+    def fields(answer: ClassifiedText) -> dict[str, Any]:
+        return {**document_of(answer), "label": answer.label}
+
     asked = AskedItems(to, given, file, call)
     asked.answer("classifying", lambda client: client.classify_stream, print_answer, fields, truncate=call.truncate)
-
-
-def fields(answer: ClassifiedText) -> dict[str, Any]:
-    """Returns an answer in JSON types."""
-    return dataclasses.asdict(answer) | {"label": answer.label}
 
 
 def print_answer(screen: Console, answer: ClassifiedText) -> None:

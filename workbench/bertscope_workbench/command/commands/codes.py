@@ -13,7 +13,7 @@ from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import UsageError, printable, table, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers.embedded_codes import read_codes
@@ -46,8 +46,7 @@ def codes(
     if (file is None) == (train is None):
         raise UsageError("give either --train FILE or a FILE of codes")
     if file is not None:
-        with reading(file):
-            found = read_codes(file)
+        found = read_file(file, read_codes)
         print_result(found, document, print_codes, json=call.json, written=out.write(found))
         return
     if layer is None:

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Annotated
 
 from bertscope import BertscopeError, Model
+from bertscope.values.documents import document_of
 from rich.console import Console
 from rich.text import Text
 
@@ -44,7 +45,7 @@ from bertscope_workbench.command.options import steps as step_grammar
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import progress
-from bertscope_workbench.command.views.models import document, print_models
+from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import Failure, printable
 
 STEP = re.compile(r"\bsteps\[(\d+)\](?:\.\w+)?(?:\.(\w+(?:\[\d+\])?))?")
@@ -66,7 +67,7 @@ def compress(
     asked = step_grammar.parse(written, texts)
     with steps_named(written), server.connect(call.timeout) as client, progress.steps("compressing") as show:
         found = client.compress_model(name, asked, model=call.model, folder=folder, on_progress=show, timeout=call.timeout)
-    print_result(found, document, partial(print_compressed, folder=folder), json=call.json)
+    print_result(found, document_of, partial(print_compressed, folder=folder), json=call.json)
 
 
 @contextmanager

@@ -21,11 +21,10 @@ from rich.text import Text
 from bertscope_workbench.command.commands.serve import require_service
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.specifications import describe
-from bertscope_workbench.command.views.attention import layers_table
+from bertscope_workbench.command.views.attention import attention_patterns, layers_table
 from bertscope_workbench.command.views.cloze import print_answer
 from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import Failure, console, printable, probability, table, titled
-from bertscope_workbench.command.views.patterns import attention_patterns
 from bertscope_workbench.command.views.sweep import print_sweep
 
 CLOZE = "Paris is the capital of [MASK]."

@@ -7,7 +7,6 @@ with a file that was cut short.
 from typing import Annotated
 
 from bertscope import EmbeddedText
-from bertscope.values.documents import document_of
 from rich.console import Console
 
 from bertscope_workbench.command.groups import Offered, option
@@ -31,7 +30,7 @@ def embed(
 ) -> None:
     asked = AskedItems(to, given, file, call)
     own = {"pooling": pooling, "normalize": normalize, "truncate": call.truncate}
-    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, document_of, **own)
+    asked.answer("embedding", lambda client: client.embed_texts_stream, print_answer, **own)
 
 
 def print_answer(screen: Console, answer: EmbeddedText) -> None:

@@ -22,7 +22,7 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import percent, plural, print_left_out, printable, table, titled, trained_document
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.readers import files
@@ -55,7 +55,7 @@ def erase(
 ) -> None:
     require_output(save, (".npz",), "--save")
     parts = [read_probe_part(path, label, limit) for path in (file, test)]
-    texts = None if loss is None else read_loss_texts(loss)
+    texts = None if loss is None else read_file(loss, files.read_texts)
     with to.connect(call.timeout) as client, training() as show:
         found = client.train_eraser(
             parts[0],
@@ -90,12 +90,6 @@ class Losses:
     def columns(self) -> dict[str, list[float | None]]:
         """Returns the columns of the table, by name."""
         return {"loss": [self.untouched] * len(self.erased), "loss_erased": [*self.erased], "loss_random": [*self.random]}
-
-
-def read_loss_texts(path: Path) -> list[str]:
-    """Returns the texts of a file. Raises Failure for one that can't be read."""
-    with reading(path):
-        return files.read_texts(path)
 
 
 def amnesic(client: Client, found: Eraser, texts: Sequence[str], call: options.LongCallOptions, to: ModelOptions) -> Losses:

@@ -147,8 +147,7 @@ def _kept_path(output: Path) -> Path:
 def _earlier(path: Path) -> Contexts:
     """Reads the file of --resume, or of a table of places the one beside it. Raises Failure for one that can't be read."""
     kept = path if path.suffix.lower() == ".npz" else _kept_path(path)
-    with written_files.reading(kept):
-        return bertscope.load_contexts(kept)
+    return written_files.read_file(kept, bertscope.load_contexts)
 
 
 def described(found: Contexts, counts: TagCounts | None) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from bertscope_workbench.command.options import specifications
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
+from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.parts.lens_training import TunedLensOptions, train_lens
 from bertscope_workbench.command.views.attribution import attribution_document, print_attribution
-from bertscope_workbench.command.views.lens import document, print_lens
+from bertscope_workbench.command.views.lens import print_lens
 from bertscope_workbench.command.views.output import UsageError, printable
 from bertscope_workbench.command.views.progress import waiting
 from bertscope_workbench.plots.attribution import save_attribution
@@ -109,4 +110,4 @@ def lens(
             said = printable(f"states before the last went through the maps of {tuned.lens} first")
             screen.print(said, style="dim", soft_wrap=True)
 
-    print_result(found, document, show, json=call.json, written=written)
+    print_result(found, answers_document, show, json=call.json, written=written)

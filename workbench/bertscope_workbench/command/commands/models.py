@@ -5,13 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 from bertscope import Precision
+from bertscope.values.documents import document_of
 
 from bertscope_workbench.command import options
 from bertscope_workbench.command.checked_commands import Commands
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.models import document, model_table, print_models
+from bertscope_workbench.command.views.models import model_table, print_models
 from bertscope_workbench.command.views.progress import loading
 
 app = Commands(help=__doc__)
@@ -28,7 +29,7 @@ def list_models(server: ServerOptions, call: Annotated[options.CallOptions, Offe
     """List the loaded models, the default model first."""
     with server.connect(call.timeout) as client:
         found = client.list_models()
-    print_result(found, lambda models: {"models": [*map(document, models)]}, print_models, json=call.json)
+    print_result(found, lambda models: {"models": [*map(document_of, models)]}, print_models, json=call.json)
 
 
 @app.command("show")
@@ -41,7 +42,7 @@ def show(
     """Show all that is known of one model, its labels and pruned heads among it."""
     with server.connect(call.timeout) as client:
         found = client.get_model(model)
-    print_result(found, document, lambda screen, found: screen.print(model_table(found)), json=call.json)
+    print_result(found, document_of, lambda screen, found: screen.print(model_table(found)), json=call.json)
 
 
 @app.command("load")
@@ -74,7 +75,7 @@ def load(
             on_progress=show,
             timeout=call.timeout,
         )
-    print_result(model, document, lambda screen, model: print_models(screen, [model]), json=call.json)
+    print_result(model, document_of, lambda screen, model: print_models(screen, [model]), json=call.json)
 
 
 @app.command("unload")

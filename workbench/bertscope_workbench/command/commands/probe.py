@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult
+from bertscope import InvalidArgument, KeptProbe, LayerMix, ProbeResult, RegressionResult
 from bertscope.values.documents import fields_of
 from rich.console import Console
 from rich.text import Text
@@ -18,7 +18,7 @@ from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.models import Models, one_model, side_by_side
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import (
     Failure,
     percent,
@@ -29,9 +29,8 @@ from bertscope_workbench.command.views.output import (
     titled,
     trained_document,
 )
-from bertscope_workbench.command.views.probed_numbers import print_regression, regression_document
 from bertscope_workbench.command.views.progress import training
-from bertscope_workbench.command.views.result_tables import layer_table, result_table
+from bertscope_workbench.command.views.result_tables import print_layers, result_table
 from bertscope_workbench.plots.probes import save_probe, save_regression_probe
 from bertscope_workbench.readers.span_files import ValuedTexts, read_probe_texts, read_valued_texts
 from bertscope_workbench.readers.treebanks import ConlluLabel, ProbeTexts
@@ -123,28 +122,20 @@ def probe(
 
 def read_probe_part(path: Path | None, label: ConlluLabel, limit: int | None) -> ProbeTexts:
     """Returns the texts of a file, none without one. Raises Failure for a file that can't be read."""
-    if path is None:
-        return ProbeTexts()
-    with reading(path):
-        return read_probe_texts(path, label, limit=limit)
+    return ProbeTexts() if path is None else read_file(path, lambda path: read_probe_texts(path, label, limit=limit))
 
 
 def _read_values(path: Path | None, label: ConlluLabel, limit: int | None) -> ValuedTexts:
     """Returns the texts of a file whose spans have numbers, none without one. Raises Failure for a file that can't be read."""
-    if path is None:
-        return ValuedTexts()
-    with reading(path):
-        return read_valued_texts(path, label, limit=limit)
+    return ValuedTexts() if path is None else read_file(path, lambda path: read_valued_texts(path, label, limit=limit))
 
 
 def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidArgument]) -> None:
     """Prints a row for each layer, the most frequent confusions, and what was left out."""
     part = found.part
-    heading = f"{found.provenance.model}: {len(found.labels)} classes"
+    heading = f"{len(found.labels)} classes"
     heading += f", {plural(found.train.spans, 'word')} to train on, scores of {plural(part.spans, 'word')} ({found.scored})"
-    screen.print(titled(heading, layer_table(found)))
-    same = ", on which it is scored as well" if found.scored == "dev" else ""
-    screen.print(Text(f"* the lowest loss on the dev words{same}; layer 0 is the embeddings"))
+    print_layers(screen, found, heading, "the lowest loss on the dev words")
     screen.print(Text("always ").append_text(printable(repr(found.majority_label))).append(f": {percent(part.majority)}"))
     if found.mix is not None:
         print_mix(screen, found.mix)
@@ -152,6 +143,16 @@ def print_probe(screen: Console, found: ProbeResult, problems: Sequence[InvalidA
     if confusions:
         names = ", ".join(f"{gold} as {answer} ({count})" for gold, answer, count in confusions)
         screen.print(Text(f"layer {found.best_layer} takes ").append_text(printable(names)))
+    print_left_out(screen, found)
+    print_problems(screen, problems)
+
+
+def print_regression(screen: Console, found: RegressionResult, problems: Sequence[InvalidArgument]) -> None:
+    """Prints a row for each layer of probes of numbers, and what was left out."""
+    heading = f"numbers of {plural(found.train.spans, 'word')} to train on"
+    heading += f", scores of {plural(found.part.spans, 'word')} ({found.scored})"
+    print_layers(screen, found, heading, "the least error on the dev words")
+    screen.print(Text(f"error: the root of the mean square; always the training words' mean: {found.mean_rmse:.4g}"))
     print_left_out(screen, found)
     print_problems(screen, problems)
 
@@ -175,6 +176,11 @@ def print_mix(screen: Console, mix: LayerMix) -> None:
     text = f"centre of gravity {mix.centre_of_gravity:.2f}"
     expected = mix.expected_layer
     screen.print(Text(text if expected is None else f"{text}, expected layer {expected:.2f}"))
+
+
+def regression_document(found: RegressionResult) -> dict[str, Any]:
+    """Returns the scores of probes of numbers as one JSON document."""
+    return trained_document(found, "scored", "mean_rmse", "best_layer", "seconds", parts="spans")
 
 
 def document(found: ProbeResult) -> dict[str, Any]:

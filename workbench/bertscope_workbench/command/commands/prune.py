@@ -5,6 +5,8 @@ Says which heads by --heads, or by --least and a FILE to rank them on.
 
 from typing import Annotated
 
+from bertscope.values.documents import document_of
+
 from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, option
 from bertscope_workbench.command.options import specifications
@@ -12,7 +14,7 @@ from bertscope_workbench.command.options.objectives import ObjectiveOptions
 from bertscope_workbench.command.options.ranking import RankingOptions
 from bertscope_workbench.command.options.results import print_result
 from bertscope_workbench.command.options.server import ServerOptions
-from bertscope_workbench.command.views.models import document, print_models
+from bertscope_workbench.command.views.models import print_models
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.command.views.progress import waiting
 
@@ -47,4 +49,4 @@ def prune(
                 raise Failure(f"--least {least:g} is less than one head; say more")
         with waiting("pruning"):
             pruned = client.prune_heads(name, chosen, model=call.model, folder=folder, timeout=call.timeout)
-    print_result(pruned, document, lambda screen, model: print_models(screen, [model]), json=call.json)
+    print_result(pruned, document_of, lambda screen, model: print_models(screen, [model]), json=call.json)

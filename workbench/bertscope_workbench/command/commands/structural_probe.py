@@ -16,10 +16,10 @@ from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.looks import LOOKS
 from bertscope_workbench.command.options.results import OutputOptions, print_result
 from bertscope_workbench.command.options.sources import print_problems
-from bertscope_workbench.command.views.files import reading
-from bertscope_workbench.command.views.output import PARTS, percent, plural, titled, trained_document
+from bertscope_workbench.command.views.files import read_file
+from bertscope_workbench.command.views.output import PARTS, percent, plural, trained_document
 from bertscope_workbench.command.views.progress import training
-from bertscope_workbench.command.views.result_tables import layer_table
+from bertscope_workbench.command.views.result_tables import print_layers
 from bertscope_workbench.plots.structural_probes import save_structural_probe
 from bertscope_workbench.readers.treebanks import TreeTexts, read_tree_conllu
 
@@ -69,10 +69,7 @@ def structural_probe(
 
 def _read(path: Path | None, limit: int | None) -> TreeTexts:
     """Returns the sentences of a treebank, none without one. Raises Failure for a file that can't be read."""
-    if path is None:
-        return TreeTexts()
-    with reading(path):
-        return read_tree_conllu(path, limit=limit)
+    return TreeTexts() if path is None else read_file(path, lambda path: read_tree_conllu(path, limit=limit))
 
 
 def print_structural_probe(screen: Console, found: StructuralProbeResult, problems: Sequence[InvalidArgument]) -> None:
@@ -85,13 +82,10 @@ def print_structural_probe(screen: Console, found: StructuralProbeResult, proble
         "control_score": f"random {score}",
         "control_spearman": f"random {spearman}",
     }
-    result = layer_table(found, **headings)
-    heading = f"{found.provenance.model}: {found.quantity} in the tree, rank {found.rank}"
+    heading = f"{found.quantity} in the tree, rank {found.rank}"
     heading += f", {plural(found.train.used_texts, 'sentence')} to train on, "
     heading += f"scores of {plural(part.used_texts, 'sentence')} ({found.scored})"
-    screen.print(titled(heading, result))
-    same = ", on which it is scored as well" if found.scored == "dev" else ""
-    screen.print(Text(f"* the lowest loss on the dev sentences{same}; layer 0 is the embeddings"))
+    print_layers(screen, found, heading, "the lowest loss on the dev sentences", **headings)
     what = "words in a chain" if distances else "words in a chain, the first its root"
     screen.print(Text(f"{what}: {score} {percent(found.chain_score)}, {spearman} {found.chain_spearman:.3f}"))
     if not part.correlated_texts:

@@ -4,6 +4,7 @@ Reads what to measure from one FILE. Ctrl-C ends the sweep on the server, too; w
 and --resume measures the rest.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,7 +22,7 @@ from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep as sweep_view
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.progress import waiting, watch
 from bertscope_workbench.plots.sweeps import save_sweep
 
@@ -92,15 +93,6 @@ def sweep(
         found, stopped = until_ended(lambda came: watch(running, earlier, came), running.partial, kept)
         if stopped is not None and found.count == (earlier.count if earlier else 0):
             raise stopped
-    try:
-        if call.json:
-            print_json(sweep_files.document(found))
-        else:
-            sweep_view.print_sweep(console(), found, found.metric(metric), top)
-    finally:  # Also when nobody reads what it prints.
-        written = drawn.write({}, lambda path, **look: save_sweep(found, path, metric, **look), partial=not found.complete)
-        sweep_files.write(found, output, written, quiet=call.json)
-    if found.complete:
-        kept.drop(output)
-    if stopped is not None:
-        raise stopped
+    show = partial(sweep_view.print_sweep, metric=found.metric(metric), top=top)
+    save = partial(save_sweep, found, metric=metric)
+    sweep_files.finish(found, show, save, drawn, output, kept, stopped, json=call.json)

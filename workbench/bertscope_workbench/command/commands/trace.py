@@ -22,7 +22,7 @@ from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.options.targets import TargetOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import UsageError, console, print_json
+from bertscope_workbench.command.views.output import UsageError
 from bertscope_workbench.command.views.progress import tracing
 from bertscope_workbench.command.views.trace import print_trace
 from bertscope_workbench.plots.traces import save_trace
@@ -117,18 +117,8 @@ def trace(
         found, stopped = until_ended(lambda came: tracing(running, came), running.partial, kept)
         if stopped is not None and len(found.pairs) == (len(earlier.pairs) if earlier else 0):
             raise stopped
-    try:
-        if call.json:
-            print_json(sweep_files.document(found))
-        else:
-            print_trace(console(), found, top)
-    finally:  # Also when nobody reads what it prints.
-        written = drawn.write({}, partial(save_trace, found), partial=not found.complete)
-        sweep_files.write(found, output, written, quiet=call.json)
-    if found.complete:
-        kept.drop(output)
-    if stopped is not None:
-        raise stopped
+    show, save = partial(print_trace, top=top), partial(save_trace, found)
+    sweep_files.finish(found, show, save, drawn, output, kept, stopped, json=call.json)
 
 
 def _asked(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
+from bertscope.values.documents import document_of
 from rich.console import Console
 
 from bertscope_workbench.command import options
@@ -121,7 +121,7 @@ class AskedItems:
         doing: str,
         method: Callable[[Client], Callable[..., Generator[Any, None, None]]],
         show: Callable[[Console, Any], None],
-        fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict,
+        fields: Callable[[Any], dict[str, Any]] = document_of,
         /,
         **asked: Any,
     ) -> None:

@@ -11,7 +11,7 @@ from bertscope import InvalidArgument
 
 from bertscope_workbench.command.groups import option
 from bertscope_workbench.command.options.models import distinct
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.command.views.output import Failure, UsageError
 from bertscope_workbench.readers import files
 
@@ -124,8 +124,7 @@ class StudyOptions:
 
 def texts(path: Path) -> list[str]:
     """Returns the texts of a file."""
-    with reading(path):
-        return files.read_texts(path)
+    return read_file(path, files.read_texts)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from bertscope import InvalidArgument
 from bertscope.questions.compression.steps import CRITERIA, Step
 
-from bertscope_workbench.command.views.files import reading
+from bertscope_workbench.command.views.files import read_file
 from bertscope_workbench.readers import files
 
 OPTION = "--steps"
@@ -42,8 +42,7 @@ class Texts:
         self.asked = True
         if self._path is None:
             step.fail("needs texts to rank on; give them with --texts FILE")
-        with reading(self._path):
-            return files.read_texts(self._path)
+        return read_file(self._path, files.read_texts)
 
 
 def split(values: Iterable[str]) -> list[str]:
@@ -134,9 +133,7 @@ def _vocabulary(step: _Writing) -> Step:
     file = Path(path if counted else step.argument)
     if not file.name:
         step.fail("write vocabulary=FILE, a file of texts")
-    with reading(file):
-        corpus = files.read_texts(file)
-    return bertscope.reduce_vocabulary(corpus, int(count) if counted else 1)
+    return bertscope.reduce_vocabulary(read_file(file, files.read_texts), int(count) if counted else 1)
 
 
 PLAIN: dict[str, Callable[[], Step]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -10,6 +9,7 @@ from contextlib import closing
 from typing import Any, TypeVar
 
 from bertscope import InvalidArgument
+from bertscope.values.documents import document_of
 
 from bertscope_workbench.command.views.output import Failure, UsageError, print_json
 from bertscope_workbench.readers.items.naming import with_places
@@ -53,7 +53,7 @@ def _placed(texts: Iterable[tuple[int | None, T]], lines: array[int]) -> Iterato
         yield text
 
 
-def answers_document(answers: Iterable[Any], fields: Callable[[Any], dict[str, Any]] = dataclasses.asdict) -> dict[str, Any]:
+def answers_document(answers: Iterable[Any], fields: Callable[[Any], dict[str, Any]] = document_of) -> dict[str, Any]:
     """Returns answers in JSON types, each by its `fields`; the provenance, which they share, once."""
     results = [fields(answer) for answer in answers]
     sources = [result.pop("provenance") for result in results]

@@ -14,7 +14,7 @@ from bertscope_workbench.command.options import LongCallOptions
 from bertscope_workbench.command.options.describing import TextFileOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.files import kept, reading, require_output
+from bertscope_workbench.command.views.files import kept, read_file, require_output
 from bertscope_workbench.command.views.output import printable, titled
 from bertscope_workbench.command.views.progress import training
 from bertscope_workbench.command.views.result_tables import result_table
@@ -47,11 +47,7 @@ class TunedLensOptions:
 
     def loaded(self) -> TunedLens | None:
         """Returns the lens of --lens. Raises Failure for a file that can't be read."""
-        path = self.lens
-        if path is None:
-            return None
-        with reading(path):
-            return load_lens(path)
+        return None if self.lens is None else read_file(self.lens, load_lens)
 
 
 def train_lens(

@@ -1,9 +1,11 @@
-"""Formats attention maps as tables and as JSON."""
+"""Formats attention maps as tables and as JSON, and summarises heads by patterns (Clark et al., Kovaleva et al., both 2019)."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from bertscope import AttentionMaps
 from bertscope.values.columns import Column
 from bertscope.values.documents import fields_of
@@ -12,14 +14,47 @@ from rich.table import Table
 from rich.text import Text
 
 from bertscope_workbench.command.views.output import print_cut, printable, shade, table, titled
-from bertscope_workbench.command.views.patterns import PerHead, attention_patterns, entropy_nats
 from bertscope_workbench.plots.attention_page import name_of, place_of
 
 STRONGEST_PAIRS = 12
 
 
+PerHead = npt.NDArray[np.float64]
 MIN_CELL = 3
 """Characters of a weight in a map: ".07"."""
+
+
+def attention_patterns(maps: AttentionMaps) -> Mapping[str, PerHead]:
+    """Returns the mean weight that the tokens of a text give to a place, [layers, heads] for each place.
+
+    The places: the first special token, the other special tokens together, the token itself, the one before, the next.
+    """
+    attention = maps.attention.astype(np.float64)
+    special = [index for index, token in enumerate(maps.tokens) if token.special]
+    patterns: dict[str, PerHead] = {}
+    if special:
+        patterns[maps.tokens[special[0]].text] = attention[..., special[0]].mean(-1)
+    if special[1:]:
+        patterns[maps.tokens[special[-1]].text] = attention[..., special[1:]].sum(-1).mean(-1)
+    patterns["itself"] = _diagonal_mean(attention, 0)
+    patterns["previous"] = _diagonal_mean(attention, -1)
+    patterns["next"] = _diagonal_mean(attention, 1)
+    return patterns
+
+
+def entropy_nats(maps: AttentionMaps) -> PerHead:
+    """Returns the mean entropy of the rows of each head, nats, [layers, heads]; Clark et al. 2019. 0: one token; ln L: all L
+    alike."""
+    attention = maps.attention.astype(np.float64)
+    logarithms = np.log(attention, out=np.zeros_like(attention), where=attention > 0)
+    entropy: PerHead = -(attention * logarithms).sum(-1).mean(-1)
+    return entropy
+
+
+def _diagonal_mean(attention: npt.NDArray[Any], offset: int) -> PerHead:
+    diagonal = np.diagonal(attention, offset, axis1=-2, axis2=-1)
+    mean: PerHead = diagonal.mean(-1) if diagonal.shape[-1] else np.zeros(attention.shape[:2])
+    return mean
 
 
 def document(maps: AttentionMaps) -> dict[str, Any]:

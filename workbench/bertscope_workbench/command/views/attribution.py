@@ -1,11 +1,12 @@
-"""Formats attributions of logits as tables and as JSON."""
+"""Formats attributions of logits, and to neurons or heads, as tables and as JSON."""
 
 import math
 from typing import Any
 
 import numpy as np
-from bertscope import LogitAttribution
-from bertscope.values.documents import document_of
+from bertscope import LogitAttribution, NeuronAttribution
+from bertscope.values.documents import document_of, fields_of
+from bertscope.values.score_targets import described
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -59,6 +60,25 @@ def largest_table(found: LogitAttribution) -> Group:
     rows = ([name, signed(added), falls if falls is None else signed(falls)] for added, name, falls in parts[:SHOWN])
     result = table(["part", "adds#", "falls without it#"], rows)
     return titled(f"the {min(SHOWN, len(parts))} heads and feed-forward blocks that add most", result)
+
+
+def print_neurons(screen: Console, found: NeuronAttribution) -> None:
+    """Prints the units of the largest values, and what the units of each layer add together."""
+    screen.print(printable(described(found.target, found.label)), style="bold", soft_wrap=True)
+    rows = ([one.layer, one.unit, one.position, signed(one.value)] for one in found.units)
+    screen.print(table(["layer#", f"{found.site.removesuffix('s')}#", "token#", "value#"], rows))
+    sums = zip(found.layers, found.layer_sums, found.layer_values_absent, strict=True)
+    every = ([layer, signed(total), absent, missed(total, found.value, absent)] for layer, total, absent in sums)
+    screen.print(table(["layer#", f"all its {found.site}#", "score without them#.3f", "error, of the difference#"], every))
+    print_cut(screen, found.truncated_tokens)
+    how = f"{found.method.replace('_', ' ')}, {found.provenance.model}"
+    screen.print(f"score {found.value:.3f}; {how}", style="dim", soft_wrap=True)
+    screen.print()
+
+
+def neurons_document(found: NeuronAttribution) -> dict[str, Any]:
+    """Returns the attribution in JSON types."""
+    return fields_of(found, "text", "label") | found.to_row() | fields_of(found, "provenance")
 
 
 def signed(value: float) -> Text:

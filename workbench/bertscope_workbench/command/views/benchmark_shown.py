@@ -1,4 +1,4 @@
-"""Says what the terminal, the page and LaTeX show of a benchmark: its title, verdict, warnings, sheets and notes."""
+"""Says what the terminal, the page and LaTeX show of a benchmark: title, verdict, warnings, sheets and notes; prints it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertscope import BenchmarkReport, Disturbances, Machine, ModelReport, StudyTable
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from bertscope_workbench.command.views import benchmark_sheets, benchmark_verdict
 from bertscope_workbench.command.views.benchmark_sheets import Sheet
-from bertscope_workbench.command.views.output import count, plural
+from bertscope_workbench.command.views.output import count, fits, plural, printable, table, titled
 
 Measured = BenchmarkReport | StudyTable
 
@@ -53,6 +56,34 @@ def shown(measured: Measured, *, full: bool) -> Shown:
         [benchmark_sheets.study_sheet(measured, full=full)] if models else [],
         [f"{study.published.system}: {study.not_measured}" for study in measured.studies if not study.measured],
         _notes(None, models, summary.seconds, summary.machine, summary.disturbances),
+    )
+
+
+def print_benchmark(screen: Console, measured: Measured) -> None:
+    """Prints sizes, speed and losses, or systems as published and as measured; what was not, the machine, and disturbances."""
+    found = shown(measured, full=False)
+    screen.print(printable(found.title), style="bold")
+    for warning in found.warnings:
+        screen.print(Text("warning: ").append_text(printable(warning)), style="bold yellow")
+    for sheet in found.sheets:
+        for part in benchmark_sheets.parts(sheet, lambda part: fits(screen, _table(part))):
+            screen.print(titled(part.title, _table(part)))
+    for reason in found.not_measured:
+        screen.print(Text("not measured: ", style="yellow").append_text(printable(reason)))
+    for note in found.notes:
+        screen.print(printable(note), style="dim")
+
+
+def _table(sheet: Sheet) -> Table:
+    rows = ([name, *(_cell(cell) for group in sheet.groups for cell in group.rows[at])] for at, name in enumerate(sheet.names))
+    return table([sheet.key, *(column for group in sheet.groups for column in group.columns)], rows)
+
+
+def _cell(text: str) -> Text:
+    return (
+        Text(text, style="dim")
+        if text in (benchmark_sheets.NOT_DISTINGUISHABLE, benchmark_sheets.BASELINE)
+        else printable(text)
     )
 
 

@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bertscope_workbench.command.views.units import METRICS, unit
-
 MISSING = "--"
 PAGE_ROWS = 40
 """Rows of a table that fits a page. A longer one is a longtable, which breaks between pages."""
@@ -35,6 +33,25 @@ COMMANDS = re.compile(r"(?<=\\)[a-z]+(?=\{\})|[{}$#]|\\(?=\W)")
 """The parts of a cell that are not printed, but for a letter of each command."""
 
 
+NATS = (
+    "log_likelihood", "log_probability", "mean_log_probability", "prior_log_probability", "answer_log_probability", "log_odds",
+    "surprisal", "entropy", "first_special_entropy", "divergence", "divergence_before", "loss", "logit", "right_score",
+    "other_score", "mean_difference", "baseline_right_score", "baseline_other_score", "baseline_difference", "added", "ablated",
+    "coded", "mean", "zero",
+)  # fmt: skip
+UNITS: Mapping[str, str] = {
+    **dict.fromkeys(NATS, "nats"),
+    **dict.fromkeys(("bits", "control_bits", "surprisal_bits"), "bits"),
+    **dict.fromkeys(("start", "end", "partner_start", "partner_end", "neighbour_start"), "code points"),
+    "distance": "tokens",
+    "offset": "words",
+}
+"""The unit by the name of a column. Shares, counts and correlations have none."""
+
+METRICS: Mapping[str, str] = {"loss": "nats", "divergence": "nats"}
+"""The unit of a column of rows whose numbers are of several metrics: it stands with the metric's name."""
+
+
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str] | None = None) -> str:
     """Returns rows as a table of LaTeX. `units` are those of columns whose name alone doesn't say it. Texts have none, and
     names of metrics that of the numbers of their row."""
@@ -57,6 +74,16 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], units: Ma
         heads.append(_head(name, unit(name, units or {}), interval=bool(ends)) + "#")
         cells.append(shown)
     return tabular(heads, list(zip(*cells, strict=True)))
+
+
+def unit(column: str, units: Mapping[str, str]) -> str:
+    """Returns a column's unit, or "" if it has none. `units` of a table go before the usual ones, and a standard error
+    has that of its estimate."""
+    known = {**UNITS, **units}
+    for suffix in ("", "_error"):
+        if column.endswith(suffix) and (name := column.removesuffix(suffix)) in known:
+            return known[name]
+    return ""
 
 
 def tabular(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> str:

@@ -1,25 +1,17 @@
 """Formats predictions at every layer as tables and as JSON."""
 
-from typing import Any
-
-from bertscope import LayerReading, LensPosition, LensText, LensTexts
+from bertscope import LayerReading, LensPosition, LensText
 from bertscope.values.columns import Column
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from bertscope_workbench.command.options.texts import answers_document
 from bertscope_workbench.command.views.output import fits, print_cut, printable, table, titled
 
 OTHERS = 3
 """The most predictions after the first in a table of one position."""
 COMMON = 0.5
 """A prediction of this probability or more is printed in bold."""
-
-
-def document(found: LensTexts) -> dict[str, Any]:
-    """Returns the readings in JSON types; the provenance, which they share, once."""
-    return answers_document(found)
 
 
 def print_lens(screen: Console, found: LensText) -> None:

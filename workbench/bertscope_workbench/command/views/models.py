@@ -1,11 +1,11 @@
-"""Formats models as tables and as JSON."""
+"""Formats models as tables."""
 
-import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 from bertscope import Model
 from bertscope.questions.ablation.effects import heads_name
+from bertscope.values.documents import document_of
 from rich.console import Console
 from rich.table import Table
 
@@ -26,49 +26,39 @@ MAX_LABELS = 8
 """Labels named in a list of models; `show` names all."""
 
 
-def document(model: Model) -> dict[str, Any]:
-    """Returns the model in JSON types."""
-    fields = dataclasses.asdict(model)
-    if model.runtime_choice and model.runtime_choice.measured_time:
-        fields["runtime_choice"]["measured_time"] = model.runtime_choice.measured_time.isoformat()
-    return fields | {"ready_time": model.ready_time.isoformat() if model.ready_time else None}
-
-
 def models_table(models: Iterable[Model], columns: int) -> Table:
     """Returns a row for each model, with this many columns; for a model that is not ready, its state alone."""
-    result = table(COLUMNS[:columns])
+    rows: list[list[Any]] = []
     for model in models:
-        name = printable(model.name)
         if model.state != "ready":
-            result.add_row(name.append(f" ({model.state})", style="yellow"))
+            rows.append([printable(model.name).append(f" ({model.state})", style="yellow"), *[None] * (columns - 1)])
             continue
         cells = (
-            name,
+            model.name,
             f"{model.architecture}, {model.layers} x {model.heads}",
             count(model.parameters),
-            str(model.max_tokens),
+            model.max_tokens,
             f"{model.runtime} {model.device}, {model.precision}",
             count(model.weight_bytes, "B"),
             ", ".join(model.capabilities),
         )
-        result.add_row(*cells[:columns])
-    return result
+        rows.append([*cells[:columns]])
+    return table(COLUMNS[:columns], rows)
 
 
 def model_table(model: Model) -> Table:
     """Returns a row for each field of a model that is set."""
-    result = table(["", ""])
-    result.show_header = False
-    texts = document(model) | {
+    texts = {
+        **document_of(model),
         "capabilities": ", ".join(model.capabilities),
         "labels": ", ".join(f"{index} {label}" for index, label in enumerate(model.labels)),
         "pruned_heads": pruned(model),
         "runtime_choice": str(model.runtime_choice or ""),
         "compression": "; ".join(step.description or step.step for step in model.compression),
     }
-    for field, value in texts.items():
-        if value not in ("", None, 0):
-            result.add_row(field.replace("_", " "), printable(str(value)))
+    rows = ([field.replace("_", " "), str(value)] for field, value in texts.items() if value not in ("", None, 0))
+    result = table(["", ""], rows)
+    result.show_header = False
     return result
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 from bertscope.values.columns import Column
-from bertscope.values.documents import fields_of
+from bertscope.values.documents import fields_of, finite
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -62,7 +62,7 @@ def print_json(document: Any) -> None:
 
 def json_text(document: Any, indent: int | None = 2) -> str:
     """Returns one JSON document, ASCII only. JSON has no infinity and no NaN: they become null."""
-    return json.dumps(_finite(document), indent=indent, allow_nan=False) + "\n"
+    return json.dumps(finite(document), indent=indent, allow_nan=False) + "\n"
 
 
 def print_failure(line: str) -> None:
@@ -226,11 +226,3 @@ def print_left_out(screen: Console, found: object) -> None:
         if own is not None and own.truncated_spans + own.empty_spans:
             counts = f"{own.truncated_spans} cut away, {own.empty_spans} without a piece"
             screen.print(Text(f"left out of {name}: {counts}", style="yellow"))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

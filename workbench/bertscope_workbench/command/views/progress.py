@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
     from bertscope_workbench.papers.run import ClaimsProgress
 
+Event = TypeVar("Event")
+Events = AbstractContextManager[Callable[[Event], None]]
+"""Shows the events of work while it runs."""
 SHARED = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
 LINE_SECONDS = 30.0
 """Between two lines of progress where there is no terminal."""
@@ -79,53 +82,33 @@ def tracing(sweep: SiteSweep, came: Callable[[], None]) -> Trace:
         return sweep.table()
 
 
-@contextmanager
-def steps(what: str) -> Iterator[Callable[[CompressionProgress], None]]:
+def steps(what: str) -> Events[CompressionProgress]:
     """Shows how many steps of a compression are done, and the current one."""
-    with _progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
-        task = progress.add_task(what, total=None)
-
-        def show(event: CompressionProgress) -> None:
-            progress.update(task, description=event.detail or what, completed=event.done_steps, total=event.total_steps)
-
-        yield show
+    return _events(
+        what,
+        (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
+        lambda event: {"description": event.detail or what, "completed": event.done_steps, "total": event.total_steps},
+    )
 
 
-@contextmanager
-def benchmarking(what: str) -> Iterator[Callable[[BenchmarkProgress], None]]:
+def benchmarking(what: str) -> Events[BenchmarkProgress]:
     """Shows which share of a benchmark is done, and the current measurement."""
-    with _progress(*SHARED) as progress:
-        task = progress.add_task(what, total=1.0)
-
-        def show(event: BenchmarkProgress) -> None:
-            progress.update(task, description=event.stage or what, completed=event.done)
-
-        yield show
+    return _events(what, SHARED, lambda event: {"description": event.stage or what, "completed": event.done}, 1.0)
 
 
-@contextmanager
-def loading() -> Iterator[Callable[[LoadProgress], None]]:
+def loading() -> Events[LoadProgress]:
     """Shows the progress of a load."""
-    with _progress(BarColumn(), DownloadColumn()) as progress:
-        task = progress.add_task("asking the server", total=None)
 
-        def show(event: LoadProgress) -> None:
-            description = f"{event.stage.replace('_', ' ')} {event.detail}".strip()
-            progress.update(task, description=description, completed=event.done_bytes, total=event.total_bytes or None)
+    def shown(event: LoadProgress) -> dict[str, Any]:
+        description = f"{event.stage.replace('_', ' ')} {event.detail}".strip()
+        return {"description": description, "completed": event.done_bytes, "total": event.total_bytes or None}
 
-        yield show
+    return _events("asking the server", (BarColumn(), DownloadColumn()), shown)
 
 
-@contextmanager
-def answering(what: str) -> Iterator[Callable[[TextsProgress], None]]:
+def answering(what: str) -> Events[TextsProgress]:
     """Shows how many texts are answered."""
-    with _progress(*COUNTED) as progress:
-        task = progress.add_task(what, total=None)
-
-        def show(event: TextsProgress) -> None:
-            progress.update(task, completed=event.done, total=event.total)
-
-        yield show
+    return _events(what, COUNTED, lambda event: {"completed": event.done, "total": event.total})
 
 
 @contextmanager
@@ -145,23 +128,17 @@ def studying() -> Iterator[Callable[[str, int, int | None], None]]:
         yield show
 
 
-@contextmanager
-def asking_claims() -> Iterator[Callable[[ClaimsProgress], None]]:
+def asking_claims() -> Events[ClaimsProgress]:
     """Shows how many tests of claims are done, the one that is asked, and an estimate of the time that is left."""
-    with _progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
-        task = progress.add_task("asking", total=None)
 
-        def show(event: ClaimsProgress) -> None:
-            left = ""
-            if event.seconds_left is not None:
-                left = f", about {datetime.timedelta(seconds=round(event.seconds_left))} left"
-            done, total = event.within
-            within = f", {done} of {total}" if total else ""
-            progress.update(
-                task, description=f"{event.model}: {event.claim}{within}{left}", completed=event.done, total=event.total
-            )
+    def shown(event: ClaimsProgress) -> dict[str, Any]:
+        seconds, (done, total) = event.seconds_left, event.within
+        left = "" if seconds is None else f", about {datetime.timedelta(seconds=round(seconds))} left"
+        within = f", {done} of {total}" if total else ""
+        now = f"{event.model}: {event.claim}{within}{left}"
+        return {"description": now, "completed": event.done, "total": event.total}
 
-        yield show
+    return _events("asking", (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()), shown)
 
 
 @contextmanager
@@ -171,21 +148,27 @@ def training() -> Iterator[Callable[[Any], None]]:
         yield lambda event: show("running the texts" if event.stage == "states" else "training", event.done, event.total)
 
 
-@contextmanager
-def distilling() -> Iterator[Callable[[DistillationProgress], None]]:
+def distilling() -> Events[DistillationProgress]:
     """Shows how many texts a student has seen, its loss, and the lowest one on dev."""
-    with _progress(*SHARED) as progress:
-        task = progress.add_task("preparing", total=None)
 
-        def show(event: DistillationProgress) -> None:
-            words = "going on" if event.resumed else "training"
-            losses = f"{words}, loss {event.loss:.3f}, best on dev {event.best_dev_loss:.3f}"
-            trains = event.stage == "training"
-            progress.update(task, description=losses if trains else event.stage)
-            if trains:
-                progress.update(task, completed=event.done, total=event.total)
+    def shown(event: DistillationProgress) -> dict[str, Any]:
+        if event.stage != "training":
+            return {"description": event.stage}
+        words = "going on" if event.resumed else "training"
+        losses = f"{words}, loss {event.loss:.3f}, best on dev {event.best_dev_loss:.3f}"
+        return {"description": losses, "completed": event.done, "total": event.total}
 
-        yield show
+    return _events("preparing", SHARED, shown)
+
+
+@contextmanager
+def _events(
+    what: str, columns: Sequence[ProgressColumn], shown: Callable[[Any], Mapping[str, Any]], total: float | None = None
+) -> Iterator[Callable[[Any], None]]:
+    """Shows of each event what is `shown` of it: a description, what is completed, the total."""
+    with _progress(*columns) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda event: progress.update(task, **shown(event))
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from typing import Any
 
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from bertscope_workbench.command.views.output import starred, table
+from bertscope_workbench.command.views.output import starred, table, titled
 
 
 def result_table(
@@ -40,9 +42,11 @@ def result_table(
     return table(shown, cells)
 
 
-def layer_table(found: Any, **headings: str) -> Table:
-    """Returns a row for each layer of a result with `best_layer`, the best one starred."""
-    return result_table(found, best=found.best_layer, headings=headings)
+def print_layers(screen: Console, found: Any, heading: str, best: str, **headings: str) -> None:
+    """Prints a row for each layer of a probe's result, the best one starred, which is what has `best` on the dev part."""
+    screen.print(titled(f"{found.provenance.model}: {heading}", result_table(found, best=found.best_layer, headings=headings)))
+    same = ", on which it is scored as well" if found.scored == "dev" else ""
+    screen.print(Text(f"* {best}{same}; layer 0 is the embeddings"))
 
 
 def _printed(column: Column) -> Iterator[Column]:

@@ -2,17 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bertscope import FailedPrecondition, InvalidArgument, SweepTable, Trace
 from bertscope.questions.ablation import sweeps, traces
+from rich.console import Console
 
+from bertscope_workbench.command.options.going_on import KeptFile
+from bertscope_workbench.command.options.results import OutputOptions, Save
 from bertscope_workbench.command.views.files import partial_name, written
 from bertscope_workbench.command.views.method import with_method
-from bertscope_workbench.command.views.output import Failure, console, json_text
+from bertscope_workbench.command.views.output import Failure, console, json_text, print_json
 from bertscope_workbench.command.views.table_files import DELIMITERS, LATEX, write_columns
 
 Kept = TypeVar("Kept", SweepTable, Trace)
@@ -94,6 +97,32 @@ def write(found: SweepTable | Trace, output: Path | None, drawn: Iterable[Path],
             screen.print(f"wrote {path}", soft_wrap=True)
     if rest is not None:
         screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
+
+
+def finish(
+    found: Kept,
+    show: Callable[[Console, Kept], None],
+    save: Save,
+    out: OutputOptions,
+    output: Path | None,
+    kept: KeptFile[Kept],
+    stopped: BaseException | None,
+    *,
+    json: bool,
+) -> None:
+    """Prints one that is over, or one that was `stopped`, and writes its figure and files, also when nobody reads what it
+    prints. Raises what it was stopped by."""
+    try:
+        if json:
+            print_json(document(found))
+        else:
+            show(console(), found)
+    finally:
+        write(found, output, out.write({}, save, partial=not found.complete), quiet=json)
+    if found.complete:
+        kept.drop(output)
+    if stopped is not None:
+        raise stopped
 
 
 @contextmanager
