@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from bertscope import __version__
@@ -45,7 +44,7 @@ def claims_rows(run: ClaimsRun) -> list[list[Any]]:
         for results in run.models
         for judged in results.claims
         for row in (
-            *(_row(results, judged.claim, judged.verdict, test) for test in judged.tests),
+            *(_row(results, judged, test) for test in judged.tests),
             *_figure_rows(results, judged),
         )
     ]
@@ -114,7 +113,7 @@ def _reproduced(found: Reproduced) -> dict[str, Any]:
 
 
 def _figure_rows(results: ModelResults, judged: JudgedClaim) -> list[list[Any]]:
-    claim, found = judged.claim, judged.reproduced
+    found = judged.reproduced
     if found is None:
         return []
     published = {(each.published.metric, each.published.group): each for each in found.compared if each.settled}
@@ -123,8 +122,7 @@ def _figure_rows(results: ModelResults, judged: JudgedClaim) -> list[list[Any]]:
         beside = published.get((figure.metric, figure.group))
         value, there = figure.value, math.nan if beside is None else beside.published.value
         rows.append([
-            short_name(results.model), math.nan if results.step is None else results.step, claim.section, claim.name,
-            claim.title, claim.learned, judged.verdict, ", ".join(filter(None, (figure.metric, figure.group))),
+            *_about(results, judged), ", ".join(filter(None, (figure.metric, figure.group))),
             "" if beside is None else beside.verdict, value, there, value - there, figure.low - there, figure.high - there,
             math.nan, math.nan if beside is None else beside.published.tolerance, "", "share", figure.items, figure.metric,
             "as published", "; ".join(found.questions.read.files), found.why, round(found.seconds, 2),
@@ -132,30 +130,19 @@ def _figure_rows(results: ModelResults, judged: JudgedClaim) -> list[list[Any]]:
     return rows
 
 
-def _row(results: ModelResults, claim: Claim, verdict: str, judged: JudgedTest) -> list[Any]:
+def _row(results: ModelResults, claim: JudgedClaim, judged: JudgedTest) -> list[Any]:
     test, found = judged.test, judged.measured
-    numbers: Sequence[float | None] = (
-        [math.nan] * 5 if found is None else [found.value, found.control, found.difference, found.low, found.high]
-    )
+    names = "value", "control", "difference", "low", "high"
+    numbers = [None if found is None else getattr(found, name) for name in names]
     return [
-        short_name(results.model),
-        math.nan if results.step is None else results.step,
-        claim.section,
-        claim.name,
-        claim.title,
-        claim.learned,
-        verdict,
-        test.name,
-        judged.verdict,
-        *(math.nan if each is None else number(each) for each in numbers),
-        judged.p_value,
-        test.threshold,
-        test.holds,
-        test.unit,
-        0 if found is None else found.items,
-        test.measured,
-        test.control,
-        "" if found is None else found.data,
-        judged.why,
-        round(judged.seconds, 2),
-    ]
+        *_about(results, claim), test.name, judged.verdict, *(math.nan if each is None else number(each) for each in numbers),
+        judged.p_value, test.threshold, test.holds, test.unit, 0 if found is None else found.items, test.measured,
+        test.control, "" if found is None else found.data, judged.why, round(judged.seconds, 2),
+    ]  # fmt: skip
+
+
+def _about(results: ModelResults, judged: JudgedClaim) -> list[Any]:
+    """Returns the first columns of a row: the model, its step, the claim and what became of it."""
+    claim, step = judged.claim, math.nan if results.step is None else results.step
+    about = claim.section, claim.name, claim.title, claim.learned
+    return [short_name(results.model), step, *about, judged.verdict]

@@ -193,18 +193,9 @@ def read_result(test: ClaimTest, row: Mapping[str, Any]) -> JudgedTest:
     def known(name: str) -> float:
         return math.nan if row[name] is None else float(row[name])
 
-    measured = Measured(
-        value=known("value"),
-        difference=known("difference"),
-        low=known("low"),
-        high=known("high"),
-        control=row["control"],
-        items=row["items"],
-        data=row["data"],
-        interval=row["interval"],
-        notes=tuple(row["notes"]),
-        picture=read_picture(row["picture"]),
-    )
+    found: dict[str, Any] = {name: known(name) for name in ("value", "difference", "low", "high")}
+    found |= {name: row[name] for name in ("control", "items", "data", "interval")}
+    measured = Measured(**found, notes=tuple(row["notes"]), picture=read_picture(row["picture"]))
     return judge(test, measured, row["seconds"])
 
 

@@ -14,6 +14,7 @@ from bertscope.errors import invalid_argument
 from bertscope.questions.representations.context_arrays import Found, UnitArrays, merged
 from bertscope.values.columns import named
 from bertscope.values.display import ShownAsTable, counted, record
+from bertscope.values.documents import fields_of
 from bertscope.values.merging import require_same, same_weights
 from bertscope.values.results import Provenance
 from bertscope.values.spans import Span
@@ -250,24 +251,18 @@ class Contexts(Sequence[UnitContexts], ShownAsTable):
 
 def document(found: Contexts) -> dict[str, Any]:
     """Returns what was found as one JSON document: of each unit its numbers, best places and tenths."""
-    return {
-        "model": found.provenance.model,
-        "weights": found.provenance.weights_digest,
-        **{name: getattr(found, name) for name in SUMS},
-        "units": [
-            {
-                "unit": str(one.unit),
-                "places": one.count,
-                "mean": one.mean,
-                "deviation": one.deviation,
-                "edges": list(one.edges),
-                "histogram": list(one.histogram),
-                "best": [_described(place) for place in one.best],
-                "tenths": [[_described(place) for place in places] for places in one.tenths],
-            }
-            for one in found
-        ],
-    }
+    units = [
+        {
+            "unit": str(one.unit),
+            "places": one.count,
+            **fields_of(one, "mean", "deviation", "edges", "histogram"),
+            "best": [fields_of(place, *PLACE) for place in one.best],
+            "tenths": [[fields_of(place, *PLACE) for place in places] for places in one.tenths],
+        }
+        for one in found
+    ]
+    source = found.provenance
+    return {"model": source.model, "weights": source.weights_digest, **fields_of(found, *SUMS), "units": units}
 
 
 def _joined(parts: Sequence[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
@@ -289,14 +284,7 @@ def _range(begin: int, end: int) -> str:
     return f"texts {begin} to {end - 1}" if end - begin > 1 else f"text {begin}"
 
 
-def _described(place: Place) -> dict[str, Any]:
-    partner = None if place.partner_span is None else list(place.partner_span)
-    return {
-        "text_index": place.text_index, "text": place.text, "word": place.word, "span": list(place.span),
-        "partner": place.partner, "partner_span": partner, "value": place.value,
-    }  # fmt: skip
-
-
+PLACE = ("text_index", "text", "word", "span", "partner", "partner_span", "value")
 SUMS = ("texts", "tokens", "truncated_texts", "skipped_pairs")
 
 

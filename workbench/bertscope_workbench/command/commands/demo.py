@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from bertscope import AttentionMaps, Client, ClozePrompts, DeadlineExceeded, FilledText, HeadIntervention, Model, zero
@@ -150,15 +150,14 @@ def chosen_interventions(model: Model) -> list[HeadIntervention]:
 
 def comparison_table(words: list[str], columns: dict[str, FilledText]) -> Group:
     """Returns the probability of each word, side by side; green if an intervention makes it likelier, red if it halves it."""
-    result = table(["word", *(f"{name}#" for name in columns)])
     by_column = [
         {prediction.token: prediction.probability for prediction in answer.masks[0].predictions} for answer in columns.values()
     ]
+    rows: list[list[Any]] = []
     for word in words:
         untouched, *changed = (values[word] for values in by_column)
-        cells = [Text(probability(value), style=_change_style(value, untouched)) for value in changed]
-        result.add_row(printable(word), probability(untouched), *cells)
-    return titled("probability of each word", result)
+        rows.append([word, untouched, *(Text(probability(value), style=_change_style(value, untouched)) for value in changed)])
+    return titled("probability of each word", table(["word", *(f"{name}#p" for name in columns)], rows))
 
 
 def show_attention(screen: Console, client: Client) -> None:

@@ -98,11 +98,9 @@ def print_models(screen: Console, models: Mapping[str, AttentionDescription]) ->
 def print_description(screen: Console, description: AttentionDescription) -> None:
     """Prints a row for each layer: the mean of each statistic over its heads, and the share of each class of maps."""
     counts = plural(description.texts, "text"), plural(description.tokens, "token")
-    print_heading(screen, description.provenance.model, *counts)
+    print_heading(screen, description.provenance.model, *counts, truncated=description.truncated_texts)
     if description.quantity != "weights":
         screen.print(f"{description.quantity.replace('_', ' ')}, each row divided by its sum", style="dim")
-    if description.truncated_texts:
-        screen.print(f"texts that were cut: {description.truncated_texts}", style="yellow")
     names = [*description.statistics]
     for part in _parts(screen, description, names):
         screen.print(part)
