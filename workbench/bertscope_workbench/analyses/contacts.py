@@ -15,6 +15,7 @@ from bertscope.questions.attention.maps import AttentionMaps
 from bertscope.questions.attention.marked_texts import RelationText
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
+from bertscope.values.columns import Column
 from bertscope.values.display import ShownAsTable, record
 from bertscope.values.kept_arrays import kept_file, read_npy
 from bertscope.values.results import Provenance
@@ -27,13 +28,20 @@ THRESHOLD, MIN_SEPARATION, DISTANCE = 0.3, 6, 8.0
 MAP_BYTES = 128 * 1024 * 1024
 """The most bytes of maps that are requested at a time."""
 RELATION = "contact"
-COLUMNS = ["layer", "head", "share", "attended", "weight_share"]
 
 
 @record(eq=False)
 class ContactScores(ShownAsTable):
     """How much of each head's attention falls on residues in contact. Pairs of residues closer in the sequence than
     `min_separation` count for nothing."""
+
+    _table = (
+        Column("layer"),
+        Column("head"),
+        Column("share", "in contact", ".1%"),
+        Column("attended", "attended pairs"),
+        Column("weight_share", "weight on contacts", ".1%"),
+    )
 
     sequence: str
     """One-letter codes, without spaces."""
@@ -62,11 +70,10 @@ class ContactScores(ShownAsTable):
         places = [divmod(int(place), self.share.shape[1]) for place in order]
         return [place for place in places if shares[place] >= 0]
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Returns a table with a row for each head: layer, head, share, attended pairs, share of the weight."""
-        layers, heads = np.indices(self.share.shape)
-        values = (layers, heads, self.share, self.attended, self.weight_share)
-        return {name: value.ravel().tolist() for name, value in zip(COLUMNS, map(np.asarray, values), strict=True)}
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Returns a row for each head: layer, head, share, attended pairs, share of the weight."""
+        numbers = self.share, self.attended, self.weight_share
+        return [(*place, *(each[place].item() for each in numbers)) for place in np.ndindex(*self.share.shape)]
 
 
 def read_contacts(path: str | PathLike[str], *, distance: float = DISTANCE) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from typing import Any
 from bertscope import Client, Model, PredictedValue
 from bertscope.values import validation
 from bertscope.values.all_interventions import Interventions
-from bertscope.values.columns import named
+from bertscope.values.columns import Column
 from bertscope.values.display import record
 from bertscope.values.results import Provenance, Results
 
@@ -36,7 +36,13 @@ class RankedCandidates(Results[RankedCandidate]):
 
     __slots__ = ()
 
-    _table = named("rank", "candidate", "index", "value", "truncated_tokens")
+    _table = (
+        Column("rank"),
+        Column("candidate", text=True),
+        Column("index"),
+        Column("value", form=".4f"),
+        Column("truncated_tokens"),
+    )
 
     def _rows(self) -> Iterable[tuple[Any, ...]]:
         """Returns a row for each candidate: rank (1 is the highest value), candidate, index, value, truncated_tokens."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bertscope.errors import invalid_argument
 from bertscope.questions.representations.contexts import Contexts, ContextUnit, Place
 from bertscope.values import validation
-from bertscope.values.columns import named
+from bertscope.values.columns import Column, named
 from bertscope.values.display import record
 from bertscope.values.intervals import Interval, wilson_interval
 from bertscope.values.results import Results
@@ -66,7 +66,16 @@ class TagCounts(Results[TagCount]):
     """Counts of tags, those that chance explains least first."""
 
     __slots__ = ()
-    _table = named("unit", "of", "tag", "found", "texts", "share", "low", "high", "by_chance", "drawn", "p", "p_corrected")
+    _table = (
+        *(Column(name, text=True) for name in ("unit", "of", "tag")),
+        *named("found", "texts"),
+        Column("share", "share of texts", "%", ends=("low", "high")),
+        *named("low", "high"),
+        Column("by_chance", form="%"),
+        Column("drawn"),
+        Column("p", form=".1e"),
+        Column("p_corrected", "p", ".1e"),
+    )
 
     def best(self) -> TagCounts:
         """Returns the first count of each unit's words, and of each head's partners."""

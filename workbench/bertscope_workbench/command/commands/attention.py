@@ -13,8 +13,7 @@ from bertscope_workbench.command.options.describing import DescribeOptions
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.models import Models, one_model
 from bertscope_workbench.command.options.results import print_result
-from bertscope_workbench.command.parts.compare_attention import compare_texts
-from bertscope_workbench.command.parts.describe import describe_models, describe_texts
+from bertscope_workbench.command.parts.describe import compare_texts, describe_models, describe_texts
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views.attention import document, print_maps
 from bertscope_workbench.command.views.output import UsageError

@@ -22,7 +22,8 @@ from bertscope_workbench.command import options
 from bertscope_workbench.command.groups import Offered, argument, option
 from bertscope_workbench.command.options.interventions import ModelOptions
 from bertscope_workbench.command.options.results import OutputOptions, print_result
-from bertscope_workbench.command.views.output import plural, table
+from bertscope_workbench.command.views.output import plural
+from bertscope_workbench.command.views.result_tables import result_table
 
 
 def contacts(
@@ -57,15 +58,15 @@ def contacts(
 
 def document(found: ContactScores) -> dict[str, Any]:
     """Returns the scores in JSON types; a head without an attended pair has no share."""
-    return fields_of(found, "provenance", "sequence", "threshold", "min_separation", "base_rate") | found.columns()
+    return fields_of(found, "provenance", "sequence", "threshold", "min_separation", "base_rate") | {**found.columns()}
 
 
 def print_contacts(screen: Console, found: ContactScores, top: int) -> None:
     """Prints the heads with the highest shares, and what chance would give."""
-    best = found.best(top)
-    rows = ([*place, found.share[place], found.attended[place], found.weight_share[place]] for place in best)
+    records = {(row["layer"], row["head"]): row for row in found.records()}
+    best = [records[place] for place in found.best(top)]
     if best:
-        screen.print(table(["layer#", "head#", "in contact#.1%", "attended pairs#", "weight on contacts#.1%"], rows))
+        screen.print(result_table(found, rows=best))
     else:
         screen.print(f"no head has a weight over {found.threshold:g} between such residues; lower --threshold")
     screen.print(

@@ -23,9 +23,9 @@ from bertscope_workbench.command.views.output import (
     print_cut,
     print_json,
     printable,
-    table,
     text_line,
 )
+from bertscope_workbench.command.views.result_tables import result_table
 
 
 def predict(
@@ -61,8 +61,7 @@ def print_value(screen: Console, answer: PredictedValue) -> None:
 def print_ranking(screen: Console, query: str, ranked: RankedCandidates) -> None:
     """Prints the query, and a row for each candidate, highest value first."""
     screen.print(printable(query))
-    rows = ([rank, one.value, one.candidate] for rank, one in enumerate(ranked, start=1))
-    screen.print(table(["rank#", "value#.4f", "candidate"], rows))
+    screen.print(result_table(ranked, ("rank", "value", "candidate")))
     cut = sum(one.truncated_tokens > 0 for one in ranked)
     if cut:
         screen.print(f"{plural(cut, 'pair')} cut to what the model reads", style="yellow")

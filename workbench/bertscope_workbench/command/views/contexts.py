@@ -8,7 +8,8 @@ from bertscope import Contexts, Place, TagCounts, UnitContexts
 from rich.console import Console
 from rich.text import Text
 
-from bertscope_workbench.command.views.output import fits, percent, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.views.output import fits, plural, print_heading, printable, table, titled
+from bertscope_workbench.command.views.result_tables import result_table
 
 FEW_UNITS = 8
 """So many units are shown each with its places; more, in a row each."""
@@ -61,12 +62,8 @@ def print_rows(screen: Console, found: Contexts) -> None:
 
 def print_tags(screen: Console, counts: TagCounts) -> None:
     """Prints the tag of each unit that chance explains least, of the first units."""
-    rows = []
-    for one in counts.best()[:MOST_ROWS]:
-        low, high = one.interval()
-        share = f"{percent(one.share)} ({100 * low:.0f} to {100 * high:.0f})"
-        rows.append([str(one.unit), one.of, one.tag, share, one.by_chance, one.texts, one.p_corrected])
-    screen.print(table(["unit", "of", "tag", "share of texts#", "by chance#%", "texts#", "p#.1e"], rows))
+    names = "unit", "of", "tag", "texts", "share", "by_chance", "p_corrected"
+    screen.print(result_table(counts.best()[:MOST_ROWS], names))
     note = f"p: Fisher's exact test, corrected for {len(counts)} counts (Holm); of each text one place counts"
     screen.print(Text(note, style="dim"))
 

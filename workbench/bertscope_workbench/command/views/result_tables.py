@@ -22,19 +22,15 @@ def result_table(
     headings: Mapping[str, str] | None = None,
     rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> Table:
-    """Returns the table of a result: the columns of these names, all but ends of intervals unless given.
+    """Returns the table of a result: the columns of these names, in their order, all but ends of intervals unless given.
 
     The row whose first value is `best` has a star. `headings` replace those that are declared. `rows` are some of the result's
     records, or the same in another order.
     """
-    declared = found.declared() or named(*found.columns())
-    ends = {end for column in declared for end in column.ends or () if end != column.name}
-    given = headings or {}
-    chosen = [
-        column._replace(heading=given.get(column.name, column.heading))
-        for column in declared
-        if column.name not in ends and (not names or column.name in names)
-    ]
+    declared = {column.name: column for column in found.declared() or named(*found.columns())}
+    ends = {end for column in declared.values() for end in column.ends or () if end != column.name}
+    titles = {name: column.heading for name, column in declared.items()} | {**(headings or {})}
+    chosen = [declared[name]._replace(heading=titles[name]) for name in names or declared if names or name not in ends]
     shown = [each for column in chosen for each in _printed(column)]
     cells = [[_value(column, record) for column in shown] for record in (found.records() if rows is None else rows)]
     if best is not None:
