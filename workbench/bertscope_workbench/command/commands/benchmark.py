@@ -22,6 +22,7 @@ from bertscope_workbench.command.groups import option, refuse, values_of
 from bertscope_workbench.command.options.benchmark import MeasuringOptions, ModelOptions, StudyOptions, texts, texts_named
 from bertscope_workbench.command.options.looks import LookOptions
 from bertscope_workbench.command.options.objectives import ScoreOptions
+from bertscope_workbench.command.options.results import print_written
 from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import benchmark_files, benchmark_shown, progress
 from bertscope_workbench.command.views import files as output_files
@@ -142,5 +143,4 @@ def print_measured(
         if plot is not None and isinstance(measured, BenchmarkReport):
             output_files.draw(lambda path: save_benchmark(measured, path, **(look or {})), plot)
     if not json:
-        for path in (*output, *([plot] if plot else [])):
-            console().print(f"wrote {path}", soft_wrap=True)
+        print_written(console(), (*output, plot))

@@ -12,7 +12,7 @@ from bertscope.questions.ablation import sweeps, traces
 from rich.console import Console
 
 from bertscope_workbench.command.options.going_on import KeptFile
-from bertscope_workbench.command.options.results import OutputOptions, Save
+from bertscope_workbench.command.options.results import OutputOptions, Save, print_written
 from bertscope_workbench.command.views.files import partial_name, written
 from bertscope_workbench.command.views.method import with_method
 from bertscope_workbench.command.views.output import Failure, console, json_text, print_json
@@ -93,8 +93,7 @@ def write(found: SweepTable | Trace, output: Path | None, drawn: Iterable[Path],
         written = [output]
     screen = console(stderr=quiet)
     if not (quiet and found.complete):
-        for path in [*written, *drawn]:
-            screen.print(f"wrote {path}", soft_wrap=True)
+        print_written(screen, [*written, *drawn])
     if rest is not None:
         screen.print(f"the rest: the same command with --resume {rest}", soft_wrap=True)
 
