@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import common_pb2
-from bertscope.v1 import inspection_pb2 as inspection
 from bertscope.v1 import model_pb2 as model
-from bertscope.v1 import representation_states_pb2 as states
 from bertscope_service.api.model_rendering import render_page
 from bertscope_service.api.models import load_spec, parse_load
 from bertscope_service.api.pages import parse_page
-from bertscope_service.api.tensor_chunks import CHUNK_BYTES, TENSOR_FIELD, render_chunks
+from bertscope_service.api.tensor_chunks import render_chunks
 from bertscope_service.errors import InvalidArgument
 from bertscope_service.models.hosted import HostedModel
 from bertscope_service.models.loaded import LoadSpec
@@ -28,24 +26,6 @@ def refusal(parse: Any, *arguments: Any) -> tuple[str, str]:
         parse(*arguments)
     assert caught.value.reason.isupper()
     return caught.value.field, caught.value.message
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 32, CHUNK_BYTES // 4])
-@pytest.mark.parametrize(("index", "offset"), [(0, 0), (255, 2**40)])
-@pytest.mark.parametrize(
-    ("kind", "response"),
-    [
-        (attention.AttentionChunk, attention.ExtractAttentionResponse),
-        (states.StatesChunk, states.ExtractHiddenStatesResponse),
-        (inspection.InspectionChunk, inspection.InspectResponse),
-    ],
-)
-def test_a_chunk_is_written_as_protobuf_writes_it(kind: Any, response: Any, size: int, index: int, offset: int) -> None:
-    values = np.arange(size, dtype=np.float32)
-    named = {kind.DESCRIPTOR.fields_by_number[TENSOR_FIELD].name: index}
-    expected = response(chunk=kind(**named, offset=offset, data=values.tobytes())).SerializeToString()
-    assert list(render_chunks(kind, index, offset, values)) == [expected]
 
 
 def test_chunks_are_little_endian_whatever_the_maps_are() -> None:

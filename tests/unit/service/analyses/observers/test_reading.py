@@ -54,6 +54,10 @@ def test_log_probabilities_are_those_of_a_softmax(at_a_time: int, monkeypatch: p
     torch.testing.assert_close(log_probabilities(logits, ids).double(), expected, atol=2e-6, rtol=1e-6)
 
 
+def test_large_scores_do_not_overflow() -> None:
+    assert log_probabilities(torch.tensor([[1e4, 0.0, -1e4]]), torch.tensor([[0, 1]])).tolist() == [[0.0, -1e4]]
+
+
 @pytest.mark.parametrize("at_a_time", [1, 2, 100])
 @pytest.mark.parametrize("asked", [1, 5, FEW_ON_CPU, FEW_ON_CPU + 1])
 def test_a_rank_counts_the_entries_that_are_strictly_likelier(
