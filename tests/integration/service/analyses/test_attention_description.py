@@ -1,9 +1,8 @@
 """Statistics of attention against their definitions, from the maps of transformers in float64, one text at a time."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from bertscope_service.encoders.edits import Edits
 from numpy.typing import NDArray
 
 from tests.support.attention_definitions import statistics
-from tests.support.pruned import load, prune
 from tests.support.reference import Subject
 from tests.support.rounding import BOTH_SIDES
 from tests.support.runner import run_rows
@@ -77,24 +75,6 @@ def check(found: Description, values: Mapping[str, Sequence[NDArray[np.float64]]
         np.testing.assert_allclose(sums.sums, sum(texts), rtol=CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
         squares = sum(np.square(text) for text in texts)
         np.testing.assert_allclose(sums.squares, squares, rtol=4 * CLOSE, atol=CLOSE * len(texts), err_msg=one.name)
-
-
-def test_heads_that_were_pruned_have_maps_of_zeros(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
-    folder = prune(checkpoint("bert"), {0: (1,), 2: (0, 1, 2, 3)}, tmp_path / "pruned")
-    subject = Subject("bert", folder)
-    vars(subject)["encoder"] = load("bert", folder)
-    plan = plan_of(subject, distances=True)
-    found = described(plan, subject.encoder)
-    gone = np.zeros((4, 4), dtype=np.bool_)
-    gone[0, 1] = gone[2] = True
-    assert found.distances is not None
-    for sums in found.statistics.values():
-        assert not sums.sums[gone].any()
-    np.testing.assert_array_equal(sum(one.texts for one in found.patterns.values()), np.where(gone, 0, len(INPUTS)))
-    assert not any(one.scores.sums[gone].any() for one in found.patterns.values())
-    assert found.statistics[Statistic.CONFIDENCE].sums[~gone].all()
-    between = found.distances.reshape(16, 16)[np.ix_(gone.ravel(), gone.ravel())]
-    assert not between.any()
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from bertscope_service.analyses import fillings
 from bertscope_service.analyses.decoding import Decoding
 from bertscope_service.analyses.fillings import FilledMasks, FillingPlan, FillingQuery
 from bertscope_service.encoders.edits import Edits
@@ -119,11 +118,3 @@ def test_bad_queries_name_their_field(subject: Subject, text: str, fields: dict[
     with pytest.raises(InvalidArgument) as caught:
         plan_of(subject, text, **fields)
     assert caught.value.reason == reason
-
-
-@pytest.mark.parametrize("subject", ["bert"], indirect=True)
-def test_the_entries_that_a_beam_reads_are_bounded(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fillings, "MAX_READ", 2 * WIDTH * TOP_K - 1)
-    with pytest.raises(InvalidArgument, match="narrower beam") as caught:
-        plan_of(subject, TEXTS[0])
-    assert (caught.value.field, caught.value.reason) == ("top_k", "TOO_MANY_PREDICTIONS")

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from bertscope_service.analyses import geometry
 from bertscope_service.analyses.geometry import Geometry, GeometryPlan, GeometryQuery
 from bertscope_service.encoders.base import Encoder
 from bertscope_service.encoders.edits import Edits
-from bertscope_service.errors import InvalidArgument
 from numpy.typing import NDArray
 
 from tests.support.reference import Subject
@@ -112,10 +110,3 @@ def test_sums_are_their_definitions(subject: Subject, changed: dict[str, bool], 
     rows = [[layer[0] for layer in text] for text in states]
     for batch in (6, 1):
         check(subject, plan, described(plan, encoder, batch=batch), rows)
-
-
-def test_second_moments_that_are_too_large_are_an_error_at_once(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(geometry, "MAX_MOMENT_BYTES", 4 * 4 * subject.encoder.shape.hidden_size**2 - 1)
-    with pytest.raises(InvalidArgument, match="ask for fewer layers, or send fewer texts"):
-        plan_of(subject)
-    plan_of(subject, [1], second_moments=True)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from bertscope_service.analyses import probe_application
 from bertscope_service.analyses.observers.pooling import Pooling
 from bertscope_service.analyses.observers.probe_scores import Probes
 from bertscope_service.analyses.probe_application import NO_LABEL, ApplicationPlan, ApplicationQuery
@@ -104,10 +103,3 @@ def test_numbers_that_are_not_finite_are_an_error(subject: Subject) -> None:
     object.__setattr__(results[1], "finite", False)
     with pytest.raises(FailedPrecondition, match="hidden states are not finite"):
         plan.answers(results)
-
-
-@pytest.mark.parametrize(("limit", "match"), [("MAX_ANSWERS", "lower top_k"), ("MAX_SPAN_PIECES", "fewer texts or spans")])
-def test_work_that_is_too_large_is_an_error(subject: Subject, limit: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_application, limit, 20)
-    with pytest.raises(InvalidArgument, match=match):
-        plan_of(subject)

@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 from bertscope_service.analyses.token_classification import ClassifyTokensPlan, ClassifyTokensQuery, TaggedInput
 from bertscope_service.analyses.words import Span
-from bertscope_service.errors import InvalidArgument
 
 from tests.support.reference import Subject
-from tests.support.tiny import SENTENCES, TAGS, write_checkpoint
-
-INPUTS = (("The cat sat.", None), ("Paris is unbelievable.", "The café in Zürich."), (SENTENCES[-1], None), ("No!", None))
+from tests.support.tiny import TAGS, write_checkpoint
 
 
 @pytest.fixture(scope="module", params=["bert", "modernbert"])
@@ -22,10 +19,6 @@ def tagger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def plan_of(tagger: Subject, *inputs: TaggedInput, top_k: int = len(TAGS), truncate: bool = False) -> ClassifyTokensPlan:
     return ClassifyTokensPlan(ClassifyTokensQuery(inputs, top_k, truncate), tagger.tokenizer, tagger.encoder.shape.head_labels)
-
-
-def unmarked() -> list[TaggedInput]:
-    return [TaggedInput(f"inputs[{index}].input", given, ()) for index, given in enumerate(INPUTS)]
 
 
 def test_marked_words(tagger: Subject) -> None:
@@ -54,11 +47,3 @@ def test_marked_words(tagger: Subject) -> None:
     (joined,) = whole.answers([gold])
     assert [(one.type, one.span) for one in joined.mentions] == [("PER", Span(0, 22, 0)), ("PER", Span(0, 3, 1))]
     assert joined.mentions[0].probability == pytest.approx(1, abs=1e-5)
-
-
-def test_too_many_labels(tagger: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertscope_service.analyses.token_classification.MAX_PREDICTIONS", 19)
-    with pytest.raises(InvalidArgument) as caught:
-        plan_of(tagger, *unmarked()[:1])
-    assert (caught.value.field, caught.value.reason) == ("inputs", "TOO_MANY_PREDICTIONS")
-    plan_of(tagger, *unmarked()[:1], top_k=4)

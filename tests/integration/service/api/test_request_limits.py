@@ -116,6 +116,11 @@ ANALYSES, API = "bertscope_service.analyses", "bertscope_service.api"
     [
         ("ScoreRelations", {}, f"{ANALYSES}.relations.MAX_BYTES", "texts", "REPLY_TOO_LARGE"),
         ("ScoreFeatures", {}, f"{ANALYSES}.features.MAX_BYTES", "texts", "REPLY_TOO_LARGE"),
+        ("ClassifyTokens", {}, f"{ANALYSES}.token_classification.MAX_PREDICTIONS", "inputs", "TOO_MANY_PREDICTIONS"),
+        ("DescribeGeometry", {}, f"{ANALYSES}.geometry.MAX_MOMENT_BYTES", "second_moments", "MOMENTS_TOO_LARGE"),
+        ("FillMask", {"decoding": "MASK_DECODING_BEAM"}, f"{ANALYSES}.fillings.MAX_READ", "top_k", "TOO_MANY_PREDICTIONS"),
+        ("ApplyProbe", {}, f"{ANALYSES}.probe_application.MAX_ANSWERS", "inputs", "TOO_MANY_PREDICTIONS"),
+        ("ApplyProbe", {}, f"{ANALYSES}.probe_application.MAX_SPAN_PIECES", "inputs", "TOO_MANY_TOKENS"),
         ("Inspect", {"maps": [{}]}, f"{ANALYSES}.inspection.MAX_MAP_BYTES", "maps", "REPLY_TOO_LARGE"),
         ("FindContexts", {}, f"{ANALYSES}.contexts.MAX_BYTES", "best", "CONTEXTS_TOO_LARGE"),
         ("ModelInfer", {}, f"{API}.inference_requests.MAX_REPLY_BYTES", "outputs", "REPLY_TOO_LARGE"),
@@ -144,7 +149,7 @@ def test_work_and_replies_are_bounded(
         request.ClearField(name)
     request.MergeFrom(type(request)(**changed))
     assert lab.ask(RPCS[rpc], request.SerializeToString())
-    monkeypatch.setattr(bound, 10)
+    monkeypatch.setattr(bound, 3)
     with refused(grpc.StatusCode.INVALID_ARGUMENT) as failures:
         lab.ask(RPCS[rpc], request.SerializeToString())
     assert (failures[0].fields, failures[0].info.reason) == ([field], reason)
