@@ -8,7 +8,6 @@ import bertscope_service.analyses.layer_steps
 import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import attention_pb2 as attention
 from bertscope.v1 import attention_statistics_pb2 as statistics
 from numpy.typing import NDArray
 
@@ -55,19 +54,6 @@ def test_a_rollout_goes_on_from_step_to_step(host: Host, monkeypatch: pytest.Mon
     for maps, weights in zip(found, extract(host), strict=True):
         np.testing.assert_allclose(maps.values, rolled_out(weights.values), rtol=0, atol=1e-5)
         np.testing.assert_allclose(maps.values.sum(-1), 1, rtol=0, atol=1e-5)
-
-
-def test_words_get_the_sum_of_the_norms_of_their_pieces(host: Host) -> None:
-    asked: dict[str, Any] = {"inputs": [{"text": "The unplayable song."}], "quantity": statistics.ATTENTION_QUANTITY_NORMS}
-    (pieces,), (words,) = extract(host, **asked), extract(host, **asked, level=attention.ATTENTION_LEVEL_WORD)
-    start, groups = 0, []
-    for token in words.header.tokens:
-        groups.append(list(range(start, start + max(1, len(token.pieces)))))
-        start = groups[-1][-1] + 1
-    assert any(len(group) > 1 for group in groups)
-    received = np.stack([pieces.values[..., group].sum(-1) for group in groups], axis=-1)
-    expected = np.stack([received[..., group, :].mean(-2) for group in groups], axis=-2)
-    np.testing.assert_allclose(words.values, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

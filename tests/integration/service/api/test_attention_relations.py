@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 import torch
@@ -19,7 +18,6 @@ from tests.support.reference import EDITS, Reference
 from tests.support.relations import LINKED, Linked, Scores, added, expected_scores
 from tests.support.sweeps import ZERO, text_input
 
-INVALID = grpc.StatusCode.INVALID_ARGUMENT
 NAMES = ("nsubj", "obj", "det", "unseen")
 Span, Pair = common.CharacterSpan, relations.WordPair
 
@@ -34,11 +32,6 @@ def text_of(text: Linked) -> relations.RelationText:
 
 def score(host: Host, texts: Sequence[Linked], **fields: Any) -> Any:
     return call(host, "ScoreRelations", texts=map(text_of, texts), relations=NAMES, **fields)
-
-
-@pytest.fixture(scope="module", params=["bert", "roberta"])
-def model(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.mark.parametrize("edited", [False, True])

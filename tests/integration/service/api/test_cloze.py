@@ -26,11 +26,6 @@ TEXTS = (
 LONG = "The [MASK] sat." + " the" * 100
 
 
-@pytest.fixture(scope="module", params=["bert", "roberta"])
-def model(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
 def plain(model: str, checkpoints: dict[str, Path]) -> Plain:
     return Plain(checkpoints[model], AutoModelForMaskedLM)

@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from bertscope.v1 import compression_pb2 as compression
 from bertscope.v1 import model_pb2 as model
 from bertscope_service.compression.working_copy import WorkingCopy
 from numpy.testing import assert_allclose
@@ -104,16 +103,6 @@ def test_a_saved_model_reloads_after_a_restart(press: Host, launch: Callable[...
 
 
 @pytest.mark.slow
-def test_fill_mask_ranks_the_pieces_that_are_left_as_before(press: Host) -> None:
-    texts = [*SENTENCES, *(text.replace("[MASK]", "the") for text in MASKED)]
-    compress(press, {"vocabulary": {"texts": texts}})
-    for now, then in zip(answers(press, "models/small"), answers(press, "models/bert"), strict=True):
-        left = [piece for piece, _ in now]
-        assert left == [piece for piece, _ in then if piece in left]
-        assert len(left) < len(then)
-
-
-@pytest.mark.slow
 def test_a_share_of_heads_is_the_least_important_of_those_left(press: Host) -> None:
     def order(name: str) -> list[tuple[int, int]]:
         """All heads, the least important first."""
@@ -132,15 +121,6 @@ def test_a_share_of_heads_is_the_least_important_of_those_left(press: Host) -> N
     smaller = compress(press, LEAST_IMPORTANT, model="models/small", model_id="smaller")
     there = [place for place in order("models/small") if place not in small]
     assert removed(smaller) == {*small, *there[:3]}
-
-
-@pytest.mark.slow
-def test_importance_of_units(press: Host) -> None:
-    by_importance = {"share": 0.5, "criterion": compression.FeedForwardRemoval.CRITERION_IMPORTANCE, "texts": TEXTS}
-    found = compress(press, {"feed_forward": by_importance})
-    other = compress(press, {"feed_forward": {"share": 0.5}}, model_id="other")
-    assert found.parameters == other.parameters
-    assert found.weights_digest != other.weights_digest
 
 
 @pytest.mark.parametrize(

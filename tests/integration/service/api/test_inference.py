@@ -164,11 +164,3 @@ def test_readiness_follows_loading_and_stopping(loop: LoopThread, checkpoints: d
         assert failures[0].info.reason == "DRAINING"
         loop.loop.call_soon_threadsafe(host.server.stop_now)
         stopping.result(CALL_SECONDS)
-
-
-def test_classify_agrees(served: Host) -> None:
-    expected = call(served, "Classify", model="models/sorter", inputs=[{"text": text} for text in SENTENCES[:4]])
-    found = ask(served, {"text": SENTENCES[:4]}, model="sorter")
-    for row, result in enumerate(expected.results):
-        assert found["label"][row].tolist() == [one.label for one in result.labels]
-        check_close(found["probability"][row], np.array([one.probability for one in result.labels]))

@@ -50,13 +50,6 @@ def test_every_architecture_gives_what_transformers_gives(family: Host, checkpoi
     assert not found["last_hidden_state"][~mask].any()
 
 
-@pytest.mark.parametrize("name", THREE)
-def test_every_architecture_is_filled_as_by_fill_mask(family: Host, checkpoint: Callable[[str], Path], name: str) -> None:
-    expected = fill(family, name, CLOZES)
-    check_filled(ask(family, Reference(checkpoint(name), texts=CLOZES).inputs, FILLED, model=name), expected)
-    check_filled(ask(family, {"text": CLOZES}, FILLED, model=name), expected)
-
-
 @pytest.fixture
 def compress(family: Host) -> Iterator[Callable[..., Any]]:
     """Makes models/small from models/bert by one step."""

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from bertscope_service.checkpoints.steps import Int8, KeepLayers, Step, WeightOnly
 from bertscope_service.checkpoints.tokenizer import TextTokenizer
 from bertscope_service.encoders.sequences import TokenSequence
 from bertscope_service.encoders.torch.encoder import TorchEncoder
-from bertscope_service.encoders.torch.int8 import Int8Embedding, Int8Linear
+from bertscope_service.encoders.torch.int8 import Int8Embedding
 from bertscope_service.encoders.torch.quantization import IntegerMatrix, Quantization, decode_weights, read_quantization
 from bertscope_service.errors import FailedPrecondition, Unsupported
 from safetensors.torch import load_file, save_file
@@ -102,25 +101,6 @@ def test_it_computes_with_the_stored_numbers(made: Made, tmp_path: Path) -> None
         else:
             assert cosine(one[0], other[0]) > 0.999
             assert cosine(one[-1], other[-1]) > CLOSE
-
-
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_product_is_that_of_the_integers(bias: bool) -> None:
-    rng = np.random.default_rng(0)
-    matrix = IntegerMatrix(
-        torch.from_numpy(rng.integers(-127, 128, (48, 200)).astype(np.int8)),
-        torch.from_numpy(rng.uniform(0.001, 0.1, 48).astype(np.float32)),
-    )
-    x = rng.normal(size=(3, 7, 200)).astype(np.float32) * rng.uniform(0.01, 100, (3, 7, 1)).astype(np.float32)
-    x[0, 0], x[1, 1] = 0, 1e-35
-    added = rng.normal(size=48).astype(np.float32) if bias else None
-    found = Int8Linear(matrix, torch.from_numpy(added) if added is not None else None)(torch.from_numpy(x)).numpy()
-    steps = np.maximum(np.abs(x).max(axis=-1, keepdims=True), np.float32(1e-30)) / np.float32(127)
-    codes = np.rint(x * (1 / steps)).astype(np.int64)
-    assert np.abs(codes).max() == 127
-    exact = (codes @ matrix.values.numpy().astype(np.int64).T) * steps.astype(np.float64) * matrix.scales.numpy()
-    expected = exact + (0 if added is None else added)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(exact).max(axis=-1, keepdims=True).max())
 
 
 def test_matrices_are_rounded_to_the_nearest() -> None:

@@ -14,6 +14,7 @@ from bertscope_service.ablation.sweep import Sweep, verdict
 from bertscope_service.ablation.sweep_plan import Effect, Event, Greedy, Order, Point, Start, Summary, SweepQuery
 from bertscope_service.analyses.interventions import Interventions, Mode
 from bertscope_service.analyses.metrics import Bootstrap, Metric, MetricEffect
+from bertscope_service.analyses.statistics import Comparison
 from bertscope_service.encoders.base import HeadSet, Shape
 
 pytestmark = pytest.mark.asyncio
@@ -112,6 +113,10 @@ async def test_events_are_in_order() -> None:
     assert [effect.heads for effect in effects if isinstance(effect, Effect)] == sorted(SETS)
     moved = [effect.metrics[0].difference for effect in effects if isinstance(effect, Effect)]
     assert moved == pytest.approx([5.0, -1.0, 0.5, 0.25, -2.0])
+    compared = Comparison(table.metrics, np.array(table.values(frozenset())), Bootstrap(resamples=100))
+    for effect in effects:
+        assert isinstance(effect, Effect)
+        assert [*effect.metrics] == [*compared.effects(np.array(table.values(heads_of(effect.heads))))]
     assert isinstance(summary, Summary)
     # All items move much alike, so that no interval holds 0. A lower loss is better.
     assert (summary.helped, summary.hurt) == (2, 3)

@@ -1,6 +1,5 @@
 """What is found before any work is done: steps that don't go together, and steps that a model can't take."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -198,22 +197,6 @@ def test_never_all_heads() -> None:
 
 def test_ten_heads_and_a_share_that_is_no_binary_fraction() -> None:
     assert least_important(np.arange(10.0).reshape(1, 10), {}, 0.3) == {0: (0, 1, 2)}
-
-
-@pytest.mark.parametrize(
-    ("steps", "heads"),
-    [
-        (lambda share: (share, KeepLayers((2, 3))), {0: (1,), 2: (1, 2), 3: (0,)}),
-        (lambda share: (KeepLayers((2, 3)), share), {0: (1, 2)}),
-        (lambda share: (KeepLayers((0, 1, 3)), Half("fp16"), share), {0: (0, 1), 2: (0,)}),
-    ],
-)
-def test_a_share_after_layers_is_of_those_that_are_left(
-    steps: Callable[[Step], tuple[Step, ...]], heads: dict[int, tuple[int, ...]]
-) -> None:
-    """Under their new numbers."""
-    found = with_heads(steps(RemoveHeads(share=0.25, texts=TEXTS)), IMPORTANCE, BERT)
-    assert [step for step in found if isinstance(step, RemoveHeads)] == [RemoveHeads(heads)]
 
 
 def test_heads_that_were_removed_before_follow_their_layers() -> None:
