@@ -85,6 +85,7 @@ def model(
         resident_bytes=round(400_000_000 / compression),
         working_bytes=20_000_000,
         compression=compression,
+        size_ratio=compression,
         speeds=[speed(length, speedup, caveat) for length in lengths],
         steps=[compression_pb2.AppliedStep(step=step, description=f"did {step}", numbers={"bits": 8}) for step in steps],
     )

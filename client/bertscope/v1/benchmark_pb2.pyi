@@ -648,6 +648,7 @@ class ModelReport(_message.Message):
     LOADED_RUNTIME_FIELD_NUMBER: _builtins.int
     LOADED_PRECISION_FIELD_NUMBER: _builtins.int
     VECTORS_FIELD_NUMBER: _builtins.int
+    SIZE_RATIO_FIELD_NUMBER: _builtins.int
     parameters: _builtins.int
     """Number of parameters."""
     nonzero_parameters: _builtins.int
@@ -670,6 +671,10 @@ class ModelReport(_message.Message):
     """The library that the model is loaded for: RUNTIME_TORCH or RUNTIME_ONNX."""
     loaded_precision: _common_pb2.Precision.ValueType
     """The number format that the model is loaded in."""
+    size_ratio: _builtins.float
+    """Size of the baseline / of this model, each in the number format that it ran in: its parameters times their bytes, or its files
+    where they hold integers. Over 1 means smaller. 0 from a server that does not send it.
+    """
     @_builtins.property
     def provenance(self) -> _common_pb2.Provenance:
         """The model, and how it ran."""
@@ -717,10 +722,11 @@ class ModelReport(_message.Message):
         loaded_runtime: _common_pb2.Runtime.ValueType = ...,
         loaded_precision: _common_pb2.Precision.ValueType = ...,
         vectors: Global___VectorAgreement | None = ...,
+        size_ratio: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "nonzero_parameters", b"nonzero_parameters", "provenance", b"provenance", "vectors", b"vectors"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "compression", b"compression", "copied", b"copied", "loaded_precision", b"loaded_precision", "loaded_runtime", b"loaded_runtime", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "speeds", b"speeds", "steps", b"steps", "vectors", b"vectors", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters", "agreement", b"agreement", "compared_with", b"compared_with", "compression", b"compression", "copied", b"copied", "loaded_precision", b"loaded_precision", "loaded_runtime", b"loaded_runtime", "nonzero_parameters", b"nonzero_parameters", "parameters", b"parameters", "provenance", b"provenance", "resident_bytes", b"resident_bytes", "scores", b"scores", "size_ratio", b"size_ratio", "speeds", b"speeds", "steps", b"steps", "vectors", b"vectors", "weight_bytes", b"weight_bytes", "working_bytes", b"working_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__nonzero_parameters: _TypeAlias = _typing.Literal["nonzero_parameters"]  # noqa: Y015
     _WhichOneofArgType__nonzero_parameters: _TypeAlias = _typing.Literal["_nonzero_parameters", b"_nonzero_parameters"]  # noqa: Y015

@@ -13,7 +13,7 @@ from bertscope_service.api.intervals import METHODS, METRICS, NO_INTERVALS, rend
 from bertscope_service.api.model_rendering import render_applied
 from bertscope_service.api.provenance import PRECISIONS, RUNTIMES, render_provenance
 from bertscope_service.benchmark.agreement import Agreement
-from bertscope_service.benchmark.copies import ComparedModel, ComparedModels
+from bertscope_service.benchmark.copies import BYTES, ComparedModel, ComparedModels
 from bertscope_service.benchmark.integer_speed import integer_warnings
 from bertscope_service.benchmark.losses import Score
 from bertscope_service.benchmark.measure import Measured, ModelMeasures, Speed
@@ -82,10 +82,8 @@ def render_compared_model(
 ) -> benchmark_pb2.ModelReport:
     """Renders a model as it ran, with the model that it is compared with."""
     report = render_model_report(compared_model.runs, baseline, measures, compared_model.caveat)
-    report.weight_bytes, report.compression = (
-        compared_model.loaded.weight_bytes,
-        baseline.weight_bytes / compared_model.loaded.weight_bytes,
-    )
+    report.weight_bytes = compared_model.loaded.weight_bytes
+    report.compression = baseline.weight_bytes / compared_model.loaded.weight_bytes
     report.copied = compared_model.copied
     report.loaded_runtime = RUNTIMES[compared_model.loaded.encoder.runtime]
     report.loaded_precision = PRECISIONS[compared_model.loaded.encoder.precision]
@@ -130,11 +128,18 @@ def render_model_report(
         resident_bytes=measures.resident_bytes,
         working_bytes=measures.working_bytes,
         compression=baseline.weight_bytes / model.weight_bytes,
+        size_ratio=_bytes_in_use(baseline) / _bytes_in_use(model),
         speeds=[_speed(speed, caveat) for speed in measures.speeds],
         steps=map(render_applied, model.steps),
         loaded_runtime=RUNTIMES[model.encoder.runtime],
         loaded_precision=PRECISIONS[model.encoder.precision],
     )
+
+
+def _bytes_in_use(model: LoadedModel) -> int:
+    """Returns the bytes of the weights in the number format that the model runs in, however its files are stored."""
+    each = BYTES.get(model.encoder.precision)
+    return each * model.encoder.shape.parameters if each and model.encoder.shape.parameters else model.weight_bytes
 
 
 def _speed(speed: Speed, caveat: str) -> benchmark_pb2.Speed:

@@ -14,8 +14,8 @@ from bertscope_service.errors import FailedPrecondition, ServiceError, Unsupport
 from bertscope_service.models.loaded import LoadedModel, LoadSpec
 from bertscope_service.models.registry import Report
 
-BYTES = {"fp32": 4, "tf32": 4}
-"""Bytes of a parameter, by number format; 2 in all others that copies have."""
+BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
+"""Bytes of a parameter, by number formats in which all parameters are; in others some are integers."""
 
 Read = Callable[[LoadSpec, Report], LoadedModel]
 

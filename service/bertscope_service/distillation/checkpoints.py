@@ -15,7 +15,7 @@ from bertscope_service.checkpoints.sources import Source, calling, inspect
 from bertscope_service.checkpoints.steps import Applied, Int8, OnnxExport, Step, WeightOnly
 from bertscope_service.checkpoints.steps import Half as HalfPrecision
 from bertscope_service.compression.compress import compress, written_by
-from bertscope_service.compression.working_copy import copy_description
+from bertscope_service.compression.working_copy import copy_description, stored_format
 from bertscope_service.encoders.torch.weights import save_checkpoint
 from bertscope_service.errors import FailedPrecondition
 
@@ -47,6 +47,10 @@ class Student:
             compress(self.teacher, changes, self.folder / "untrained", report, self.digest)
         return self.folder / "untrained"
 
+    def stored(self) -> torch.dtype:
+        """Returns the number format of the teacher's weights, in which the trained student is stored, too."""
+        return stored_format(self.teacher)
+
     def write(
         self,
         model: Any,
@@ -62,7 +66,8 @@ class Student:
         with calling((self.folder, "the student")):
             trained.mkdir()
             copy_description(untrained, trained)
-            save_checkpoint(model, weights, trained)
+            stored = next(values.dtype for values in weights.values() if values.is_floating_point())
+            save_checkpoint(model, weights, trained, stored)
             before = read_manifest(untrained)
             steps = (*(before.steps if before else ()), applied)
             write_manifest(trained, Manifest("torch", self.digest, steps, written_by(export=False)))

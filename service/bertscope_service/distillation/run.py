@@ -68,6 +68,8 @@ class Distillation:
     bulk: BulkRunner
     saved: SavedTraining
     report: Callable[[DistillationProgress], None]
+    stored: torch.dtype = torch.float32
+    """The number format of the trained student's checkpoint: scores are those of what is stored."""
     resumed: bool = False
     _position: Position = field(default_factory=Position)
     _training: Training = field(init=False)
@@ -96,7 +98,7 @@ class Distillation:
             kept = None
         began -= self._position.seconds
         await self._train(dev, began)
-        weights = await self._steps.result(1, self._training.use_best)
+        weights = await self._steps.result(1, partial(self._training.use_best, self.stored))
         (_, student) = await self._evaluate([self.teacher, self.student], test)
         back = await self.bulk.compute(partial(recoveries, teacher, untrained, student))
         self._position.seconds = time.monotonic() - began

@@ -126,14 +126,19 @@ class Training:
             self.best[name].copy_(values.detach())
 
     @torch.no_grad()
-    def use_best(self) -> dict[str, torch.Tensor]:
-        """Puts the best weights into the student, and drops what only training needs. Returns the weights of its checkpoint, on
-        the host."""
+    def use_best(self, stored: torch.dtype) -> dict[str, torch.Tensor]:
+        """Puts the best weights into the student, as they are stored, and drops what only training needs. Returns the weights
+        of its checkpoint, on the host. They stay float32 if `stored` can't hold one of them."""
+        if not all(torch.isfinite(values.to(stored)).all() for values in self.best.values()):
+            stored = torch.float32
         for name, values in self.parameters.items():
-            values.copy_(self.best[name])
+            values.copy_(self.best[name].to(stored))
             values.grad = None
         self.best, self._groups = {}, []
-        return {name: values.cpu() for name, values in stored_weights(self.student.architecture.model).items()}
+        return {
+            name: values.to("cpu", stored if values.is_floating_point() else values.dtype)
+            for name, values in stored_weights(self.student.architecture.model).items()
+        }
 
     def saved(self) -> dict[str, torch.Tensor]:
         """Returns all tensors that training goes on from, on the host."""

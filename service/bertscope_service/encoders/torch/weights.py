@@ -12,13 +12,14 @@ import torch
 from safetensors.torch import save_file
 
 
-def save_checkpoint(model: Any, weights: Mapping[str, torch.Tensor], folder: Path) -> None:
+def save_checkpoint(model: Any, weights: Mapping[str, torch.Tensor], folder: Path, dtype: torch.dtype | None = None) -> None:
     """Writes config.json and model.safetensors of a transformers model into an existing folder.
 
-    `weights` are written in place of its own, each memory under one name. Raises OSError, SafetensorError.
+    `weights` are written in place of its own, each memory under one name; `dtype` is their number format, the model's unless
+    given. Raises OSError, SafetensorError.
     """
     config = copy.deepcopy(model.config)
-    config.dtype, config.architectures = str(model.dtype).removeprefix("torch."), [type(model).__name__]
+    config.dtype, config.architectures = str(dtype or model.dtype).removeprefix("torch."), [type(model).__name__]
     config.save_pretrained(folder)
     stored = {name: values.detach().contiguous() for name, values in weights.items()}
     save_file(stored, folder / "model.safetensors", {"format": "pt"})

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+import transformers
 from bertscope.v1 import ablation_pb2 as ablation
 from bertscope.v1 import benchmark_pb2 as benchmark
 from bertscope.v1 import benchmark_pb2_grpc
@@ -119,6 +120,19 @@ def test_the_report_of_a_model_and_its_twin(bench: Host) -> None:
             assert score.retained.verdict == Ratio.VERDICT_NOT_DISTINGUISHABLE
             assert bool(score.retained.interval_method) != bool(score.retained.no_interval)
     assert report.bootstrap == ablation.Bootstrap(resamples=1000, seed=0, confidence=0.95)
+
+
+def test_sizes_are_compared_in_the_formats_that_models_run_in(loop: LoopThread, checkpoints: dict[str, Path], tmp_path: Path):
+    """Files of one model hold 2 bytes a number, those of the other 4; both run in float32."""
+    half = tmp_path / "half"
+    transformers.AutoModelForMaskedLM.from_pretrained(checkpoints["bert"]).half().save_pretrained(half)
+    transformers.AutoTokenizer.from_pretrained(checkpoints["bert"]).save_pretrained(half)
+    with launched(loop, model=[f"bert={checkpoints['bert']}", f"half={half}"]) as host:
+        _, report = finish(start(host, "half", "bert"))
+    half_report, bert = report.models
+    assert half_report.weight_bytes < 0.6 * bert.weight_bytes
+    assert bert.compression == pytest.approx(half_report.weight_bytes / bert.weight_bytes)
+    assert bert.size_ratio == half_report.size_ratio == 1
 
 
 def test_texts_are_all_run_and_classifiers_are_compared_over_their_labels(bench: Host) -> None:

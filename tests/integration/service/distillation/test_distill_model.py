@@ -35,6 +35,9 @@ def school(loop: LoopThread, checkpoints: dict[str, Path], tmp_path_factory: pyt
     more = tmp_path_factory.mktemp("more")
     folders = checkpoints | {"sorter": write_checkpoint("bert", more / "sorter", labels=3)}
     folders["tagger"] = write_checkpoint("bert", more / "tagger", labels=3, task="tokens")
+    folders["half"] = more / "half"
+    transformers.AutoModelForSequenceClassification.from_pretrained(folders["sorter"]).half().save_pretrained(folders["half"])
+    transformers.AutoTokenizer.from_pretrained(folders["sorter"]).save_pretrained(folders["half"])
     folders["topics"] = write_checkpoint("bert", more / "topics", labels=3, problem="multi_label_classification")
     with launched(loop, model=[f"{name}={folder}" for name, folder in folders.items()]) as host:
         yield host
@@ -109,18 +112,22 @@ def scores_by_transformers(folder: Path, teacher: Path) -> tuple[float, float]:
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_the_saved_folder_by_transformers(school: Host, tmp_path: Path) -> None:
-    """Of a classifier with gold labels; its texts have no masks, so nothing is drawn."""
+@pytest.mark.parametrize(("name", "stored"), [("sorter", torch.float32), ("half", torch.float16)])
+def test_scores_are_those_of_the_saved_folder_by_transformers(
+    school: Host, tmp_path: Path, name: str, stored: torch.dtype
+) -> None:
+    """Of a classifier with gold labels; its texts have no masks, so nothing is drawn. A student is stored as its teacher is."""
     given = texts("negative", "neutral")
     more = {"train": given, "dev": given, "test": given, "objective": Objective(hard=0.5)}
-    report, made = distil(school, tmp_path / "student", LAYERS, model="models/sorter", **more)
-    teacher = Path(school.models.GetModel(model.GetModelRequest(name="models/sorter")).model.source)
+    report, made = distil(school, tmp_path / "student", LAYERS, model=f"models/{name}", **more)
+    teacher = Path(school.models.GetModel(model.GetModelRequest(name=f"models/{name}")).model.source)
+    assert {one.dtype for one in load_file(tmp_path / "student" / "model.safetensors").values()} == {stored}
     agreement, divergence = scores_by_transformers(tmp_path / "student", teacher)
     assert report.student.agreement == pytest.approx(agreement)
     assert report.student.divergence == pytest.approx(divergence, abs=1e-5)
     assert report.student.predictions == len(SENTENCES)
     assert report.student.answers == len(SENTENCES)
-    assert made.labels == school.models.GetModel(model.GetModelRequest(name="models/sorter")).model.labels
+    assert made.labels == school.models.GetModel(model.GetModelRequest(name=f"models/{name}")).model.labels
 
 
 @pytest.mark.parametrize("name", ["tagger", "topics"])

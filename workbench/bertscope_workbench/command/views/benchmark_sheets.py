@@ -80,7 +80,7 @@ THROUGHPUT: Columns[Speed] = {
 SIZES: Columns[ModelReport] = {
     "parameters, M#": lambda model: _parameters(model),
     "weights, MB#": lambda model: number(model.weight_bytes / 1e6),
-    "compression#": lambda model: factor(model.compression),
+    "times smaller#": lambda model: factor(model.size_ratio or model.compression),
     "memory, MB#": lambda model: number(model.memory_bytes / 1e6),
 }
 COMPRESSION: Columns[StudyRow] = {

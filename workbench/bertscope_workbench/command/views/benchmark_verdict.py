@@ -68,11 +68,11 @@ def _speed(speed: Speed, report: BenchmarkReport) -> str:
 
 
 def _size(model: ModelReport) -> str:
-    if abs(model.compression - 1) < SAME_SIZE:
+    # An older server sends the ratio of files alone, which may be stored in other formats than models run in.
+    smaller = model.size_ratio or model.compression
+    if abs(smaller - 1) < SAME_SIZE:
         return "as large"
-    if model.compression > 1:
-        return f"{factor(model.compression)} times smaller"
-    return f"{factor(1 / model.compression)} times larger"
+    return f"{factor(smaller)} times smaller" if smaller > 1 else f"{factor(1 / smaller)} times larger"
 
 
 def _loss(report: BenchmarkReport, model: ModelReport) -> str:
