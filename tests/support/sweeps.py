@@ -357,7 +357,7 @@ class Measurer:
         rows = [[self._predicted(text) for text in (pair.good, pair.bad)] for pair in given.pairs]
         every = iter(self.logs([text for pair in rows for sentence in pair for text, _ in sentence], changes))
         sums = [[sum(next(every)[0, gold] for _, gold in sentence) for sentence in pair] for pair in rows]
-        return np.array([[float(good > bad) for good, bad in sums]])
+        return np.array([[float(good > bad), good - bad] for good, bad in sums]).T
 
     def _predicted(self, text: str) -> list[tuple[str, int]]:
         """For each piece the text with it and the later pieces of its word masked, and the piece."""

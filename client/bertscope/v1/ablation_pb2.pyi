@@ -63,6 +63,10 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """F1 of the labels of all texts (micro average), 0 to 1: a label counts if it holds and the model gives it a probability over 0.5;
     0 if no label does either. Higher is better.
     """
+    METRIC_SCORE_DIFFERENCE: _Metric.ValueType  # 13
+    """Log-likelihood of the better sentence of a pair minus that of the other one, nats, of any sign: it also moves where every pair
+    is right. Higher is better.
+    """
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper):
     """A value that is measured on each item (text, prompt or pair) of an objective; its score is the mean over the items, but for
@@ -102,6 +106,10 @@ METRIC_SQUARED_ERROR: Metric.ValueType  # 11
 METRIC_LABEL_F1: Metric.ValueType  # 12
 """F1 of the labels of all texts (micro average), 0 to 1: a label counts if it holds and the model gives it a probability over 0.5;
 0 if no label does either. Higher is better.
+"""
+METRIC_SCORE_DIFFERENCE: Metric.ValueType  # 13
+"""Log-likelihood of the better sentence of a pair minus that of the other one, nats, of any sign: it also moves where every pair
+is right. Higher is better.
 """
 Global___Metric: _TypeAlias = Metric  # noqa: Y015
 
@@ -210,7 +218,9 @@ class Objective(_message.Message):
 
     @_builtins.property
     def minimal_pairs(self) -> Global___MinimalPairs:
-        """How often the better sentence gets the higher pseudo-log-likelihood: METRIC_ACCURACY. Needs a masked-LM head."""
+        """How often the better sentence gets the higher pseudo-log-likelihood: METRIC_ACCURACY, METRIC_SCORE_DIFFERENCE. Needs a
+        masked-LM head.
+        """
 
     @_builtins.property
     def classification(self) -> Global___LabelledTexts:
@@ -1236,8 +1246,8 @@ class MetricEffect(_message.Message):
     NO_INTERVAL_FIELD_NUMBER: _builtins.int
     metric: Global___Metric.ValueType
     """METRIC_LOSS (negative log-likelihood, nats), METRIC_ACCURACY, METRIC_RECIPROCAL_RANK, METRIC_TOKEN_ACCURACY,
-    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_DIVERGENCE (nats), METRIC_PEARSON, METRIC_SPEARMAN (-1
-    to 1) or METRIC_SQUARED_ERROR.
+    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_DIVERGENCE, METRIC_SCORE_DIFFERENCE (nats), METRIC_PEARSON,
+    METRIC_SPEARMAN (-1 to 1) or METRIC_SQUARED_ERROR.
     """
     score: _builtins.float
     """Its mean over the items with the heads changed."""

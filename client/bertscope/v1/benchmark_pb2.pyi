@@ -600,8 +600,8 @@ class Score(_message.Message):
     RETAINED_FIELD_NUMBER: _builtins.int
     metric: _ablation_pb2.Metric.ValueType
     """METRIC_LOSS (negative log-likelihood, nats), METRIC_ACCURACY, METRIC_RECIPROCAL_RANK, METRIC_TOKEN_ACCURACY,
-    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_PEARSON, METRIC_SPEARMAN (-1 to 1) or
-    METRIC_SQUARED_ERROR.
+    METRIC_ENTITY_F1, METRIC_ANSWER_F1, METRIC_LABEL_F1 (0 to 1), METRIC_SCORE_DIFFERENCE (nats), METRIC_PEARSON,
+    METRIC_SPEARMAN (-1 to 1) or METRIC_SQUARED_ERROR.
     """
     value: _builtins.float
     """Its value, the mean over the items."""

@@ -50,6 +50,7 @@ Metric = Literal[
     "token_accuracy",
     "entity_f1",
     "label_f1",
+    "score_difference",
     "answer_f1",
     "pearson",
     "spearman",

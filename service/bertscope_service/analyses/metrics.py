@@ -22,6 +22,7 @@ class Metric(Enum):
     SQUARED_ERROR = "squared_error"
     ANSWER_F1 = "answer_f1"
     LABEL_F1 = "label_f1"
+    SCORE_DIFFERENCE = "score_difference"
 
     @property
     def gain(self) -> int:

@@ -145,4 +145,6 @@ def _retained(metric: Metric, own: NDArray[np.float64], baseline: NDArray[np.flo
     own = np.where(np.isclose(own, baseline, rtol=ROUNDING, atol=0.0), baseline, own)
     if metric is Metric.ACCURACY:
         return ratio_of_proportions(own, baseline, bootstrap.confidence)
+    if metric is Metric.SCORE_DIFFERENCE and baseline.mean() <= 0:
+        return None  # The baseline prefers the wrong sentences: there is nothing to keep a share of.
     return ratio_of_means(own, baseline, bootstrap) if metric.gain > 0 else ratio_of_means(baseline, own, bootstrap)

@@ -53,6 +53,7 @@ RANGES = (
     dict.fromkeys(SHARES, (0.0, 1.0))
     | dict.fromkeys(("loss", "divergence", "squared_error"), (0.0, math.inf))
     | dict.fromkeys(("pearson", "spearman"), (-1.0, 1.0))
+    | {"score_difference": (-math.inf, math.inf)}
 )
 """The possible scores."""
 NAME_CHARACTERS = 20

@@ -79,7 +79,8 @@ class ClozePrompts:
 
 @dataclass(frozen=True)
 class MinimalPairs:
-    """Share of pairs whose better sentence gets the higher pseudo-log-likelihood: "accuracy". Needs a masked-LM head."""
+    """Share of pairs whose better sentence gets the higher pseudo-log-likelihood: "accuracy"; and by how many nats it is
+    higher: "score_difference". Needs a masked-LM head."""
 
     pairs: Iterable[tuple[str, str]]
     """(the better sentence, the worse one)."""

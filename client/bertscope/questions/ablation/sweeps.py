@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertscope.errors import invalid_argument
-from bertscope.questions.ablation.effects import CurvePoint, HeadEffect, MetricEffect
+from bertscope.questions.ablation.effects import BETTER, UNITS, CurvePoint, HeadEffect, MetricEffect
 from bertscope.questions.ablation.ranking import by_layer, number_of
 from bertscope.values.columns import Column, named
 from bertscope.values.display import ShownAsTable, counted, record
@@ -79,6 +79,18 @@ class SweepStart:
     done: int = 0
     """Number of sets that were left out because an earlier sweep has measured them."""
     # End of what is generated.
+
+    def metric(self, name: str | None = None) -> str:
+        """Returns the name, checked; if there is none, the objective's first metric that is not at its ceiling, else its first.
+        Raises KeyError for another objective's."""
+        if name is not None and name not in self.baseline:
+            raise KeyError(f"{name} is not among the metrics of the sweep: {', '.join(self.baseline)}")
+        first, *_ = self.baseline
+        return name or next((metric for metric in self.baseline if not self.at_ceiling(metric)), first)
+
+    def at_ceiling(self, metric: str) -> bool:
+        """Returns whether a score can only get worse: an accuracy of 1."""
+        return BETTER.get(metric) == 1 and metric not in UNITS and self.baseline[metric] >= 1
 
 
 @record
@@ -187,10 +199,8 @@ class SweepTable(ShownAsTable):
         return f"each {SCOPES[self.scope]} {CHANGED.get(self.mode, self.mode)}{order}"
 
     def metric(self, name: str | None = None) -> str:
-        """Returns the name, checked; the objective's first metric if there is none. Raises KeyError for another objective's."""
-        if name is not None and name not in self.baseline:
-            raise KeyError(f"{name} is not among the metrics of the sweep: {', '.join(self.baseline)}")
-        return name or next(iter(self.baseline))
+        """Returns the name, checked; the default as `SweepStart.metric` has it. Raises KeyError for another objective's."""
+        return self.start.metric(name)
 
     def order(self, metric: str | None = None) -> list[HeadEffect]:
         """Returns the effects, that of the least important head or layer first, whose change leaves the best score (of a

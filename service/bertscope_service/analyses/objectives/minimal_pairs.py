@@ -1,4 +1,4 @@
-"""Share of sentence pairs whose better sentence gets the higher pseudo-log-likelihood."""
+"""Share of sentence pairs whose better sentence gets the higher pseudo-log-likelihood, and by how much it is higher."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_ROW_TOKENS = 20_000_000
 class MinimalPairsQuery:
     """A query for sentence pairs; see bertscope.v1.MinimalPairs."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY,)
+    metrics: ClassVar[tuple[Metric, ...]] = (Metric.ACCURACY, Metric.SCORE_DIFFERENCE)
     has_loss: ClassVar[bool] = False
 
     pairs: tuple[tuple[str, str], ...]
@@ -85,9 +85,10 @@ class MinimalPairsObjective:
         return self.observers
 
     def measure(self, seen: Sequence[GoldScores]) -> NDArray[np.float64]:
-        """Returns [1, pairs]: 1 where the better sentence scores strictly higher, else 0.
+        """Returns [2, pairs]: 1 where the better sentence scores strictly higher, else 0; and by how many nats it is higher.
 
         Equal sentences tie, as they share all rows.
         """
         sums = self._masked.sums(self._masked.logs(seen))
-        return np.array([sums[0::2] > sums[1::2]], dtype=np.float64)
+        differences = np.asarray(sums[0::2], dtype=np.float64) - sums[1::2]
+        return np.stack([differences > 0, differences])

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[str, ablation.Objective, list[int]]] = {
     "masked-lm": ("bert", EVERY_WORD, [LOSS]),
     "masked-lm roberta": ("roberta", EVERY_WORD, [LOSS]),
     "cloze": ("bert", cloze_prompts(), [ACCURACY, RECIPROCAL_RANK, LOSS]),
-    "minimal pairs": ("bert", minimal_pairs(), [ACCURACY]),
+    "minimal pairs": ("bert", minimal_pairs(), [ACCURACY, ablation.METRIC_SCORE_DIFFERENCE]),
     "labelled": ("sorter", labelled(), [ACCURACY, LOSS]),
     "labelled distilbert": ("distilled", labelled(), [ACCURACY, LOSS]),
     "rated": ("rater", rated(), [PEARSON, SPEARMAN, ablation.METRIC_SQUARED_ERROR]),

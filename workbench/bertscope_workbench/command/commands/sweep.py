@@ -22,7 +22,7 @@ from bertscope_workbench.command.options.server import ServerOptions
 from bertscope_workbench.command.views import files as output_files
 from bertscope_workbench.command.views import sweep as sweep_view
 from bertscope_workbench.command.views import sweep_files
-from bertscope_workbench.command.views.output import UsageError
+from bertscope_workbench.command.views.output import UsageError, print_failure
 from bertscope_workbench.command.views.progress import waiting, watch
 from bertscope_workbench.plots.sweeps import save_sweep
 
@@ -90,6 +90,8 @@ def sweep(
             measured = running.start.baseline
         if metric is not None and metric not in measured:
             raise UsageError(f"--metric {metric.replace('_', '-')}: this sweep measures {', '.join(measured)}")
+        for line in sweep_view.hard_to_show(running.start, metric):
+            print_failure(line)
         found, stopped = until_ended(lambda came: watch(running, earlier, came), running.partial, kept)
         if stopped is not None and found.count == (earlier.count if earlier else 0):
             raise stopped

@@ -209,4 +209,5 @@ def _line(task: Task) -> Text:
         done = f", {100 * task.completed:.0f} %"
     else:
         done = f", {task.completed:g} of {task.total:g}"
-    return printable(f"{task.description}{done}, {datetime.timedelta(seconds=round(task.elapsed or 0))}")
+    left = "" if task.time_remaining is None else f", {datetime.timedelta(seconds=round(task.time_remaining))} left"
+    return printable(f"{task.description}{done}, {datetime.timedelta(seconds=round(task.elapsed or 0))}{left}")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bertscope import CurvePoint, MetricEffect, SweepTable
+from bertscope import CurvePoint, MetricEffect, SweepStart, SweepTable
 from bertscope.questions.ablation.effects import BETTER, UNITS
+from bertscope.values.bootstrap import MIN_ITEMS
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -46,6 +47,19 @@ def print_sweep(screen: Console, sweep: SweepTable, metric: str, top: int) -> No
     passes = f", {count(summary.layer_passes)} layer passes ({count(summary.full_layer_passes)} without shared layers)"
     earlier = f"; {sweep.resumed} of {sweep.count} came from an earlier run" if sweep.resumed else ""
     screen.print(f"{summary.seconds:.1f} s{passes if sweep.complete else ''}{earlier}", style="dim")
+
+
+def hard_to_show(start: SweepStart, metric: str | None) -> list[str]:
+    """Returns what to know before a long sweep: that its metric is at its ceiling, or that it will have no intervals."""
+    lines = []
+    chosen = start.metric(metric)
+    if start.at_ceiling(chosen):
+        others = [name for name in start.baseline if not start.at_ceiling(name)]
+        more = f"; --metric {others[0].replace('_', '-')} moves both ways" if others else ""
+        lines.append(f"{label(chosen)} is 1 without any change, and can only fall{more}")
+    if start.items < MIN_ITEMS:
+        lines.append(f"{start.items} items are too few for intervals: give {MIN_ITEMS} or more")
+    return lines
 
 
 def print_start(screen: Console, sweep: SweepTable) -> None:
